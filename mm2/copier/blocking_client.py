@@ -96,8 +96,8 @@ class BlockingClient:
     ) -> T:
         """Poll the connections until `get_result` returns a value, and return that value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. The error text
-        contains `operation`.
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names
+        the operation in the error text.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := get_result()) is None:
@@ -189,7 +189,9 @@ class BlockingClient:
             timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
             batches=[request],
         )
-        body = self._send_raw(node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks)
+        body = self._send_raw_request(
+            node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks
+        )
         (answer,) = produce.decode_produce_response(version, body).partitions
         return answer
 
@@ -231,7 +233,9 @@ class BlockingClient:
             forgotten=[],
             rack_id="",
         )
-        body = self._send_raw(node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk])
+        body = self._send_raw_request(
+            node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk]
+        )
         response = fetch.decode_fetch_response(version, body)
         for result in response.partitions:
             if result.error_code == 0:
@@ -253,7 +257,7 @@ class BlockingClient:
             )
         return version
 
-    def _send_raw(
+    def _send_raw_request(
         self, node_id: int, api_key: int, *, version: int, chunks: Sequence[Any]
     ) -> memoryview:
         replies: list[RawClientResponse] = []

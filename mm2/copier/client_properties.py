@@ -20,7 +20,7 @@ _FETCH_PROPERTIES = (
 )
 _RACK_PROPERTY = "client.rack"
 COPY_CLIENT_PROPERTIES = connection_settings.CONNECTION_KEYS | {*_FETCH_PROPERTIES, _RACK_PROPERTY}
-"""Properties that are sent to copy processes unchanged. None of these properties is secret."""
+"""Kafka client properties that are sent to copy processes unchanged. None of them is secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class FetchLimits:
 
 
 def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
-    """Convert a cluster's access settings to connection settings. The values were already validated
-    with the configuration."""
+    """Convert a cluster's client properties to connection settings. The configuration has already
+    validated the values."""
     return connection_settings.create_connection_settings(
         access.properties,
         bootstrap=access.bootstrap,

@@ -56,7 +56,8 @@ class CopyJob:
     3`."""
     index: int
     address: str
-    """Address of the control channel. The copy process receives only the address and the token."""
+    """Address of the control channel. The engine passes only this address and the token to the copy
+    process."""
     token: bytes = field(repr=False)
     entry: str = COPY_ENTRY
 
@@ -132,7 +133,7 @@ class CopyEngine(Protocol):
 
 
 class CopyProgress:
-    """State of a copy process, reported by its handle. States only advance, and only the first
+    """State of a copy process, as its handle reports it. States only advance, and only the first
     error is kept."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Offset and transaction lookups for recovering partitions: ListOffsets, OffsetForLeaderEpoch,
 DescribeProducers.
 
-Each API uses one request per leader. DescribeProducers requests to a leader are sent one at a time.
-A `PendingRequest` is any unanswered request of a partition. `RecoveryCluster` is the cluster that
-receives it.
+Lookups are combined into one request per leader and API; DescribeProducers requests to a leader are
+sent one at a time. A `PendingRequest` is any unanswered request of a partition, and
+`RecoveryCluster` is the cluster that receives it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 @dataclass(slots=True)
 class RecoveryCluster:
-    """One cluster, with the names of the recovering partitions on it."""
+    """One cluster of the flow, with the topic names and ids of the recovering partitions there."""
 
     cluster: ClusterConnections
     is_target: bool
@@ -78,8 +78,8 @@ class RecoveryCluster:
     def group_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
-        """Group requests by the leader's node id. Requests for partitions without a leader are
-        answered with an error."""
+        """Group requests by the node id of the partition's leader. Requests for partitions without
+        a leader get an error reply."""
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in requests:
             leader = self.cluster.view.get_leader(self.topic(each.copy), each.copy.setup.partition)
@@ -99,8 +99,8 @@ class RecoveryCluster:
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
     def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
-        """Convert a leader's error code to an answer. Also refresh the metadata, because the leader
-        may have moved."""
+        """Build the answer for an error code that a leader returned. Also refresh the metadata,
+        because the leader may have moved."""
         self.cluster.refresh_metadata()
         message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
@@ -118,8 +118,8 @@ def build_missing_partition_answer() -> NoResponse:
 
 LOOKUP_CONNECTION_NAME = "questions"
 MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
-"""Maximum number of partitions per request. The response lists all producers of the last days,
-which may be thousands per partition."""
+"""Maximum number of partitions per DescribeProducers request. The response lists all producers of
+the last days, which may be thousands per partition."""
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35
@@ -176,7 +176,7 @@ class OffsetLookups:
             self._send_producer_lookups()
 
     def _send_offset_lookups(self) -> None:
-        """Send offset lookups. Lookups for topics without metadata remain queued."""
+        """Send the queued offset lookups. Lookups for topics without metadata remain queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
             if question.is_awaited and not side.has_metadata(question.copy):

@@ -57,7 +57,8 @@ class SparkCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, spark: SparkDriver) -> None:
-        """Run the copy's job and record how it ended. This is the body of the copy's thread."""
+        """Run the copy process's Spark job and record how it ended. This is the body of the copy's
+        thread."""
         if self.cancelled.is_set():
             self.progress.set_ended(spark_errors.CANCELLED)
             return
@@ -78,11 +79,9 @@ class SparkCopy:
         self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
     def poll(self, spark: SparkDriver) -> None:
-        """Poll the state of the job.
-
-        If a task was running and is waiting again, it was lost with its executor. A second attempt
-        would do nothing and would not start before a slot is free, so the copy ends immediately.
-        """
+        """Poll the state of the Spark job. A task that was running and is waiting again was lost
+        with its executor. A second attempt would do nothing and would not start before a slot is
+        free, so the copy ends immediately."""
         if self.stage is None:
             self.stage = spark.find_stage(self.group)
             if self.stage is None:

@@ -25,12 +25,12 @@ OUTCOME_ENDED = "ended"
 """The copy process returned because it was stopped, or because of an error that it has reported
 over the channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Spark ran the task again after an executor was lost. The second attempt does nothing."""
+"""Outcome of a second attempt, which Spark started after losing an executor. It does nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
-"""The node lacks a required package, which the text names."""
+"""Outcome of a task on a node that lacks a required package; the text names the package."""
 
 WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
-"""Entry point of an empty copy."""
+"""Entry point of an empty copy process, which only loads modules."""
 
 REQUIRED_PACKAGES = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
 """Packages that a copy process needs in addition to the packages sent with the job."""

@@ -45,11 +45,8 @@ def format_properties_file(properties: dict[str, str]) -> str:
 
 
 def _escape_property(text: str, *, blank: bool) -> str:
-    """Escape a key or value of a Java properties file.
-
-    With `blank`, escape every blank, because a key ends at a blank. Otherwise escape only leading
-    blanks.
-    """
+    """Escape a key or value of a Java properties file. If `blank` is True (for keys, which end at a
+    blank), escape every blank; otherwise only leading blanks."""
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
@@ -67,7 +64,7 @@ _RECORD_CLASSES_OPTION = "-XX:+RecordDynamicDumpInfo"
 
 
 MAX_CLASS_ARCHIVES = 4
-"""Number of archives to keep. Each Java or Spark version needs a separate archive."""
+"""Number of class-data archives to keep. Each Java or Spark version needs a separate archive."""
 
 
 class ClassArchive:
@@ -105,7 +102,7 @@ class ClassArchive:
 
     @property
     def is_wanted(self) -> bool:
-        """True if an archive is missing and can be created."""
+        """True if the class-data archive is missing and can be created."""
         return self.options == _RECORD_CLASSES_OPTION
 
     def store(self, written: Path) -> None:
