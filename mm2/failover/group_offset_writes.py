@@ -24,7 +24,7 @@ position."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
-    """A group's committed offset in one destination partition, compared with the written offset."""
+    """A group's committed offset in one destination partition, compared with its final position."""
 
     group: str
     partition: TopicPartition
@@ -65,8 +65,8 @@ def compare_committed_offsets(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """Select the positions that are too low and that the operator has not accepted; see
-    `MoveRequest.accepted`."""
+    """Select the positions below the group's final position that the operator has not accepted
+    (`MoveRequest.accepted`)."""
     return [
         each
         for each in found
@@ -78,7 +78,7 @@ def select_unaccepted_positions(
 def explain_unaccepted_positions(
     found: Collection[VerifiedPosition], wanted: MoveRequest, *, journal: str
 ) -> str:
-    """Explain which positions are too low, and which commands to use next."""
+    """Explain which groups are below their final positions, and which commands to use next."""
     groups = sorted({each.group for each in found})
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{LOWER_POSITION_CODE}:{each}")]
@@ -110,8 +110,8 @@ def write_group_offsets(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> list[str]:
-    """Write the final positions; return the groups that were skipped because the operator accepted
-    this.
+    """Write the groups' final positions on the destination; return the groups that were skipped
+    because the operator accepted this.
 
     Positions that are already reached or passed are not written again, because an earlier run may
     have crashed after the write, or the group may be consuming. `on_moved` is called for each group

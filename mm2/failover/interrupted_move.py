@@ -1,8 +1,8 @@
 """Decides whether an interrupted move can be resumed, and which steps are repeated.
 
 The clusters may have changed since the interruption, and moved groups cannot be moved back.
-Therefore earlier results are valid only if no partition was replicated since and, for a planned
-move, no records were written on the origin.
+Therefore earlier results are valid only if no partition has been replicated since then and, for a
+planned move, no records have been written to the origin.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _St
 
 
 def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
-    """Return the completed steps that must be repeated.
-
-    If the flow was not yet stopped, applications may have been restarted. Otherwise the final
-    positions are computed again, unless all groups have already been moved to them.
-    """
+    """Return the completed steps that must be repeated. Before the flow was stopped, these are the
+    steps that stop applications, which may have been restarted. Afterwards, final positions are
+    computed again, unless all groups have already been moved."""
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
     looked = found.details.get(_Step.FINAL_POSITIONS)
@@ -62,7 +60,7 @@ def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str
 
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
-    """Return the results of the last step that fenced partitions."""
+    """Return the fencing results of the last step that fenced partitions."""
     voided = found.voided.get(_Step.FINAL_POSITIONS, {})
     again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
     return journal_step_results.decode_fencing_results(

@@ -73,7 +73,7 @@ class MoveJournal:
     details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
     """Results of the completed steps."""
     voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
-    """Last results of the steps that must be repeated."""
+    """Previous results of the steps that must be repeated."""
     started_ms: dict[MoveStep, int] = field(default_factory=dict)
     done_ms: dict[MoveStep, int] = field(default_factory=dict)
     failures: list[tuple[MoveStep, str]] = field(default_factory=list)

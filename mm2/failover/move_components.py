@@ -60,13 +60,13 @@ class MoveComponentFactory:
     clock: Clock
     timeouts: MoveTimeouts = field(default_factory=MoveTimeouts)
     lost: bool = False
-    """True if the origin is lost and not queried."""
+    """True if the operator declared the origin lost, so that it is not queried."""
     report_progress: ReportProgress = lambda _: None
     """Prints progress of long operations."""
 
     @property
     def planner(self) -> MovePlanner:
-        """Planner for moves of this flow's groups."""
+        """Planner for moves of the flow's groups."""
         finder = UnreplicatedFinder(
             destination_pool=self._build_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
@@ -146,7 +146,7 @@ class MoveComponentFactory:
         return plan.worker_props
 
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
-        """Build the context of a move. `tell` prints a line for the operator.
+        """Build the context of a move. `tell` prints one line for the operator.
 
         Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived from
         the configuration.

@@ -36,14 +36,14 @@ class MoveContext:
     list_running_tasks: Callable[[], Sequence[str]]
     """Lists the flow's tasks that are still reported as running."""
     fence_partitions: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
-    """Fences partitions in the given order."""
+    """Function that fences partitions in the given order."""
     export_records: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
     """Exports records to a file for the named move; returns the number of records."""
     clock: Clock
     sleep: Callable[[float], object]
-    """Sleeps for a number of seconds."""
+    """Function that sleeps for a number of seconds."""
     print_line: Callable[[str], object]
-    """Prints one line for the operator."""
+    """Function that prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     quiescence_s: float = 60.0
     """How long both clusters must have equal end offsets."""

@@ -42,7 +42,7 @@ class PoolResult(Generic[K, T]):
     """Last error of each unfinished item, or "" if the item was not attempted."""
 
     def __str__(self) -> str:
-        """Describe the progress and the first error."""
+        """Describe how many items are done, and the first error."""
         all_of_them = plurals.format_count(
             len(self.done) + len(self.unfinished), "partition", "are"
         )
@@ -58,13 +58,13 @@ class BoundedPool:
     connect: ConnectClient
     clock: Clock
     activity: str = ""
-    """Activity that is named in progress lines."""
+    """Name of the activity, printed in progress lines."""
     report_progress: ReportProgress = lambda _: None
 
     def run(
         self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
     ) -> PoolResult[K, T]:
-        """Process all items until the deadline.
+        """Process items until all are done or the deadline expires.
 
         An item that fails with `RetriableError` is retried after the queued items; any other error
         stops processing and is raised.

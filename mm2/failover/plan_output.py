@@ -200,7 +200,7 @@ def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
 
 
 def _map_subscriptions(group: GroupMove) -> dict[str, str]:
-    """Map each topic that the group reads to the topic that it must subscribe to on the
+    """Map each topic that the group reads to the topic to which it must subscribe on the
     destination."""
     return {
         each.partition.topic: each.mirror.topic
@@ -237,7 +237,8 @@ def format_reread_bound(again_max: int | None, basis: str) -> str:
 
 
 def format_position_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
-    """Format the source of a position, as encoded in JSON, as a table cell."""
+    """Format the table cell that states where a position comes from (`basis`, as encoded in
+    JSON)."""
     return reread_estimate.describe_position_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
 
 

@@ -22,10 +22,10 @@ from mm2.offsets.group_offset_sync import GroupState
 
 @dataclass(slots=True)
 class EqualEndsDetector:
-    """Detects that both clusters have equal end offsets that no longer change."""
+    """Detects when both clusters have equal end offsets that no longer change."""
 
     quiescence_s: float
-    """Minimum time in seconds for which the ends must remain equal."""
+    """Minimum time in seconds for which the end offsets must remain equal and unchanged."""
     ignores_unanswered: bool = False
     """Ignore partitions for which the origin does not respond, if it responds for others."""
     reason: str = "not checked yet"
@@ -38,8 +38,8 @@ class EqualEndsDetector:
     _since_s: float | None = None
 
     def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
-        """Evaluate one snapshot of the mirrored partitions. Return True once the ends have been
-        equal for `quiescence_s` seconds."""
+        """Check one snapshot of the mirrored partitions. Return True once the end offsets of both
+        clusters have been equal and unchanged for `quiescence_s` seconds."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
         heard = any(each.source_bounds is not None for each in looked)

@@ -151,12 +151,12 @@ def explain_unwritable_export(path: str) -> str:
         return f"{path} already exists: move it away, or use another file"
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"cannot create {path}: {folder} is not a writable folder"
+        return f"cannot create {path}: {folder} is not a writable directory"
     return ""
 
 
 def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
-    """Explain which hook commands do not exist, by step of the move."""
+    """Explain which hook commands do not exist, by the step that runs the command."""
     return {
         step.value: f"the command {hooks[step.value].command[0]} does not exist"
         for step in order

@@ -65,8 +65,8 @@ class PartiallyFencedError(RetriableError):
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """Create the error. `silent` has the partitions that did not respond, and `refused` the
-        partitions that returned an error, each with the error. The remaining partitions were not
-        attempted."""
+        partitions for which the target returned an error, each with the error. The remaining
+        partitions were not attempted."""
         super().__init__(said)
         self.fenced = fenced
         self.unanswered = silent or {}
@@ -140,9 +140,9 @@ def find_partitions_to_fence(
 def find_unanswered_partitions(
     both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
-    """Find the partitions whose leader does not respond, with the reason. A hanging broker is thus
-    waited for once, not once per partition. `leaders` is the result of
-    `find_partitions_to_fence`."""
+    """Find the partitions whose leader does not respond, with the reason. Querying all leaders
+    first means that a hanging broker delays fencing once, not once per partition. `leaders` is the
+    result of `find_partitions_to_fence`."""
     names = _map_to_mirrors(both.flow, leaders)
     patience_s = LEADER_TIMEOUT_S * len(
         {leader for leader in leaders.values() if isinstance(leader, int)}
@@ -268,7 +268,7 @@ class FencingRounds:
         self._context = about
         self._may_leave = leaves
         self.results: dict[TopicPartition, FencingResult] = {}
-        """Partitions that are fenced or left unfenced."""
+        """Fencing results of the partitions that are fenced or left unfenced."""
         self.unfinished: set[TopicPartition] = set()
         """Partitions of the last round that are neither fenced nor left unfenced."""
         self._unanswered_since_s: dict[TopicPartition, float] = {}
@@ -283,7 +283,7 @@ class FencingRounds:
 
     def run_round(self) -> bool:
         """Execute one fencing round. Return True if all partitions are fenced and none was acquired
-        since.
+        after it was fenced.
 
         Raises `RetriableError`, and `FatalError` if an authorization is missing.
         """
@@ -312,7 +312,7 @@ class FencingRounds:
         return not self._acquired
 
     def leave_unanswered(self) -> None:
-        """Leave partitions that never responded unfenced.
+        """Record the partitions that never responded as left unfenced.
 
         Raises `RetriableError` if some partitions responded but are not fenced, because the
         operator has not accepted this.

@@ -63,7 +63,7 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.FENCE,
         {"partitions": [fenced(tail=3), fenced(tail=None), fenced(unfenced="no right")]},
-        "2 fencing markers read back, and no partition was acquired since; 3 records copied "
+        "2 fencing markers read back, and no partition was acquired since; 3 records replicated "
         "after the end of the offset map; 1 not fenced",
     ),
     (
