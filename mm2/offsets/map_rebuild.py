@@ -35,7 +35,7 @@ REBUILD_REASON = "rebuilt by matching both logs"
 
 
 class RebuildScope(enum.Enum):
-    """What can be rebuilt for a partition. The value is shown to users."""
+    """Which part of a partition's offset map can be rebuilt. The value is shown to users."""
 
     LOST = "all of it"
     """The map has no records of the partition."""
@@ -53,7 +53,8 @@ class RebuildScope(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPlan:
-    """What to rebuild for a partition."""
+    """Which part of a partition's offset map to rebuild, and up to which offsets the logs are
+    compared."""
 
     kind: RebuildScope
     source_to: int = -1
@@ -63,13 +64,13 @@ class RebuildPlan:
 
     @property
     def is_due(self) -> bool:
-        """True if there is anything to rebuild."""
+        """True if any part of the map has to be rebuilt."""
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 
 
 def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
-    """Plan the rebuild from the contents of the map topic. Eras (mirror generations) of deleted
-    topics are ignored."""
+    """Plan the rebuild of a partition's map from the records that the map topic still has. Eras
+    (mirror generations) of deleted topics are ignored."""
     if not partition_map.era_records:
         return RebuildPlan(kind=RebuildScope.LOST)
     eras = partition_map.eras
