@@ -27,7 +27,7 @@ _BOUNDS = (log_client.LOG_START, log_client.HIGH_WATERMARK, log_client.LAST_STAB
 
 
 class KafkaLogOffsets:
-    """Implementation of `LogOffsets`. Connects on first use."""
+    """Implementation of `LogOffsets`, which documents the methods. Connects on first use."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class KafkaLogOffsets:
     def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """Fetch the log bounds. `LogOffsets` documents this method and the methods below."""
+        """Fetch the log start and end offsets of the partitions."""
         listed = self._list_offsets(
             dict.fromkeys(partitions, _BOUNDS), timeout_s, doing="reading the log bounds of"
         )
@@ -129,9 +129,9 @@ class KafkaLogOffsets:
     def _fetch(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> None:
-        """Read committed records from these offsets until `accept` returns True. Partitions that
-        cannot be read are omitted."""
-        failed = self._fetch_once(offsets, end, accept)
+        """Read committed records of each partition from these offsets until `accept` returns True
+        for the partition. Partitions that cannot be read are omitted."""
+        failed = self._fetch_without_retry(offsets, end, accept)
         gone = [each for each, error in failed.items() if isinstance(error, LogTruncatedError)]
         starts = self._client.list_offsets(
             dict.fromkeys(gone, (log_client.LOG_START,)), end, doing="reading the log start of"
@@ -139,9 +139,9 @@ class KafkaLogOffsets:
         later = {  # retention may delete offsets meanwhile
             each: start for each, (start,) in starts.succeeded.items() if start > offsets[each]
         }
-        self._fetch_once(later, end, accept)
+        self._fetch_without_retry(later, end, accept)
 
-    def _fetch_once(
+    def _fetch_without_retry(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> Mapping[TopicPartition, ConnectError]:
         return self._client.fetch(
