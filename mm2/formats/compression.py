@@ -26,7 +26,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Upper limit of decompressed bytes, regardless of the caller's limit."""
+"""Upper limit of the decompressed size in bytes, regardless of the caller's limit."""
 
 _ZSTD_SLICE_BYTES = 512
 """Slice size for decompressing zstd data. A slice decompresses to at most 16 MB (a block of 4 bytes
@@ -114,7 +114,7 @@ class _FrameDecompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """Input that follows the end of the frame."""
+        """Input bytes that follow the end of the frame."""
 
     def decompress(self, data: memoryview, /) -> bytes: ...
 
@@ -124,8 +124,8 @@ def _decompress_frames(
 ) -> bytes:
     """Decompress any number of concatenated frames. Raises an error for a truncated frame.
 
-    Each frame returns its unused input. Passing the entire input to each of many small frames would
-    take quadratic time.
+    The input is passed in pieces, because passing the whole remaining input to each of many small
+    frames would take quadratic time.
     """
     out: list[bytes] = []
     at, size, end = 0, 0, len(data)
