@@ -31,7 +31,8 @@ class FetchLimits:
     min_bytes: int = 1
     max_bytes: int = 32 * 1024 * 1024
     partition_bytes: int = fetch_sizes.FETCH_BYTES_MIN
-    """Minimum size requested per partition. The requested size is increased on slow round trips."""
+    """Minimum number of bytes that a fetch requests per partition. It is increased if round trips
+    are slow."""
     rack: str = ""
     """Rack of this client (`client.rack`); "" disables follower fetching."""
     replica_max_age_s: float = 300.0

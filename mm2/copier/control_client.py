@@ -254,5 +254,5 @@ def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
     certificate = secured.getpeercert(binary_form=True) or b""
     if not hmac.compare_digest(hashlib.sha256(certificate).digest(), fingerprint):
         secured.close()
-        raise ssl.SSLError("the certificate is not the driver's")
+        raise ssl.SSLError("the peer's certificate is not the driver's")
     return secured

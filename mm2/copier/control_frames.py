@@ -40,7 +40,7 @@ from connect_runtime.network import transport
 PROTOCOL_VERSION = 1
 CHANNEL_TOKEN_BYTES = 32
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Maximum frame size. A larger announced size is a protocol error."""
+"""Maximum size of a control frame in bytes. A larger announced size is a protocol error."""
 MAX_GREETING_BYTES = 4096
 """Maximum frame size before the token is checked, because an unauthenticated peer must not use more
 memory."""
@@ -48,7 +48,7 @@ MAX_COPY_FRAME_VALUES = 500_000
 """Maximum number of JSON values in a frame from a copy process, because parsed values need many
 times the memory of their text."""
 FRAME_FILL_BYTES = 64 * 1024
-"""Approximate size up to which messages share a frame."""
+"""Approximate size in bytes up to which messages are combined into one control frame."""
 
 _MAX_QUOTE_CHARS = 80
 
@@ -125,7 +125,7 @@ class ControlFrameDecoder:
         self._max_frame_bytes = max_frame_bytes
         self._max_values = max_values
         self.decoded_bytes = 0
-        """Total size of all decoded frames."""
+        """Total size in bytes of all frames decoded so far."""
 
     def set_max_frame_bytes(self, max_frame_bytes: int) -> None:
         """Change the maximum size of the frames decoded from now on."""

@@ -97,7 +97,7 @@ def decode_text(value: Any) -> str:
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
-"""Time without a message after which a side treats the peer as dead."""
+"""Time without a message after which driver and copy process treat each other as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,8 @@ class ConfigureCopy:
     """This task's share of each topic's throttle, in bytes per second."""
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Configuration keys of the transform chain (`record_transforms`); empty without transforms."""
+    """Configuration keys of the transform chain (`record_transforms`); empty if the flow has no
+    transforms."""
     granted: bool = False
     """True if the worker group has just confirmed the task assignment, so that the first
     acquisition of each partition needs no further confirmation."""
@@ -258,7 +259,7 @@ def decode_recovered_state_request(
     the partitions of the copy process."""
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
-        raise ValueError("not a partition of this task")
+        raise ValueError("the requested partition is not one of this task")
     target = message["target"]
     number = decode_integer(message["id"])
     return number, partition, None if target is None else decode_integer(target)

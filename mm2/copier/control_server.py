@@ -604,7 +604,7 @@ class ControlServer:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
             self.remove_connection(
-                connection, None, f"received no hello within {GREETING_TIMEOUT_S:.0f} s"
+                connection, None, f"the peer sent no hello within {GREETING_TIMEOUT_S:.0f} s"
             )
 
     def authenticate(
@@ -655,7 +655,7 @@ def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
     except OSError as error:
         listener.close()
         directory.remove()
-        raise FatalError(f"listening for copies on {path}: {error}") from error
+        raise FatalError(f"listening for copy processes on {path}: {error}") from error
     address = UnixAddress(path=os.fspath(path))
     return ControlServer(listener, address=address, clock=clock, directory=directory)
 
@@ -680,8 +680,8 @@ def listen_tls(
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as error:
         raise FatalError(
-            f"listening for copies on {host or '*'}:{port}: {error}; choose another control.port "
-            "in the spark section, or 0 for any free port"
+            f"listening for copy processes on {host or '*'}:{port}: {error}; choose another "
+            "control.port in the spark section, or 0 for any free port"
         ) from error
     address = TlsAddress(
         host=advertised_host,

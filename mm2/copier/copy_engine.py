@@ -71,10 +71,10 @@ class SlotUsage:
     """Current usage of the engine's task slots."""
 
     total: int
-    """Total number of slots; 0 while the slot count of a cluster is unknown."""
+    """Total number of task slots; 0 while the Spark cluster's slot count is unknown."""
     used: int
     waiting: int
-    """Number of copy processes without a slot."""
+    """Number of copy processes that wait for a task slot."""
 
     @property
     def missing(self) -> int:

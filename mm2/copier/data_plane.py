@@ -176,7 +176,7 @@ class DataPlaneRegistry:
         elif settings is not None and differs:
             keys = ", ".join(copy_engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"this process runs its copies with {opened.settings.display_name}, but "
+                f"copy processes run with {opened.settings.display_name} here, but "
                 f"{settings.display_name} was requested (different keys: {keys}): a process has "
                 "one data plane, so configure the same settings for all connectors"
             )
@@ -192,7 +192,7 @@ def create_engine_and_server(
     settings: EngineSettings, clock: Clock
 ) -> tuple[CopyEngine, ControlServer]:
     """Create an engine that is not yet open, and a listening control server. Raises the errors of
-    `listen_for_copies`."""
+    `listen_for_copy_processes`."""
     made: CopyEngine
     if settings.engine == copy_engine_config.INLINE:
         made = InlineEngine(clock=clock)

@@ -67,10 +67,11 @@ class _FetchConnection:
     node_id: int
     name: str
     omits_rack: bool = False
-    """True if fetches omit the rack."""
+    """True if fetches on this connection omit the client's rack, so that the leader serves the
+    records."""
     session: FetchSession = field(default_factory=FetchSession)
     in_flight_bytes: int = 0
-    """Maximum size of the response to the request in flight."""
+    """Maximum size in bytes of the response to the fetch in flight."""
     last_response_s: float = -inf
     """Time of the last response."""
     retry_at_s: float = 0.0

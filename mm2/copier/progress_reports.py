@@ -61,7 +61,7 @@ class PartitionGauge:
     reencoded_batches: int = 0
     """Number of acknowledged batches that were re-encoded."""
     already_stored_records: int = 0
-    """Number of records that were already stored on the target."""
+    """Number of records that were already stored on the target and not written again."""
     newest_copied_ms: int = -1
     """Timestamp of the newest replicated record; -1 if no record was replicated."""
     unrecorded_since_s: float | None = None
@@ -202,7 +202,7 @@ def check_gauge_partitions(gauges: Sequence[PartitionGauge], *, partition_count:
         if not 0 <= gauge.index < partition_count:
             raise ValueError(f"partition {gauge.index} of {partition_count}")
         if gauge.phase not in _PHASES or gauge.cause not in _HALT_CAUSES:
-            raise ValueError("an unknown phase or halt cause")
+            raise ValueError("a progress report has an unknown phase or halt cause")
 
 
 def _encode_report_times(found: PartitionGauge) -> PartitionGauge:

@@ -30,7 +30,7 @@ class VerifiedPosition:
     partition: TopicPartition
     written_offset: int
     offset: int | None
-    """Committed offset, None if there is none."""
+    """The group's committed offset, or None if it has none."""
 
     @property
     def is_lower(self) -> bool:
@@ -39,7 +39,7 @@ class VerifiedPosition:
         return self.offset is None or self.offset < self.written_offset
 
     def __str__(self) -> str:
-        at = "nowhere" if self.offset is None else f"at {self.offset}"
+        at = "no committed offset" if self.offset is None else f"at {self.offset}"
         return f"group {self.group}, {self.partition}: {at}, not at {self.written_offset}"
 
 
@@ -83,7 +83,7 @@ def explain_unaccepted_positions(
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{LOWER_POSITION_CODE}:{each}")]
     return (
-        f"groups are before the position they were moved to: {'; '.join(map(str, found))}. Their "
+        f"groups have lower offsets than the move wrote: {'; '.join(map(str, found))}. Their "
         "offsets may have been reset, and they would re-read records. To move them again: "
         f"{wanted.command(*only, '--execute')}; to leave them as they are and resume the move: "
         f"{wanted.command('--resume', '--journal', journal, *accept)}"

@@ -48,7 +48,7 @@ class GroupAction(enum.Enum):
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
-    """The offset cannot be translated, for the reason in `reason`."""
+    """The offset cannot be translated; `PartitionMove.reason` states why."""
     MISSING = "no mirror"
     """The mirror partition does not exist or was deleted. If the partition merely does not respond,
     the translated position is used instead."""

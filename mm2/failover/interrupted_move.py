@@ -92,6 +92,9 @@ def explain_outdated_positions(
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
-            now = "is unknown" if each.source_bounds is None else f"is {each.source_bounds.end}"
-            return f"the end of {each.partition} was {end} when both clusters were equal, and {now}"
+            now = "unknown" if each.source_bounds is None else f"{each.source_bounds.end}"
+            return (
+                f"the end offset of {each.partition} was {end} when both clusters had equal end "
+                f"offsets, and has been {now}"
+            )
     return ""

@@ -140,9 +140,9 @@ def decode_entry(line: str) -> Mapping[str, Any]:
     an unknown version."""
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise TypeError("it is not a JSON object")
+        raise TypeError("the line is not a JSON object")
     if found.get("v") != JOURNAL_VERSION:
-        raise JournalError(f"it was written by another release of mm2 (version {found.get('v')})")
+        raise JournalError(f"another release of mm2 wrote it (version {found.get('v')})")
     return found
 
 
@@ -216,7 +216,7 @@ def _decode_begun_entry(line: Mapping[str, Any]) -> MoveIdentity:
 
 def _require_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("a name is not a string")
+        raise TypeError("a value that must be a string is not one")
     return value
 
 

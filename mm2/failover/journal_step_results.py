@@ -71,12 +71,12 @@ def _describe_idle_groups(detail: _ReadBackDetail) -> str:
 
 def _describe_equal_ends(detail: _ReadBackDetail) -> str:
     partitions = plurals.format_count(len(detail["ends"]), "partition")
-    return f"equal ends on both clusters in two checks: {partitions}"
+    return f"equal end offsets on both clusters in two checks: {partitions}"
 
 
 def _describe_stop_flow(detail: _ReadBackDetail) -> str:
     if not detail["connectors"]:
-        return "no connectors to stop, as accepted"
+        return "no connectors to stop, as the operator accepted"
     stopped = f"connectors recorded as stopped: {', '.join(detail['connectors'])}"
     running = detail["still_running"]
     if not running:

@@ -44,9 +44,10 @@ class MoveTimeouts:
     """Timeouts of a move."""
 
     quiescence_s: float = 60.0
-    """How long both clusters must have equal end offsets."""
+    """Time in seconds for which both clusters must have equal end offsets before the flow is
+    stopped."""
     wait_s: float = 600.0
-    """How long to wait for applications and unavailable brokers."""
+    """Maximum time in seconds to wait for applications to stop and for unavailable brokers."""
     snapshot_s: float = 60.0
     """Timeout for collecting one snapshot of both clusters, in seconds."""
 

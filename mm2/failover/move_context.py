@@ -46,9 +46,10 @@ class MoveContext:
     """Function that prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     quiescence_s: float = 60.0
-    """How long both clusters must have equal end offsets."""
+    """Time in seconds for which both clusters must have equal end offsets before the flow is
+    stopped."""
     wait_s: float = 600.0
-    """How long to wait for applications and unavailable brokers."""
+    """Maximum time in seconds to wait for applications to stop and for unavailable brokers."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Configuration file named in the printed commands."""
 

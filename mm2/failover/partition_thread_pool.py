@@ -25,11 +25,11 @@ MAX_THREADS = 8
 POLL_INTERVAL_S = 0.2
 PROGRESS_INTERVAL_S = 5.0
 _CLOSE_TIMEOUT_S = 50.0
-"""How long closing the pool waits for a request in flight."""
+"""Maximum time in seconds that closing the pool waits for requests in flight."""
 
 ConnectClient = Callable[[], BlockingClient]
 PartitionWork = Callable[[BlockingClient, K, Deadline], T]
-"""Function that processes one item. Long operations must check the deadline."""
+"""Function that processes one item of the pool. Long operations must check the deadline."""
 ReportProgress = Callable[[str], object]
 
 

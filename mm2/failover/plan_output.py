@@ -71,7 +71,7 @@ def format_plan(
         yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
         yield ""
     if plan.unreplicated:
-        yield f"on {wanted.destination}, but never replicated to {wanted.origin}:"
+        yield f"records on {wanted.destination} that were never replicated to {wanted.origin}:"
         yield from text_format.format_columns(
             _TAIL_COLUMNS, [_build_tail_row(each) for each in plan.unreplicated]
         )
@@ -297,7 +297,7 @@ def _format_plan_totals(found: MovePlan) -> Iterator[str]:
     missing = plurals.format_count(sum(each.unreplicated for each in found.groups), "record")
     if any(each.basis is not PositionBasis.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
-    yield f"already read, but not on {there}: {missing}"
+    yield f"records already read, but not on {there}: {missing}"
 
 
 def _are_all_groups_known(found: MovePlan) -> bool:

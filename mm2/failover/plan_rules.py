@@ -239,7 +239,7 @@ def _check_position_action(
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     if each.unanswered_reason:
         place = (
-            f", {each.target_offset} by the offset map," if each.target_offset is not None else ""
+            f", {each.target_offset} in the offset map," if each.target_offset is not None else ""
         )
         text = (
             f"{wanted.destination} does not respond for {each.mirror} "

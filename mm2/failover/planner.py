@@ -33,7 +33,7 @@ class FencedFlowState:
     fencing: FencingSummary
     """Result of fencing the flow's writers."""
     agreed_ends: MatchingEndOffsets | None = None
-    """End offsets on which both clusters agreed; see `move_plan.build_plan`."""
+    """End offsets on which both clusters agreed; see `move_plan.build_move_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
 

@@ -29,7 +29,7 @@ class EqualEndsDetector:
     ignores_unanswered: bool = False
     """Ignore partitions for which the origin does not respond, if it responds for others."""
     reason: str = "not checked yet"
-    """Reason why the clusters are not equal yet."""
+    """Reason why the clusters do not have equal, unchanging end offsets yet."""
     last_change: str = ""
     """Last change of an end offset between two checks that found equal ends, or "" if none
     changed."""

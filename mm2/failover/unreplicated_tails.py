@@ -83,7 +83,7 @@ class ScanStart:
     """Inputs for building the scans of one destination partition."""
 
     ends: LogBounds
-    """Log bounds of the destination partition."""
+    """Start and end offsets of the destination partition's log."""
     map_end: int
     """End of the reverse flow's offset map."""
     flow_producers: Collection[int]
@@ -91,7 +91,7 @@ class ScanStart:
     mirror: TopicPartition
     """Origin partition to which the reverse flow replicates this partition."""
     mirror_ends: LogBounds | None
-    """Log bounds of the mirror partition, or None if it does not exist."""
+    """Start and end offsets of the mirror partition's log, or None if the mirror does not exist."""
     mirror_next: int
     """Offset in the mirror partition that corresponds to the end of the reverse flow's map."""
     reverse_producers: Collection[int]
@@ -190,10 +190,10 @@ class TailScan:
     mirrors: Mapping[TopicPartition, TopicPartition]
     """Origin partition to which the reverse flow replicates each partition."""
     target_bounds: Mapping[TopicPartition, LogBounds]
-    """Log bounds of the destination partitions."""
+    """Start and end offsets of the destination partitions' logs."""
     mirror_bounds: Mapping[TopicPartition, LogBounds | None]
-    """Log bounds of the mirrors on the origin. None if a mirror does not exist; no entry if the
-    origin did not respond for the mirror."""
+    """Start and end offsets of the mirrors' logs on the origin. None if a mirror does not exist; no
+    entry if the origin did not respond for it."""
     outdated: Collection[TopicPartition] = ()
     """Partitions whose map entries are outdated, so that no record is known to have been
     replicated."""

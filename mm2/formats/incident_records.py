@@ -37,7 +37,7 @@ class IncidentKind(enum.Enum):
     """Target [from, to) may contain source records that were replicated a second time at later
     target offsets."""
     SOURCE_GONE = "source-gone"
-    """The source deleted [from, to) before these records were replicated or compared."""
+    """The source deleted the offsets [from, to) before the records were replicated or compared."""
     DOUBLED_BY_JAVA = "doubled-by-java"
     """Records of target [from, to) are duplicates of earlier records. MirrorMaker 2 wrote them
     again after a crash, or concurrently with another owner."""

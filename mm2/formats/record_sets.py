@@ -57,7 +57,7 @@ class ConvertedMessage(NamedTuple):
     batch: bytearray
     """The batch in format v2."""
     decoded_bytes: int
-    """Uncompressed size of the whole message."""
+    """Uncompressed size of the whole original message in bytes."""
     is_whole: bool
     """True if the batch contains the message's last inner message."""
 
@@ -239,7 +239,7 @@ class DamagedBatchError(Exception):
         super().__init__(why)
         self.base_offset = base_offset
         self.next_offset = next_offset
-        """Offset after the batch; -1 if unknown."""
+        """Offset after the damaged batch; -1 if unknown."""
         self.too_large = too_large
         """True if the batch is intact but decompresses to more bytes than the caller allows."""
 
@@ -299,7 +299,11 @@ def _check_is_legacy_message(offset: int, batch: memoryview, magic: int) -> None
     if magic < record_batch.MAGIC_V2:
         return
     unknown = magic > record_batch.MAGIC_V2
-    why = f"unsupported record format v{magic}" if unknown else "too short for a batch header"
+    why = (
+        f"unsupported record format v{magic}"
+        if unknown
+        else "the data is too short for a batch header"
+    )
     raise DamagedBatchError(offset, f"{why} ({len(batch)} bytes)")
 
 

@@ -532,7 +532,7 @@ def _get_only_group(body: Any) -> Any:
     """Return the group in the response to a request for one group. Raises `RetriableError` if there
     is none."""
     if len(body.groups) != 1:
-        raise RetriableError("the response of the group coordinator does not contain one group")
+        raise RetriableError("the group coordinator's response does not contain exactly one group")
     return body.groups[0]
 
 

@@ -115,7 +115,7 @@ class FlowStateLogWriter:
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0
         self.failure: ConnectError | None = None
-        """First failure; None while the writer is operational."""
+        """First error that prevented storing a record; None while the writer is operational."""
         self.next_offsets: dict[FlowStateTopic, int] = {}
         """Offset after the newest acknowledged record, by topic."""
         self._producer = librdkafka_clients.create_producer(

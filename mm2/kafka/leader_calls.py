@@ -55,7 +55,7 @@ class RequestGroup:
     size: int
     """Number of requests."""
     replies: dict[int, Any] = field(default_factory=dict)
-    """Replies by the position of their request."""
+    """Replies of the leader, by the position of the request in the group."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -81,7 +81,7 @@ class LeaderCall(abc.ABC):
     _answered: deque[RequestGroup] = field(default_factory=deque)
     _resume_at_s: dict[TopicPartition, float] = field(default_factory=dict)
     _errors: dict[TopicPartition, ConnectError] = field(default_factory=dict)
-    """The last error of each waiting partition whose last request failed."""
+    """The last error of each partition in `_waiting` whose last request failed."""
     _failed: dict[TopicPartition, ConnectError] = field(default_factory=dict)
 
     @abc.abstractmethod

@@ -40,7 +40,7 @@ _EMPTY_TIME_AT_END_S = 0.5
 _NO_SESSION_EPOCH = -1
 _NO_EPOCH = -1
 _NO_OFFSET = -1
-_OTHER_TOPIC = "another topic has the name now"
+_OTHER_TOPIC = "another topic has this name now"
 
 
 class OffsetSpec(NamedTuple):
@@ -286,7 +286,7 @@ class _OffsetLookup(LeaderCall):
                 return
             if offsets[-1] < reached.offset:
                 self._cluster.refresh_metadata()
-                problem = f"the log ends at offset {offsets[-1]}, but {reached.offset} was known"
+                problem = f"the log ends at offset {offsets[-1]}, but had reached {reached.offset}"
                 self._retry(partition, self._create_truncated_error(partition, problem))
                 return
         self.found[partition] = tuple(offsets)

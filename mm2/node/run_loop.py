@@ -90,7 +90,7 @@ class StopCondition:
     until_caught_up: bool = False
     """True to exit once all records that the source currently contains are replicated."""
     timeout_s: float | None = None
-    """Seconds after which the loop ends unconditionally; None for no limit."""
+    """Seconds after which the main loop ends in any case; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,14 +29,14 @@ class GroupState(enum.Enum):
     ABSENT = "absent"
     """Unknown to the broker, or dead. The group has no offsets that could be rewound."""
     EMPTY = "empty"
-    """The group has offsets and no members."""
+    """The group has committed offsets and no members."""
     ACTIVE = "active"
     """The group has members or is about to have some: stable, (re)balancing, assigning or
     reconciling."""
     FOREIGN = "foreign"
     """Not a consumer group, but for example a Connect, share or streams group."""
     UNKNOWN = "unknown"
-    """The state was not reported, or the request failed."""
+    """The broker did not report the group's state, or the request failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,8 @@ class RebuildScope(enum.Enum):
     LOST = "all of it"
     """The map has no records of the partition."""
     BEFORE = "before the first era"
-    """The map begins inside the mirror, because another writer replicated the earlier records."""
+    """The map does not begin at the mirror's first record, because another writer replicated the
+    earlier records."""
     EMPTY = "nothing"
     """The mirror topic is empty."""
     KNOWN = "nothing, the map is complete"
@@ -111,7 +112,7 @@ class FencingOwner:
     marker: int
     """Target offset of the owner's fence marker."""
     leader_epoch: int
-    """Leader epoch in which the marker was written."""
+    """Leader epoch in which the owner's fence marker was written."""
 
 
 def rebuild_lost_map(

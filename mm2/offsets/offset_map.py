@@ -266,7 +266,8 @@ class EraRuns:
     otherwise."""
 
     owners: list[OwnerSegments]
-    """Owners that replicated in this era (mirror generation), oldest first."""
+    """Segments of the owners that replicated in this era (mirror generation), oldest owner
+    first."""
     ends: list[int]
     """Source offsets up to which the segments of the owners are valid, in the order of `owners`."""
     begins: int

@@ -43,7 +43,7 @@ class UntranslatedReason(enum.Enum):
     NOT_READY = "not ready"
     """The map has not been read yet, or the offset has not been replicated yet. Retry later."""
     UNKNOWN = "unknown"
-    """No record of this partition was replicated."""
+    """No record of this partition has been replicated."""
     TOO_OLD = "too old"
     """The offset is lower than every offset that the map can translate."""
 

@@ -77,7 +77,7 @@ def decode_outcome(row: bytes) -> tuple[str, str]:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(e, str) for e in found)):
-        raise ValueError("not an array of two strings")
+        raise ValueError("the row is not an array of two strings")
     outcome, text = found
     return outcome, text
 
