@@ -166,13 +166,15 @@ class BlockingClient:
         """Return the newest API version in the range `version_range` that the broker supports, or
         None."""
 
-        def try_negotiate() -> int | None:
+        def try_negotiate_version() -> int | None:
             try:
                 return self._cluster.choose_version(node_id, api_key, *version_range)
             except UnsupportedVersion:
                 return -1
 
-        version = self.wait_until(try_negotiate, f"requesting the API versions of node {node_id}")
+        version = self.wait_until(
+            try_negotiate_version, f"requesting the API versions of node {node_id}"
+        )
         return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:

@@ -168,7 +168,7 @@ class ControlFrameDecoder:
 
 def _decode_json(body: bytes) -> list[ControlMessage]:
     try:
-        decoded = json.loads(body, parse_constant=_refuse_constant)
+        decoded = json.loads(body, parse_constant=_reject_json_constant)
     except (ValueError, RecursionError) as error:
         raise ControlFrameError(
             f"a control frame of {len(body)} bytes is not JSON: {error}"
@@ -183,7 +183,7 @@ def _decode_json(body: bytes) -> list[ControlMessage]:
     return decoded
 
 
-def _refuse_constant(name: str) -> object:
+def _reject_json_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 

@@ -7,7 +7,7 @@ Driver to copy process: `endpoints` (optional, first: clusters and topics to con
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
 `acquisition_request`, `record` (ordered stream of items to store, which must all be stored),
-`gauges` (a newer message replaces the previous one), `ended`.
+`gauges` (progress reports, each of which replaces the previous one), `ended`.
 
 Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
 a copy process are validated, because the process may run on a machine of a Spark cluster. Decoders

@@ -196,13 +196,14 @@ class OffsetLookups:
         topics: dict[str, list[OffsetQuery]] = defaultdict(list)
         for each in group:
             query = OffsetQuery(
-                partition=each.copy.setup.partition, timestamp=_choose_timestamp(each.instruction)
+                partition=each.copy.setup.partition,
+                timestamp=_choose_list_offsets_timestamp(each.instruction),
             )
             topics[side.topic(each.copy)].append(query)
         side.cluster.call(
             NodeTarget(node_id),
             request_builders.build_list_offsets_request(topics, read_committed=not side.is_target),
-            done=lambda reply: self._reply_to_group(
+            done=lambda reply: self._reply_to_lookups(
                 side, group, reply, partitions=_index_by_name(reply.body), make=_read_offset
             ),
             timeout_s=REQUEST_TIMEOUT_S,
@@ -226,7 +227,7 @@ class OffsetLookups:
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.build_offsets_for_leader_epochs_request(topics),
-            done=lambda reply: self._reply_to_group(
+            done=lambda reply: self._reply_to_lookups(
                 self._target,
                 group,
                 reply,
@@ -263,11 +264,11 @@ class OffsetLookups:
     ) -> None:
         self._describing.discard(node_id)
         found = _index_by_name(reply.body)
-        self._reply_to_group(
+        self._reply_to_lookups(
             self._target, group, reply, partitions=found, make=_read_open_transactions
         )
 
-    def _reply_to_group(
+    def _reply_to_lookups(
         self,
         side: RecoveryCluster,
         group: list[PendingRequest],
@@ -313,7 +314,7 @@ def _index_epoch_ends(body: Any) -> _PartitionsByName:
     }
 
 
-def _choose_timestamp(
+def _choose_list_offsets_timestamp(
     instruction: FindTargetEnd | FindSourceOffset | LogStartLookup,
 ) -> int:
     match instruction:

@@ -87,7 +87,7 @@ class BatchProducer:
         """Return the connection for the partition's batches; None while earlier batches are in
         flight on another connection, to preserve their order."""
         number = self._numbers.setdefault(id(copy), len(self._numbers))
-        key = (node_id, number % self._get_concurrency(node_id).connections)
+        key = (node_id, number % self._get_node_concurrency(node_id).connections)
         previous = self._connection_by_copy.get(id(copy))
         if previous is not None:
             if (previous.node_id, previous.number) == key:
@@ -101,7 +101,7 @@ class BatchProducer:
         self._connection_by_copy[id(copy)] = connection
         return connection
 
-    def _get_concurrency(self, node_id: int) -> ProduceConcurrency:
+    def _get_node_concurrency(self, node_id: int) -> ProduceConcurrency:
         return self._concurrency_by_node.setdefault(node_id, ProduceConcurrency())
 
     @property
@@ -233,7 +233,7 @@ class BatchProducer:
                 connection.node_id, connection.name, response.throttle_ms
             )
         else:
-            self._get_concurrency(connection.node_id).record_response(
+            self._get_node_concurrency(connection.node_id).record_response(
                 reply.elapsed_s, in_flight=in_flight
             )
         self._handle_results(connection, copies, response, now_s=now_s)

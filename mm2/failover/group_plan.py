@@ -380,7 +380,7 @@ def _plan_partition_move(
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
-    way = _choose_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
+    way = _choose_group_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
         again_max = _compute_reread_bound_from(None, log, unheard=unheard)
@@ -434,7 +434,7 @@ def _count_unreplicated_reads(committed: int, mirrored: MirroredPartition | None
     return max(0, committed - mirrored.copied_to)
 
 
-def _choose_action(
+def _choose_group_action(
     to: int, *, at: int | None, log: LogBounds | None, unheard: str, rewind: bool
 ) -> GroupAction:
     if log is None and not unheard:

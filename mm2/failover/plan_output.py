@@ -73,7 +73,7 @@ def format_plan(
     if plan.unreplicated:
         yield f"records on {wanted.destination} that were never replicated to {wanted.origin}:"
         yield from text_format.format_columns(
-            _TAIL_COLUMNS, [_build_tail_row(each) for each in plan.unreplicated]
+            _TAIL_COLUMNS, [_build_unreplicated_records_row(each) for each in plan.unreplicated]
         )
         yield ""
     yield from _format_plan_totals(plan)
@@ -94,7 +94,7 @@ def format_plan(
         said = move_steps.describe_step(step, wanted, plan.flow, same_names=one_name)
         yield f"{number:>3}. {step.value}: {said}{by}"
     yield ""
-    yield from _format_clients(plan, properties)
+    yield from _format_client_changes(plan, properties)
 
 
 def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} similar ({code})"
 
 
-def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
+def _format_client_changes(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
     yield f"client properties on {found.request.destination}, for all groups:"
     for name, value in properties.items():
         yield f"  {name}={value}"
@@ -166,7 +166,7 @@ def plan_to_json(
         "groups": groups,
         "unmoved_groups": [_unmoved_group_to_json(each) for each in plan.unmoved_groups],
         "unreplicated_records": plan.unreplicated_records,
-        "unreplicated": [_tail_to_json(each) for each in plan.unreplicated],
+        "unreplicated": [_unreplicated_records_to_json(each) for each in plan.unreplicated],
         "findings": [_finding_to_json(each) for each in plan.findings],
         "steps": [step.value for step in move_steps.order_steps(wanted, hooks)],
         "client_properties": dict(properties),
@@ -308,13 +308,13 @@ def _are_all_groups_known(found: MovePlan) -> bool:
     )
 
 
-def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
+def _build_unreplicated_records_row(each: UnreplicatedRecords) -> tuple[str, ...]:
     return (
         each.partition.topic,
         str(each.partition.partition),
         str(each.start),
         str(each.end),
-        _format_tail_records(each),
+        _format_unreplicated_record_count(each),
         text_format.UNKNOWN_NUMBER
         if each.first_ms is None
         else text_format.format_time(each.first_ms),
@@ -324,13 +324,13 @@ def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
     )
 
 
-def _format_tail_records(each: UnreplicatedRecords) -> str:
+def _format_unreplicated_record_count(each: UnreplicatedRecords) -> str:
     if each.unknown_reason:
         return text_format.UNKNOWN_NUMBER
     return f">= {each.at_least}" if each.records is None else str(each.records)
 
 
-def _tail_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
+def _unreplicated_records_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
     return {
         "topic": each.partition.topic,
         "partition": each.partition.partition,

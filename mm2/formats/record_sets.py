@@ -162,7 +162,7 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
     first: int | None = None
     last = at = 0
     while at < len(data):
-        offset, size = _read_inner_head(data, at)
+        offset, size = _read_inner_message_head(data, at)
         if first is None:
             first = offset
         elif offset <= last:
@@ -190,7 +190,7 @@ def _decode_inner_messages(
     found: list[BatchRecord] = []
     at = size = 0
     while at < len(data) and len(found) < CONVERTED_RECORDS_MAX:
-        offset, length = _read_inner_head(data, at)
+        offset, length = _read_inner_message_head(data, at)
         start, at = at, at + length
         if offset + shift < position:
             continue
@@ -210,7 +210,7 @@ def _decode_inner_messages(
     return found
 
 
-def _read_inner_head(data: memoryview, at: int) -> tuple[int, int]:
+def _read_inner_message_head(data: memoryview, at: int) -> tuple[int, int]:
     """Return the stored offset and the size of the inner message at `at`."""
     left = len(data) - at
     if left < _OFFSET_SIZE.size:

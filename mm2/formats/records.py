@@ -142,7 +142,7 @@ class BatchDecoder:
         )
         self.remaining -= len(found)
         if not self.remaining:
-            _check_records_end(self._data, self._at)
+            _check_no_trailing_bytes(self._data, self._at)
         if not self.remaining or self._at > len(self._data) // 2:
             self._data = self._data[self._at :]
             self._at, self.size = 0, len(self._data)
@@ -184,7 +184,7 @@ def decode_records(
         raise MalformedRecordsError(explain_too_many_records(count))
     found: list[BatchRecord] = []
     at, _, far = _parse_records(data, found, count=count, base=(base_offset, base_timestamp))
-    _check_records_end(data, at)
+    _check_no_trailing_bytes(data, at)
     return _wrap_timestamps(found, far=far, base_timestamp=base_timestamp)
 
 
@@ -194,7 +194,7 @@ def _check_record_count(count: int, data: bytes) -> int:
     return count
 
 
-def _check_records_end(data: bytes, at: int) -> None:
+def _check_no_trailing_bytes(data: bytes, at: int) -> None:
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} unexpected bytes after the last record")
 

@@ -106,23 +106,25 @@ class KafkaAdmin:
     ) -> PerTopicResult[None]:
         by_name = {topic.name: topic for topic in topics}
 
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_creation(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.create_topics(
                 [by_name[name] for name in chunk], left_s, validate_only=validate_only
             )
 
-        return self._change_topics(by_name, request, timeout_s, doing="creating topic")
+        return self._change_topics(by_name, request_creation, timeout_s, doing="creating topic")
 
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_new_partitions(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.create_partitions(
                 {name: partitions[name] for name in chunk}, left_s
             )
 
         end = self._create_deadline(timeout_s)
-        grown = self._change_topics(partitions, request, timeout_s, doing="adding partitions to")
+        grown = self._change_topics(
+            partitions, request_new_partitions, timeout_s, doing="adding partitions to"
+        )
         if not grown.failed:
             return grown
         # Kafka refuses to increase to the present count; another process may have been faster.
@@ -138,10 +140,12 @@ class KafkaAdmin:
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_config_changes(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.alter_topic_configs({name: changes[name] for name in chunk}, left_s)
 
-        return self._change_topics(changes, request, timeout_s, doing="changing configs of")
+        return self._change_topics(
+            changes, request_config_changes, timeout_s, doing="changing configs of"
+        )
 
     def close(self) -> None:
         self._client.close()

@@ -88,7 +88,7 @@ class AuthorizedOperationsClient:
         for name, answer in zip(
             names, self._calls.send_requests(questions, timeout_s), strict=True
         ):
-            if _is_refusal(answer):
+            if _is_access_denied(answer):
                 found[name] = AuthorizedOperations(operations=frozenset())
                 continue
             if isinstance(answer, ConnectError):
@@ -134,5 +134,5 @@ def _decode_operations(code: int, bits: int) -> frozenset[str] | None:
     )
 
 
-def _is_refusal(answer: object) -> bool:
+def _is_access_denied(answer: object) -> bool:
     return isinstance(answer, (CoordinatorLookupRefused, NotAuthorizedError))

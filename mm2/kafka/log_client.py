@@ -376,7 +376,7 @@ class _BatchFetch(LeaderCall):
         fetched: FetchResponsePartition
         fetched, is_first = content
         position = self.positions[partition]
-        problem = _find_truncation(fetched, position)
+        problem = _explain_truncation(fetched, position)
         if problem is not None:
             self._fail(partition, self._create_truncated_error(partition, problem))
             return
@@ -392,7 +392,7 @@ class _BatchFetch(LeaderCall):
             return
         end = fetched.last_stable_offset if self.committed_only else fetched.high_watermark
         next_offset = scan.position
-        if is_first and self._is_rest_compacted(partition, fetched) and next_offset < end:
+        if is_first and self._is_rest_of_log_compacted(partition, fetched) and next_offset < end:
             next_offset, position.leader_epoch = end, _NO_EPOCH
         try:
             is_done = self.accept(partition, FetchedBatches(scan.batches, next_offset, end))
@@ -412,7 +412,7 @@ class _BatchFetch(LeaderCall):
             problem = f"the leader returned no whole batch; its log ends at offset {end}"
             self._retry(partition, RetriableError(self._explain(partition, problem)))
 
-    def _is_rest_compacted(
+    def _is_rest_of_log_compacted(
         self, partition: TopicPartition, fetched: FetchResponsePartition
     ) -> bool:
         """Return whether compaction has removed all batches from the position to the end.
@@ -427,7 +427,7 @@ class _BatchFetch(LeaderCall):
         return self.clock.now_s() - since_s >= _EMPTY_TIME_AT_END_S
 
 
-def _find_truncation(fetched: FetchResponsePartition, position: LogPosition) -> str | None:
+def _explain_truncation(fetched: FetchResponsePartition, position: LogPosition) -> str | None:
     """Return why the log no longer continues the records read before this position (truncated or
     recreated topic); None if it does."""
     if fetched.diverging_end_offset >= 0:

@@ -68,15 +68,19 @@ class KafkaLogOffsets:
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_first_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
-                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                for record in log_client.iter_records(
+                    batch, doing=self._describe_timestamp_read(partition)
+                ):
                     if record.timestamp != NO_TIMESTAMP:
                         found[partition] = record.timestamp
                     return True
             return fetched.next_offset >= fetched.end
 
-        self._fetch(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
+        self._fetch(
+            offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept_first_record
+        )
         return found
 
     def read_newest_timestamps(
@@ -85,10 +89,12 @@ class KafkaLogOffsets:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: dict[TopicPartition, int] = {}
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_last_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             last = ends[partition].end
             for batch in fetched.batches:
-                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                for record in log_client.iter_records(
+                    batch, doing=self._describe_timestamp_read(partition)
+                ):
                     if record.offset < last and record.timestamp != NO_TIMESTAMP:
                         found[partition] = record.timestamp
             return fetched.next_offset >= min(last, fetched.end)
@@ -99,7 +105,7 @@ class KafkaLogOffsets:
             if at.start < at.end
         }
         while positions and not end.is_expired(self._clock.now_s()):
-            self._fetch(positions, end, accept)
+            self._fetch(positions, end, accept_last_record)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
                 for each, at in positions.items()
@@ -153,5 +159,5 @@ class KafkaLogOffsets:
             partition_bytes=_PARTITION_BYTES,
         )
 
-    def _describe(self, partition: TopicPartition) -> str:
+    def _describe_timestamp_read(self, partition: TopicPartition) -> str:
         return f"reading timestamps of {partition} on {self._where}"

@@ -214,7 +214,7 @@ class KafkaRecordWriter:
         error = (
             client_errors.translate_request_failure(reply.failure, self._doing)
             if reply.failure is not None
-            else self._find_error(reply.body)
+            else self._find_produce_error(reply.body)
         )
         if error is None:
             self._backoff.reset()
@@ -228,7 +228,7 @@ class KafkaRecordWriter:
         else:
             self._fail_records(count, error)
 
-    def _find_error(self, body: Any) -> ConnectError | None:
+    def _find_produce_error(self, body: Any) -> ConnectError | None:
         """Return the error of a Produce response; None if the batch was stored."""
         partitions = [
             each

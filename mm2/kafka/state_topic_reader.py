@@ -82,7 +82,7 @@ class TopicReader:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = self._find_end_offsets(end, at_least)
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_batches(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
                 self._pass_records_to_caller(partition, batch, take)
             return fetched.next_offset >= ends[partition]
@@ -94,7 +94,7 @@ class TopicReader:
                 if position.offset < ends[each]
             },
             end,
-            accept=accept,
+            accept=accept_batches,
             doing="reading",
             all_required=True,
         )

@@ -87,7 +87,7 @@ class LiveDisplay:
         if not self._started:
             self._started = True
             self._open.enter_context(self._live)
-            self._open.enter_context(_print_logs_above(self._console))
+            self._open.enter_context(_print_logs_above_table(self._console))
         size = self._console.size
         picture = live_table.render_table(frame, width=size.width, height=size.height)
         self._live.update(picture, refresh=True)
@@ -120,7 +120,7 @@ def exit_process_immediately(code: int) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _print_logs_above(out: console.Console) -> Iterator[None]:
+def _print_logs_above_table(out: console.Console) -> Iterator[None]:
     """Redirect the terminal's log handlers to the console that draws the table, inside a `with`
     block."""
     redirected = []

@@ -104,7 +104,8 @@ class MatchedPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """Result of matching the items of two logs: all matched pairs, and those that are certain."""
+    """Result of matching the items of two logs: all matched pairs, and the pairs that are certain
+    to be copies."""
 
     pairs: list[MatchedPair]
     """All matched pairs, in log order."""
@@ -176,7 +177,7 @@ class _AlignmentBuilder:
         self._unsure = found.bounded
         self._ranges: list[AlignedRange] = []
         self._runs: list[tuple[int, int]] = []
-        self._first = self._find_first_source()
+        self._first = self._find_first_source_offset()
 
     def build(self) -> LogAlignment:
         first_source = self._first
@@ -186,10 +187,10 @@ class _AlignmentBuilder:
                 self._runs.append((offset, delta))
             if index in self._unsure and index + 1 < len(self._sure):
                 self._add_bounded_range(index)
-        self._add_range(*self._find_end())
+        self._add_exact_range(*self._find_alignment_end())
         return LogAlignment(
             first_source=first_source,
-            first_target=self._find_first_target(),
+            first_target=self._find_first_target_offset(),
             ranges=tuple(self._ranges),
             matched_offsets=sum(self._source.spans[each.source] for each in self._pairs),
             bounded_offsets=sum(
@@ -218,19 +219,19 @@ class _AlignmentBuilder:
         below = max(0, through - last - 2)
         above = max(0, target_next - (last + 1 + delta))
         if last > self._first:
-            self._add_range(last, last + delta)
+            self._add_exact_range(last, last + delta)
         run = (last, delta)
         self._ranges.append(
             AlignedRange(last, through, target_next, (run,), below=below, above=above)
         )
         self._first, self._runs = through, []
 
-    def _add_range(self, through: int, target_next: int) -> None:
+    def _add_exact_range(self, through: int, target_next: int) -> None:
         runs = tuple(each for each in self._runs if each[0] < through)
         self._ranges.append(AlignedRange(self._first, through, target_next, runs))
         self._first, self._runs = through, []
 
-    def _find_first_source(self) -> int:
+    def _find_first_source_offset(self) -> int:
         """Find the first source offset of the alignment, including preceding offsets that need no
         copy."""
         source, at = self._source, self._sure[0].source
@@ -239,11 +240,11 @@ class _AlignmentBuilder:
             return source.offsets[at]
         return source.start
 
-    def _find_first_target(self) -> int:
+    def _find_first_target_offset(self) -> int:
         target, at = self._target, self._sure[0].target
         return target.offsets[at] if at or target.has_hole(0, 0) else target.start
 
-    def _find_end(self) -> tuple[int, int]:
+    def _find_alignment_end(self) -> tuple[int, int]:
         """Find the source and target offset at which the alignment ends.
 
         The end is right after the last certain pair if unknown items follow on the target,
@@ -367,12 +368,12 @@ class _LogMatcher:
             here = self._count_missing_items_before(left, right)
             gone += here
             among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
-            most = gone if self._has_no_copy(among, left, right) else here if among else -1
+            most = gone if self._has_uncopied_item(among, left, right) else here if among else -1
             if most >= len(pairs) - index:
                 return pairs[:index]
         return pairs
 
-    def _has_no_copy(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
+    def _has_uncopied_item(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
         """Return whether any of the source items `among` certainly has no copy on the target
         between the two matched pairs."""
         target = self._target

@@ -48,7 +48,7 @@ class RebuildScope(enum.Enum):
     """The map is complete from the mirror's first record."""
     REBUILT = "nothing, rebuilt before"
     """The map was rebuilt before."""
-    NOT_STARTED = "nothing until the flow has run: its first era has no resume point"
+    NOT_STARTED = "nothing until the flow has run: its first mirror generation has no resume point"
     """The first era (mirror generation) has no resume point yet."""
 
 

@@ -107,8 +107,8 @@ class MapTranslator:
     def find_first_after(self, upstream: int) -> int | None:
         """Find the first known target offset for a source offset that is `TOO_OLD` to translate.
 
-        Returns None if there is none, or if the map also has eras (mirror generations) of recreated
-        topics, whose offsets may have been translated before.
+        Returns None if no target offset is known, or if the map also has eras (mirror generations)
+        of recreated topics, whose offsets may have been translated before.
         """
         eras = self._eras
         if not eras or self._has_other_topics:

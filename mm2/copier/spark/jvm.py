@@ -290,7 +290,7 @@ def _build_command(
         settings,
         scratch=home,
         logging=logging_file,
-        nameless=not _has_user_name(),
+        nameless=not _has_user_account(),
         more="" if archive is None else archive.options,
     )
     properties_file = home / _PROPERTIES_FILE
@@ -318,12 +318,12 @@ def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[s
     }
     if settings.is_local:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works if the host name does not resolve
-    if not _has_user_name():
+    if not _has_user_account():
         environment.setdefault("SPARK_USER", settings.app_name)  # without a user name Hadoop fails
     return environment
 
 
-def _has_user_name() -> bool:
+def _has_user_account() -> bool:
     """Return True if the user id has an account. Containers may run with any user id."""
     try:
         return bool(pwd.getpwuid(os.geteuid()))
