@@ -127,7 +127,7 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
     )
     with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 
-        def do_ends_agree() -> bool:
+        def are_ends_equal() -> bool:
             known = reader.read(timeout_s)
             found = mirror_state.collect_mirror_state(
                 both, clock=context.clock, timeout_s=timeout_s, offset_map=known
@@ -143,5 +143,5 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
                 )
             return said
 
-        context.wait_until(do_ends_agree, explain_wait)
+        context.wait_until(are_ends_equal, explain_wait)
     return seen_before
