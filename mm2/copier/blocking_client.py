@@ -153,7 +153,7 @@ class BlockingClient:
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
     def find_any_node(self) -> int:
-        """Return the lowest broker id of the cluster."""
+        """Return the id of any broker of the cluster (the lowest id)."""
 
         brokers = self.request(AnyNodeTarget(), request_builders.build_metadata_request(())).brokers
         if not brokers:
@@ -249,8 +249,8 @@ class BlockingClient:
         raise BrokerResponseError(f"reading {topic}", response.error_code)
 
     def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
-        """Negotiate an API version. Raises `FatalError` if the broker supports no version in the
-        range."""
+        """Negotiate an API version with the broker. Raises `FatalError` if it supports no version
+        in the range."""
         version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(

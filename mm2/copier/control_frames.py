@@ -119,8 +119,8 @@ class ControlFrameDecoder:
     def __init__(
         self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_values: int | None = None
     ) -> None:
-        """Create a decoder. `max_values` is the maximum number of JSON values in a frame, or
-        None."""
+        """Create a decoder. `max_values` is the maximum number of JSON values in a frame; None for
+        no limit."""
         self._buffered = bytearray()
         self._max_frame_bytes = max_frame_bytes
         self._max_values = max_values
@@ -361,8 +361,8 @@ class ChannelStream:
         return mask
 
     def receive(self) -> bytes | None:
-        """Read up to READ_BYTES. Return None if no data is available, and b"" at the end of the
-        stream."""
+        """Read up to READ_BYTES from the socket. Return None if no data is available, and b"" at
+        the end of the stream."""
         self._tls_wants_write = False
         try:
             return self._socket.recv(READ_BYTES)

@@ -59,8 +59,8 @@ class MalformedMessageError(FatalError):
 
 @contextlib.contextmanager
 def reject_malformed_message(message: JsonMessage) -> Iterator[None]:
-    """Convert errors while decoding a copy process's message to `MalformedMessageError` (context
-    manager)."""
+    """Context manager that converts errors raised while decoding a copy process's message to
+    `MalformedMessageError`."""
     try:
         yield
     except (

@@ -285,7 +285,7 @@ class ControlConnection:
         poller.register(stream, self._interest, handler=self.on_ready)
 
     def on_ready(self, _mask: int) -> None:
-        """Handle a readiness event of the selector."""
+        """Handle a readiness event of the connection's socket."""
         try:
             if self.stream.handshaking:
                 self.stream.handshake()
@@ -298,7 +298,8 @@ class ControlConnection:
         self.send_pending()
 
     def send_pending(self) -> None:
-        """Send queued messages and update the events that the selector waits for."""
+        """Send the channel's queued messages, and update the events for which the selector
+        waits."""
         if self._ended:
             return
         try:
@@ -448,7 +449,7 @@ class ControlServer:
 
     @property
     def failure(self) -> str:
-        """Reason why copy processes can no longer connect; "" while they can."""
+        """Reason why copy processes can no longer connect; "" while they can connect."""
         if self._failure is not None:
             return self._failure
         return "the control server was closed" if self._thread.stop.is_set() else ""

@@ -97,7 +97,8 @@ class CopyHandle(Protocol):
         """Abort the copy process without a graceful stop. The process may be killed. Idempotent."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the state is ENDED. Return False after `timeout_s`."""
+        """Wait until the copy process has ended. Return False if it has not ended after
+        `timeout_s`."""
 
 
 class CopyEngine(Protocol):

@@ -25,7 +25,7 @@ DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
 
 class MessageChannel(Protocol):
-    """Interface of `ControlClient` for sending messages."""
+    """Sends messages to the driver; implemented by `ControlClient`."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 

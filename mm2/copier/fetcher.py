@@ -213,7 +213,8 @@ class Fetcher:
         return False
 
     def update_all_partitions(self) -> None:
-        """Reassign all partitions to sessions. Call when leaders of the source may have moved."""
+        """Assign all partitions to fetch sessions again. Call when leaders of the source may have
+        moved."""
         for copy in self._copies.values():
             self.update_partition(copy)
 

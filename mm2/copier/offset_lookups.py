@@ -99,20 +99,20 @@ class RecoveryCluster:
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
     def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
-        """Build the answer for an error code that a leader returned. Also refresh the metadata,
-        because the leader may have moved."""
+        """Build the answer to a request for which a leader returned an error code. Also refresh the
+        metadata, because the leader may have moved."""
         self.cluster.refresh_metadata()
         message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
 
 
 def build_no_response_answer(failure: Exception) -> NoResponse:
-    """Build the answer for a request that could not be sent or got no response."""
+    """Build the answer to a request that could not be sent or got no response."""
     return NoResponse(reason=str(failure))
 
 
 def build_missing_partition_answer() -> NoResponse:
-    """Build the answer for a response that does not contain the partition."""
+    """Build the answer to a request whose response does not contain the partition."""
     return NoResponse(reason="the response does not contain the partition")
 
 

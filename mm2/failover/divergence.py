@@ -33,7 +33,7 @@ class RecordRange(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Returns True if every offset has a record."""
+        """Return True if every offset of the range has a record."""
         return self.records == self.last - self.first + 1
 
 

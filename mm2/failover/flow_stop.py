@@ -45,12 +45,12 @@ class WritableFlowSide(FlowSide, Protocol):
 
 
 def list_configured_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Returns the flow's connectors that have a configuration."""
+    """Return the flow's connectors that have a configuration."""
     return [name for name in STOPPED_CONNECTORS if found.config.config(name) is not None]
 
 
 def list_active_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Returns the connectors that would run as soon as a worker joins the group."""
+    """Return the flow's connectors that would run as soon as a worker joins the group."""
     config = found.config
     return [
         name

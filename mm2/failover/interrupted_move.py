@@ -38,7 +38,7 @@ def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
 
 
 def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
-    """Returns the plan without the groups that were already moved."""
+    """Return the plan without the groups that were already moved."""
     return dataclasses.replace(
         found,
         groups=tuple(each for each in found.groups if each.group not in moved),

@@ -60,7 +60,7 @@ class MoveIdentity:
 
     @property
     def steps(self) -> tuple[MoveStep, ...]:
-        """The move's steps in order."""
+        """Steps of the move, in order."""
         return move_steps.order_steps(self.request, self.hooks)
 
 

@@ -239,8 +239,8 @@ class MoveExecutor:
 
     @property
     def _planner(self) -> MovePlanner:
-        """The move's planner. It does not query an origin that was already lost when the move
-        began."""
+        """Planner of this move, which does not query the origin if it was already lost when the
+        move began."""
         planner = self._context.planner
         recorded = self._file.journal.details.get(_Step.RECORD)
         silent = (
@@ -363,5 +363,5 @@ class MoveExecutor:
 
 
 def explain_move_refusal(found: MovePlan) -> str:
-    """Join the texts of the findings that forbid the move."""
+    """Join the texts of the plan's findings that forbid the move."""
     return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

@@ -47,7 +47,7 @@ class MoveRequest:
         return self.kind is not MoveKind.EMERGENCY
 
     def accepts(self, code: str, group: str = "") -> bool:
-        """Returns True if the operator has accepted this finding for all groups or for `group`."""
+        """Return True if the operator has accepted this finding for all groups or for `group`."""
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def command(self, *more: str) -> str:

@@ -260,8 +260,8 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 
 
 def _format_missing_records(each: PartitionMove) -> str:
-    """Format the number of missing records as a table cell; records read after a checkpoint may
-    also be missing."""
+    """Format the number of records that are missing on the destination as a table cell. Records
+    read after a checkpoint may be missing, too."""
     if _is_position_committed(each):
         return str(each.unreplicated)
     return f">= {each.unreplicated}" if each.unreplicated else "unknown"

@@ -180,12 +180,12 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
 
 
 def map_to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Returns the target partition to which the flow replicates a source partition."""
+    """Return the target partition to which the flow replicates a source partition."""
     return TopicPartition(flow.format_remote_topic(partition.topic), partition.partition)
 
 
 def map_to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Returns the source partition to which the reverse flow replicates a target partition."""
+    """Return the source partition to which the reverse flow replicates a target partition."""
     topic = flow.policy.format_remote_topic(flow.target, partition.topic)
     return TopicPartition(topic, partition.partition)
 

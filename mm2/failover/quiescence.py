@@ -1,6 +1,6 @@
 """Waits until no group reads and no producer writes, before a planned move stops the flow.
 
-Two checks some time apart must find no lag, no open transaction and the same end offsets on both
+Two checks, some time apart, must find no lag, no open transaction and the same end offsets on both
 clusters. A producer that was not stopped is detected because an end offset changes.
 """
 

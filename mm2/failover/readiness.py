@@ -72,7 +72,8 @@ def explain_no_connectors(flow: str, destination: str) -> str:
 
 
 def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
-    """Yield readiness findings before acceptance is applied, the most severe first."""
+    """Yield the findings about a move's preconditions, before the operator's acceptance is applied,
+    the most severe first."""
     yield from _check_clusters(request, ready)
     yield from _check_files(ready)
     yield from _check_authorization(request, ready)

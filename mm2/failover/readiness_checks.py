@@ -26,7 +26,8 @@ from mm2.operator_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
-    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or is `lost`.
+    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or the operator
+    declared it `lost`.
 
     Raises `RetriableError` and `FatalError` if the destination does not respond, or if either
     cluster denies access.
@@ -165,7 +166,8 @@ def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> d
 
 
 def _is_authorized(held: AuthorizedOperations, operation: str) -> bool | None:
-    """Return True if the operation is authorized; None if the brokers do not report it."""
+    """Return True if the operation is authorized; None if the brokers do not report authorized
+    operations."""
     if held.operations is None:
         return None
     return bool(held.operations & {operation, "ALL"})

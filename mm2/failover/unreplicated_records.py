@@ -199,7 +199,8 @@ def _sync_directory(folder: pathlib.Path) -> None:
 def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Read the tail's records in one pass. Each range begins and ends at batch boundaries."""
+    """Read the unreplicated records of a partition's tail in one pass, and yield an export line for
+    each. The ranges of the tail begin and end at batch boundaries."""
     waiting = sorted(tail.ranges or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()

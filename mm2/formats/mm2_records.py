@@ -90,8 +90,8 @@ class CheckpointKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Translated group offset: a group that committed source offset `upstream` continues at target
-    offset `downstream`."""
+    """A group's translated offset: a group that committed source offset `upstream` continues at
+    target offset `downstream`."""
 
     group: str
     partition: TopicPartition

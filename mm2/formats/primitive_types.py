@@ -29,7 +29,8 @@ class StringTooLongError(ValueError):
 
 
 def encode_string(text: str) -> bytes:
-    """Encode a STRING. Lone surrogates become "?", as in Java. Raises `StringTooLongError`."""
+    """Encode a STRING field. Lone surrogates become "?", as in Java. Raises
+    `StringTooLongError`."""
     data = text.encode(errors="replace")
     if len(data) > STRING_BYTES_MAX:
         raise StringTooLongError(

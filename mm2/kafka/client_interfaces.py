@@ -504,7 +504,7 @@ class FlowStateLog(Protocol):
 
     @property
     def pending(self) -> int:
-        """Number of records whose callback has not run yet."""
+        """Number of appended records whose callback has not run yet."""
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
         """Read all records since the last call, by any writer, in log order per topic.

@@ -229,7 +229,7 @@ class KafkaRecordWriter:
             self._fail_records(count, error)
 
     def _find_produce_error(self, body: Any) -> ConnectError | None:
-        """Return the error of a Produce response; None if the batch was stored."""
+        """Return the error in a Produce response; None if the batch was stored."""
         partitions = [
             each
             for topic in body.responses

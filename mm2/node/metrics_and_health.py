@@ -1,4 +1,4 @@
-"""Builds the metrics and health endpoints of a running node."""
+"""Builds the metrics and health endpoints of a running `mm2 run` process (node)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class LogDigests:
             self.end = offset
 
     def get_end_offset(self, at: int) -> int:
-        """Return the offset after the item at index `at`."""
+        """Return the offset after the log's item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
     def is_needed(self, at: int) -> bool:
@@ -280,7 +280,8 @@ def align_logs(
     """Align a source and a target log. Returns None if no record on the target is known to be from
     the source.
 
-    `assume_unique` asserts that no two source records were ever equal, including deleted records.
+    If `assume_unique` is True, no two source records may ever have been equal, including deleted
+    records.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(

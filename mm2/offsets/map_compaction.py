@@ -160,8 +160,8 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
 def _exclude_newest_segments(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
-    """Select all segments except the newest ones. The excluded segments total `exact_bytes` bytes
-    and include the resume point."""
+    """Return all segments except the newest. The newest segments total at most `exact_bytes` bytes,
+    but always include the resume point."""
     kept = 0
     for place in range(len(pieces) - 1, -1, -1):
         kept += pieces[place].size

@@ -59,7 +59,7 @@ _decode_large_cached = functools.lru_cache(maxsize=CACHED_LARGE_SEGMENTS_MAX)(_d
 
 
 class OwnerSegments:
-    """Segments of one owner in source order.
+    """Segments of one owner of a partition, in the order of their source offsets.
 
     Invariants: `firsts` is increasing and has as many entries as `values`.
     """

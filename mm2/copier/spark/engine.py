@@ -211,8 +211,8 @@ class SparkEngine:
         )
 
     def stop(self, deadline_s: float) -> None:
-        """Kill the remaining copies and stop Spark. The copies were already asked to stop over
-        their channels."""
+        """Kill the remaining copy processes and stop Spark. The driver has already requested a
+        graceful stop over the control channels."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             if self._stopping.is_set():
@@ -366,8 +366,8 @@ class SparkEngine:
     # Thread that writes the class-data archive, which speeds up later starts
 
     def _write_archive(self, stop: threading.Event) -> None:
-        """Write the class archive once per Java and Spark version on a machine. Failures are logged
-        and otherwise ignored."""
+        """Write the class-data archive once per Java and Spark version on a machine. Failures are
+        logged and otherwise ignored."""
         self._stopping.wait(self._archive_after_s)
         stop.set()
         if self._driver is None or self._jvm is None or self._stopping.is_set():
