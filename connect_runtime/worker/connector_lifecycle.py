@@ -19,7 +19,7 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """State of a connector while none of its methods is being called."""
+    """Phase of a connector between calls of its methods."""
 
     NEW = "new"
     INIT = "init"
@@ -40,8 +40,8 @@ class ConnectorThreadStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
-    """Event: a target state (running, paused or stopped) was requested. The action
-    `CompleteTargetStateRequest` with this `token` follows."""
+    """Event: a target state (running, paused or stopped) was requested.
+    `CompleteTargetStateRequest` with the same `token` follows."""
 
     state: TargetState
     token: int
@@ -49,8 +49,8 @@ class TargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCallReturned:
-    """Event: the last call of a connector method returned, or raised an exception with this stack
-    trace (`trace`)."""
+    """Event: the connector method called last has returned, or has raised an exception whose stack
+    trace is `trace`."""
 
     trace: str | None = None
 
@@ -69,7 +69,8 @@ class ConnectorShutdownRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorAbandoned:
-    """Event: the connector did not stop in time. Its statuses are ignored from now on."""
+    """Event: the connector did not stop in time. The statuses it publishes from now on are
+    ignored."""
 
 
 ConnectorLifecycleEvent: TypeAlias = (
@@ -110,7 +111,7 @@ class CloseConnector:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
     """Action: write the connector's status. With `safe`, write it only if no newer worker has
-    written one."""
+    written a status."""
 
     state: State
     trace: str | None = None
@@ -119,8 +120,8 @@ class PublishConnectorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteTargetStateRequest:
-    """Action: complete a request for a target state. `error` is the reason why the state was not
-    reached."""
+    """Action: complete a target state request. `error` says why the target state was not reached;
+    None on success."""
 
     token: int
     state: TargetState
@@ -146,8 +147,8 @@ _PHASE_AND_STATUS = {
 class ConnectorLifecycle:
     """State machine of a connector.
 
-    Invariants: at most one call is in progress; every request is completed exactly once; no action
-    follows after the end.
+    Invariants: at most one connector method is being called; every target state request is
+    completed exactly once; no action follows after the phase ENDED.
     """
 
     def __init__(self) -> None:
@@ -213,7 +214,7 @@ class ConnectorLifecycle:
         ]
 
     def _publish_failure(self, trace: str) -> list[ConnectorLifecycleAction]:
-        """Publish FAILED. Only the first failure is published."""
+        """Publish the status FAILED, unless a failure has already been published."""
         if self._phase in (ConnectorPhase.FAILED, ConnectorPhase.ENDED):
             return []
         self._phase = ConnectorPhase.FAILED

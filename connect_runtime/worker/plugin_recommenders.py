@@ -19,12 +19,12 @@ KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
 HEADER_CONVERTER = "header.converter"
 
 PluginVersions = Mapping[type, str | None]
-"""Plugin class -> version; None if the plugin declares no version."""
+"""Version of each plugin class; None if the plugin declares no version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConverterChoice:
-    """Default and available converters of one converter key."""
+    """Default converter of a converter key, and the installed converters to choose from."""
 
     default: type | None = None
     default_version: str | None = None
@@ -32,15 +32,16 @@ class ConverterChoice:
 
 
 def build_version_key(of: str) -> str:
-    """Return the key for a plugin's version, such as `key.converter.plugin.version`."""
+    """Return the configuration key for a plugin's version, such as
+    `key.converter.plugin.version`."""
     return f"{of}.plugin.version"
 
 
 def enrich_config_def(
     base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
 ) -> ConfigDef:
-    """Return a copy of a config definition, with defaults and recommenders for plugins. `choices`
-    contains the converter choices by key."""
+    """Return a copy of a config definition with defaults and recommenders for the keys that name
+    plugins. `choices` contains the converter choices by key."""
     changes: dict[str, dict[str, Any]] = {
         CONNECTOR_VERSION: {
             "default": connector_version,
@@ -63,7 +64,7 @@ def enrich_config_def(
 
 
 class _FixedVersionRecommender:
-    """Recommends the connector's own version."""
+    """Recommends the version of the installed connector."""
 
     def __init__(self, version: str | None) -> None:
         self._versions = [] if version is None else [version]
@@ -89,7 +90,7 @@ class _ClassRecommender:
 
 
 class _VersionRecommender:
-    """Recommends the version of the class that another key selects."""
+    """Recommends the version of the converter class that the key `of` selects."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:
         self._of = of
