@@ -1,4 +1,4 @@
-"""Converters for strings, bytes, numbers and booleans, which ignore a value's schema.
+"""Converters for strings, bytes, numbers and booleans, which ignore the schema of a value.
 
 Each class converts keys, values and headers. Numbers and booleans are big-endian, as in Kafka's own
 serializers.
@@ -35,15 +35,15 @@ class PlainConverter(Converter, HeaderConverter):
         self.apply_config(self.config().parse(converter.with_type(configs, is_key=is_key)))
 
     def apply_config(self, config: Mapping[str, Any]) -> None:
-        """Apply the parsed configuration."""
+        """Apply the converter's parsed configuration."""
 
     @abc.abstractmethod
     def encode(self, data: SchemaAndValue) -> bytes | None:
-        """Convert a value to bytes. Raises `DataError` if the value has the wrong type."""
+        """Convert a Connect value to bytes. Raises `DataError` if the value has the wrong type."""
 
     @abc.abstractmethod
     def decode(self, payload: bytes | None) -> SchemaAndValue:
-        """Convert bytes to a value. Raises `DataError` if the bytes are invalid."""
+        """Convert bytes to a Connect value. Raises `DataError` if the bytes are invalid."""
 
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
@@ -67,7 +67,7 @@ ENCODING_CONFIG = "converter.encoding"
 
 class StringConverter(PlainConverter):
     """Converts text to and from bytes in the charset `converter.encoding`. Characters that the
-    charset lacks become `?`."""
+    charset does not contain become `?`."""
 
     def __init__(self) -> None:
         self._encoding = "utf-8"
