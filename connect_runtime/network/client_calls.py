@@ -115,7 +115,7 @@ class VersionedCall(ClientCall):
             chunks=[framing.encode_request_body(self.message.build_entity(version))],
             deadline_s=self.deadline_s,
             queued_s=self.queued_s,
-            done=lambda outcome: self._finish_call(
+            done=lambda outcome: self._finish_call_with_outcome(
                 outcome, version, node_id=node_id, on_throttle=on_throttle
             ),
         )
@@ -124,7 +124,7 @@ class VersionedCall(ClientCall):
         self.waiting = False
         self.done(ClientResponse(None, NO_VERSION, failure, False, node_id, 0.0))
 
-    def _finish_call(
+    def _finish_call_with_outcome(
         self,
         outcome: RequestOutcome,
         version: int,

@@ -355,13 +355,13 @@ class FrameReader:
             if self._filled < len(self._target):
                 continue
             if self._body is None:
-                self._allocate_body()
+                self._allocate_frame_body()
                 continue
             whole, self._body = self._body, None
             self._target, self._filled = memoryview(self._raw_size), 0
             return whole
 
-    def _allocate_body(self) -> None:
+    def _allocate_frame_body(self) -> None:
         (size,) = _SIZE_FIELD.unpack(self._raw_size)
         if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
             raise InvalidFrameSize(bytes(self._raw_size), size)

@@ -99,11 +99,11 @@ def quote_field_name(name: str) -> str:
     return quote_text(name)
 
 
-def _reject_constant(constant: str) -> JsonNode:
+def _reject_nonfinite_constant(constant: str) -> JsonNode:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant)
+_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_nonfinite_constant)
 
 
 def parse_payload(payload: bytes) -> JsonNode | MissingJson:

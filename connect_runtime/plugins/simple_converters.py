@@ -119,7 +119,7 @@ class ByteArrayConverter(PlainConverter):
         return SchemaAndValue(schema.OPTIONAL_BYTES_SCHEMA, payload)
 
 
-class _NumberConverter(PlainConverter):
+class _FixedSizeNumberConverter(PlainConverter):
     """Base class of number converters. The Python type of a value is checked, not its schema."""
 
     kind: ClassVar[str]
@@ -148,7 +148,7 @@ class _NumberConverter(PlainConverter):
         return SchemaAndValue(self.described, self.layout.unpack(payload)[0])
 
 
-class ShortConverter(_NumberConverter):
+class ShortConverter(_FixedSizeNumberConverter):
     """Converts INT16 numbers to and from 2 bytes."""
 
     kind = "short"
@@ -156,7 +156,7 @@ class ShortConverter(_NumberConverter):
     described = schema.OPTIONAL_INT16_SCHEMA
 
 
-class IntegerConverter(_NumberConverter):
+class IntegerConverter(_FixedSizeNumberConverter):
     """Converts INT32 numbers to and from 4 bytes."""
 
     kind = "integer"
@@ -164,7 +164,7 @@ class IntegerConverter(_NumberConverter):
     described = schema.OPTIONAL_INT32_SCHEMA
 
 
-class LongConverter(_NumberConverter):
+class LongConverter(_FixedSizeNumberConverter):
     """Converts INT64 numbers to and from 8 bytes."""
 
     kind = "long"
@@ -172,7 +172,7 @@ class LongConverter(_NumberConverter):
     described = schema.OPTIONAL_INT64_SCHEMA
 
 
-class FloatConverter(_NumberConverter):
+class FloatConverter(_FixedSizeNumberConverter):
     """Converts FLOAT32 numbers to and from 4 bytes."""
 
     kind = "float"
@@ -180,7 +180,7 @@ class FloatConverter(_NumberConverter):
     described = schema.OPTIONAL_FLOAT32_SCHEMA
 
 
-class DoubleConverter(_NumberConverter):
+class DoubleConverter(_FixedSizeNumberConverter):
     """Converts FLOAT64 numbers to and from 8 bytes."""
 
     kind = "double"

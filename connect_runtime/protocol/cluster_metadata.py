@@ -164,7 +164,7 @@ class ClusterMetadata:
         }
         for topic in response.topics:
             if topic.name in self._wanted:
-                self._apply_topic(topic, now_s)
+                self._apply_topic_metadata(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
             self.generation += 1
         is_complete = again_s == math.inf and self._is_metadata_complete()
@@ -188,7 +188,7 @@ class ClusterMetadata:
             for topic in topics
         )
 
-    def _apply_topic(self, topic: Any, now_s: float) -> None:
+    def _apply_topic_metadata(self, topic: Any, now_s: float) -> None:
         name = str(topic.name)
         found_id = getattr(topic, "topic_id", None)
         topic_id = varints.NO_TOPIC_ID if found_id is None else found_id.bytes

@@ -376,7 +376,9 @@ class TokenResponseReader:
             return None
         content = _decode_json_object(body)
         if self._status != 200:
-            raise _explain_refusal(self._status, content, address=self._address, oauth=self._oauth)
+            raise _explain_token_refusal(
+                self._status, content, address=self._address, oauth=self._oauth
+            )
         return _read_token(content, address=self._address, wall_ms=wall_ms)
 
     def _parse_header(self) -> bool:
@@ -437,7 +439,7 @@ def _decode_json_object(body: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _explain_refusal(
+def _explain_token_refusal(
     status: int, content: dict[str, Any], *, address: str, oauth: OAuthSettings
 ) -> ConnectError:
     code = read_oauth_error_code(content)

@@ -128,14 +128,14 @@ class _ScramExchange:
                 self._client.set_server_final(text)
                 return None
             self._client.set_server_first(text)
-            self._check_iterations()
+            self._check_scram_iterations()
             final = str(self._client.get_client_final())
         except (scramp.ScramException, UnicodeDecodeError) as error:
             raise SaslExchangeRefused(f"{self._mechanism}: {error}") from None
         self._proven = True
         return final.encode()
 
-    def _check_iterations(self) -> None:
+    def _check_scram_iterations(self) -> None:
         iterations = int(self._client.iterations)
         if not MIN_SCRAM_ITERATIONS <= iterations <= MAX_SCRAM_ITERATIONS:
             raise SaslExchangeRefused(

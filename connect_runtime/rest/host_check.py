@@ -57,14 +57,14 @@ class HostCheckMiddleware:
         self._allows_origin = allows_origin
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        why = self._explain_refusal(scope) if scope["type"] == "http" else ""
+        why = self._explain_rejected_request(scope) if scope["type"] == "http" else ""
         if not why:
             await self._app(scope, receive, send)
             return
         answer = rest_errors.build_error_response(RestError(HTTPStatus.FORBIDDEN, why))
         await answer(scope, receive, send)
 
-    def _explain_refusal(self, scope: types.Scope) -> str:
+    def _explain_rejected_request(self, scope: types.Scope) -> str:
         if scope["path"] == HEALTH_PATH and scope["method"] in _SAFE_METHODS:
             return ""
         headers = datastructures.Headers(scope=scope)

@@ -159,7 +159,9 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant, **hooks)
+        return json.loads(
+            data.decode("utf-8-sig"), parse_constant=_reject_nonfinite_constant, **hooks
+        )
     except UnicodeDecodeError as error:
         raise UnreadableBody(f"the body is not valid UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -170,7 +172,7 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
         raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
 
 
-def _reject_constant(name: str) -> None:
+def _reject_nonfinite_constant(name: str) -> None:
     raise ValueError(name)
 
 

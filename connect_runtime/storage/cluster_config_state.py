@@ -90,7 +90,7 @@ class ClusterConfigState:
         default_factory=lambda: MappingProxyType({})
     )
 
-    def _get_entry(self, connector: str) -> ConnectorConfigEntry:
+    def _get_connector_entry(self, connector: str) -> ConnectorConfigEntry:
         return self.entries.get(connector, _NO_ENTRY)
 
     def connectors(self) -> list[str]:
@@ -99,7 +99,7 @@ class ClusterConfigState:
 
     def has_connector(self, connector: str) -> bool:
         """Return True if a connector with this name is configured."""
-        return self._get_entry(connector).config is not None
+        return self._get_connector_entry(connector).config is not None
 
     def is_configured(self, item: str | ConnectorTaskId) -> bool:
         """Return True if this connector or task is configured."""
@@ -109,26 +109,26 @@ class ClusterConfigState:
 
     def config(self, connector: str) -> RawConfig | None:
         """Return the connector's configuration; None if the connector does not exist."""
-        return self._get_entry(connector).config
+        return self._get_connector_entry(connector).config
 
     def applied_config(self, connector: str) -> RawConfig | None:
         """Return the connector configuration from which the committed task configs were
         generated."""
-        return self._get_entry(connector).applied_config
+        return self._get_connector_entry(connector).applied_config
 
     def target_state(self, connector: str) -> TargetState | None:
         """Return the requested state of the connector; None if it was never set."""
-        return self._get_entry(connector).target_state
+        return self._get_connector_entry(connector).target_state
 
     def target_state_ms(self, connector: str) -> int:
         """Return when the target state was written, in milliseconds since the epoch; -1 if
         unknown."""
-        return self._get_entry(connector).target_state_ms
+        return self._get_connector_entry(connector).target_state_ms
 
     def task_count(self, connector: str) -> int:
         """Return the committed number of tasks, even if their configs are inconsistent; 0 if none
         were committed."""
-        return self._get_entry(connector).task_count or 0
+        return self._get_connector_entry(connector).task_count or 0
 
     def tasks(self, connector: str) -> list[ConnectorTaskId]:
         """Return the ids of the connector's tasks, in order; empty while their configs are
@@ -137,32 +137,32 @@ class ClusterConfigState:
         return [ConnectorTaskId(connector, number) for number in range(count)]
 
     def _count_usable_tasks(self, connector: str) -> int:
-        entry = self._get_entry(connector)
+        entry = self._get_connector_entry(connector)
         usable = entry.config is not None and not entry.inconsistent
         return (entry.task_count or 0) if usable else 0
 
     def task_config(self, task: ConnectorTaskId) -> RawConfig | None:
         """Return the committed configuration of a task; None if it has none."""
-        return self._get_entry(task.connector).task_configs.get(task.task)
+        return self._get_connector_entry(task.connector).task_configs.get(task.task)
 
     def inconsistent_connectors(self) -> list[str]:
         """Return the names of the connectors whose task configs are incomplete, sorted."""
-        return [name for name in self.connectors() if self._get_entry(name).inconsistent]
+        return [name for name in self.connectors() if self._get_connector_entry(name).inconsistent]
 
     def generation(self, connector: str) -> int | None:
         """Return how many complete sets of task configs were read for the connector, counting from
         0; None before the first set."""
-        return self._get_entry(connector).generation
+        return self._get_connector_entry(connector).generation
 
     def fencing_pending(self, connector: str) -> bool:
         """Return True if the producers of earlier tasks must be fenced before the connector's tasks
         start."""
-        return self._get_entry(connector).fencing_pending
+        return self._get_connector_entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
         """Return the number of earlier tasks whose producers must be fenced; None if there is no
         fencing record."""
-        return self._get_entry(connector).fencing_count
+        return self._get_connector_entry(connector).fencing_count
 
 
 EMPTY_CONFIG_STATE = ClusterConfigState()

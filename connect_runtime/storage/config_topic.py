@@ -240,11 +240,11 @@ class ConfigTopicFold:
                 self._session_key = config_records.decode_session_key(value)
                 return SessionKeyChanged(self._session_key)
 
-    def _get_entry(self, name: str) -> ConnectorConfigEntry:
+    def _get_connector_entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()
 
     def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if value is None:  # the deletion is reported for the connector's own record
             started = TargetState.STARTED
             state = None if entry.config is None else started
@@ -259,7 +259,7 @@ class ConfigTopicFold:
         return TargetStateChanged(name)
 
     def _apply_connector_config(self, name: str, value: Json) -> ConfigChange | None:
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if value is None:
             self._remove_connector(name)
             self._removed.add(name)
@@ -300,7 +300,7 @@ class ConfigTopicFold:
         that was deleted and compacted away (KAFKA-16838); the end of the replay decides which.
         After the replay, such a commit is from a deleted connector.
         """
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):
             self._remove_connector(name)
             return None
@@ -325,7 +325,7 @@ class ConfigTopicFold:
     def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.decode_task_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
-            self._get_entry(name), fencing_count=count, fencing_pending=False
+            self._get_connector_entry(name), fencing_count=count, fencing_pending=False
         )
 
     def check_invariants(self) -> None:

@@ -107,14 +107,14 @@ def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
         topic = InternalTopic(
             kind=purpose,
             name=own.get(_TOPIC_KEY, ""),
-            partitions=_read_partitions(purpose, own, problems),
-            replication_factor=_read_count(
+            partitions=_read_partition_count(purpose, own, problems),
+            replication_factor=_read_count_setting(
                 purpose, own, _REPLICATION_KEY, problems=problems, default=_DEFAULT_REPLICATION
             ),
             settings=_read_topic_settings(own),
         )
         if not _LEGAL_NAME_PATTERN.fullmatch(topic.name) or topic.name in (".", ".."):
-            problems.append(_describe_illegal_name(topic))
+            problems.append(_describe_illegal_topic_name(topic))
         topics.append(topic)
     problems += _find_duplicate_names(topics)
     if problems:
@@ -141,16 +141,16 @@ def _read_topic_settings(own: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(kept | {CLEANUP_POLICY: COMPACT})
 
 
-def _read_partitions(
+def _read_partition_count(
     purpose: InternalTopicKind, own: Mapping[str, str], problems: list[tuple[str, str]]
 ) -> int:
     if purpose is InternalTopicKind.CONFIG:
         return 1
     default = _DEFAULT_PARTITIONS[purpose]
-    return _read_count(purpose, own, _PARTITIONS_KEY, problems=problems, default=default)
+    return _read_count_setting(purpose, own, _PARTITIONS_KEY, problems=problems, default=default)
 
 
-def _read_count(
+def _read_count_setting(
     purpose: InternalTopicKind,
     own: Mapping[str, str],
     name: str,
@@ -166,7 +166,7 @@ def _read_count(
     return default
 
 
-def _describe_illegal_name(topic: InternalTopic) -> tuple[str, str]:
+def _describe_illegal_topic_name(topic: InternalTopic) -> tuple[str, str]:
     key = topic.kind.topic_key
     if not topic.name:
         return key, f"is missing: set the name of the topic for {topic.kind.content_description}"
@@ -245,7 +245,7 @@ def check_topic(
         return TopicAccepted(
             (f"the cleanup policy of '{name}' could not be read; it must be compact",)
         )
-    if _parse_policies(existing.cleanup_policy) != {COMPACT}:
+    if _parse_cleanup_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(
             f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and "
             f"would lose {topic.kind.content_description} over time; set "
@@ -255,5 +255,5 @@ def check_topic(
     return TopicAccepted()
 
 
-def _parse_policies(value: str) -> set[str]:
+def _parse_cleanup_policies(value: str) -> set[str]:
     return {each.strip().lower() for each in value.split(",") if each.strip()}

@@ -106,10 +106,10 @@ def _encode_array(value: Iterable[object]) -> str:
 
 
 def _quote_text(text: str) -> str:
-    return '"' + _ESCAPED_CHARS.sub(_escape_match, text) + '"'
+    return '"' + _ESCAPED_CHARS.sub(_escape_matched_character, text) + '"'
 
 
-def _escape_match(match: re.Match[str]) -> str:
+def _escape_matched_character(match: re.Match[str]) -> str:
     character = match.group()
     if ord(character) > _MAX_SINGLE_UNIT_CHAR:
         units = character.encode("utf-16-be").hex().upper()
@@ -175,11 +175,11 @@ def _describe_json_error(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _reject_constant(name: str) -> float:
+def _reject_nonfinite_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+_DECODER = json.JSONDecoder(parse_constant=_reject_nonfinite_constant)
 
 
 def get_integer_or_none(value: Json) -> int | None:
@@ -227,10 +227,10 @@ def order_keys_by_bucket(keys: Iterable[str]) -> list[str]:
     capacity = _HASH_MAP_CAPACITY
     while len(given) > _HASH_MAP_LOAD_FACTOR * capacity:
         capacity *= 2
-    return sorted(given, key=lambda key: _find_bucket(hash_java_string(key), capacity))
+    return sorted(given, key=lambda key: _find_hash_bucket(hash_java_string(key), capacity))
 
 
-def _find_bucket(hashed: int, capacity: int) -> int:
+def _find_hash_bucket(hashed: int, capacity: int) -> int:
     return (hashed ^ (hashed >> 16)) & (capacity - 1)
 
 

@@ -180,14 +180,14 @@ class StatusBackingStore:
         if isinstance(error, RetriableError):
             with self._view.lock:
                 self._retries.append(retry)
-                self._log_failure(error)
+                self._log_write_failure(error)
             self._refused.set()
             return
         if error is not None:
             _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
         self._outstanding.end_operation(retry.number)
 
-    def _log_failure(self, error: RetriableError) -> None:
+    def _log_write_failure(self, error: RetriableError) -> None:
         now_s = self._clock.now_s()
         if now_s >= self._next_log_s:
             self._next_log_s = now_s + _LOG_INTERVAL_S

@@ -91,9 +91,9 @@ class TaskRunHistory:
         elif author.is_own:
             self._apply_own_status(task, status, author)
         elif status.state in _RUNNING_STATES:
-            self._apply_run_start(task, status, author)
+            self._apply_java_run_start(task, status, author)
         elif status.state in _ENDED_STATES:
-            self._apply_run_end(task, status, author)
+            self._apply_java_run_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
         """Apply the deletion of a task's status by the leader. The worker that runs the task may
@@ -122,7 +122,7 @@ class TaskRunHistory:
         ):
             self._ours[task] = replace(run, ended=True)
 
-    def _apply_run_start(
+    def _apply_java_run_start(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
         before = self._others.get(task)
@@ -142,7 +142,7 @@ class TaskRunHistory:
             paused,
         )
 
-    def _apply_run_end(
+    def _apply_java_run_end(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
         run = self._others.get(task)
@@ -431,7 +431,7 @@ class StatusWriteGuard:
         """Return a ticket for writing a status; None if another worker's status takes
         precedence."""
         self._generation = status.generation
-        if safe and not _is_superseded_by(known.get(subject), status):
+        if safe and not _is_status_superseded_by(known.get(subject), status):
             return None
         entry = self._subjects.get(subject)
         if entry is None:
@@ -464,10 +464,10 @@ class StatusWriteGuard:
             return False
         if ticket.status.generation != self._generation:
             return False
-        return not ticket.safe or _is_superseded_by(known.get(ticket.subject), ticket.status)
+        return not ticket.safe or _is_status_superseded_by(known.get(ticket.subject), ticket.status)
 
 
-def _is_superseded_by(known: RunStatus | None, status: RunStatus) -> bool:
+def _is_status_superseded_by(known: RunStatus | None, status: RunStatus) -> bool:
     return (
         known is None
         or known.worker_id == status.worker_id

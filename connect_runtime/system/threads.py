@@ -51,7 +51,7 @@ class OwnedThread:
         self._on_unexpected_end = on_unexpected_end
         self._logging = log_context.bind_current_flow()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
-        self._thread = threading.Thread(target=self._run_body, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_thread_body, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -64,7 +64,7 @@ class OwnedThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _run_body(self) -> None:
+    def _run_thread_body(self) -> None:
         try:
             with self._logging:
                 self._body(self.stop)

@@ -199,7 +199,7 @@ class ConnectorLifecycle:
                 return [PublishConnectorStatus(state=State.UNASSIGNED, safe=True)]
             case ConnectorCallReturned(trace):
                 assert self._call is not None, event
-                return self._finish_call(trace)
+                return self._finish_connector_call(trace)
 
     def _queue_target_state_request(
         self, request: TargetStateRequested
@@ -220,7 +220,7 @@ class ConnectorLifecycle:
         self._phase = ConnectorPhase.FAILED
         return [PublishConnectorStatus(state=State.FAILED, trace=trace, safe=True)]
 
-    def _finish_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
+    def _finish_connector_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
         call, self._call = self._call, None
         self._started = isinstance(call, CallConnectorStart) and trace is None
         if isinstance(call, CallConnectorInitialize):
@@ -250,7 +250,7 @@ class ConnectorLifecycle:
 
     def _start_next_action(self) -> list[ConnectorLifecycleAction]:
         if self._shutdown:
-            return self._shut_down()
+            return self._begin_shutdown()
         request, self._next = self._next, None
         if request is None:
             return []
@@ -269,7 +269,7 @@ class ConnectorLifecycle:
         self._request, self._call = request, call
         return [call]
 
-    def _shut_down(self) -> list[ConnectorLifecycleAction]:
+    def _begin_shutdown(self) -> list[ConnectorLifecycleAction]:
         actions: list[ConnectorLifecycleAction] = []
         if self._next is not None:
             actions.append(_build_request_failure(self._next, "the connector is shutting down"))

@@ -223,7 +223,7 @@ class _SinkOffsetRequests:
         self._props = props
         self._deps = deps
         self._group = connector_client_settings.get_sink_group_id(deps.config, props, name)
-        self._time = _RequestDeadline(deps)
+        self._time = _OffsetRequestDeadline(deps)
 
     def read_offsets(self) -> list[tuple[dict[str, object], dict[str, object]]]:
         kind = ConnectorRole.SINK
@@ -307,7 +307,7 @@ class _SourceOffsetRequests:
         self._name = name
         self._props = props
         self._offsets = deps.offsets
-        self._time = _RequestDeadline(deps)
+        self._time = _OffsetRequestDeadline(deps)
 
     def modify_offsets(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
         """Alter or reset the stored offsets. Return True if the connector changed its externally
@@ -348,7 +348,7 @@ class _SourceOffsetRequests:
             raise _log_and_build_error(text, error) from error
 
 
-class _RequestDeadline:
+class _OffsetRequestDeadline:
     """Computes the time that remains until a request's deadline."""
 
     def __init__(self, deps: WorkerDeps) -> None:

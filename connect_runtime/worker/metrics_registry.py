@@ -127,7 +127,7 @@ class ConnectMetricsRegistry:
         """Convert metric readings to Prometheus metric families, sorted by name."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
-        def add_value(metric: Metric, labels: tuple[str, ...], value: float) -> None:
+        def add_series_value(metric: Metric, labels: tuple[str, ...], value: float) -> None:
             found = series.get(metric.name)
             if found is None:
                 found = series[metric.name] = (metric, {})
@@ -136,12 +136,12 @@ class ConnectMetricsRegistry:
         for reading in readings:
             known = self._metrics[reading.group.name, reading.group.tags]
             for attribute, value in reading.numbers.items():
-                add_value(known[attribute], reading.tags, value)
+                add_series_value(known[attribute], reading.tags, value)
             for attribute, text in reading.texts.items():
-                add_value(known[attribute], (*reading.tags, text), 1.0)
+                add_series_value(known[attribute], (*reading.tags, text), 1.0)
             if reading.info:
                 texts = (reading.info.get(each, "") for each in reading.group.info_attributes)
-                add_value(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
+                add_series_value(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
         return tuple(
             MetricFamily(metric=metric, series=values)
             for _, (metric, values) in sorted(series.items())

@@ -55,7 +55,7 @@ def enrich_config_def(
         }
         changes[build_version_key(name)] = {
             "default": choice.default_version,
-            "recommender": _VersionRecommender(name, choice.available),
+            "recommender": _SelectedVersionRecommender(name, choice.available),
         }
     keys = ConfigDef()
     for key in base.keys.values():
@@ -89,7 +89,7 @@ class _ClassRecommender:
         return True
 
 
-class _VersionRecommender:
+class _SelectedVersionRecommender:
     """Recommends the version of the converter class that the key `of` selects."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:

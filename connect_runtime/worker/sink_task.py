@@ -409,14 +409,14 @@ class WorkerSinkTask:
         """Close revoked partitions and commit their offsets. As in Java, offsets are not committed
         if closing fails."""
         try:
-            wanted = self._collect_last_offsets(partitions)
+            wanted = self._collect_final_offsets(partitions)
             self._close_partitions(partitions)
             if not self._deps.given_up.is_set():
                 self._commit_offsets_now(wanted)
         finally:
             self._remove_partitions(partitions)
 
-    def _collect_last_offsets(
+    def _collect_final_offsets(
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         current = self._offsets.get_current_offsets()

@@ -95,7 +95,7 @@ class WorkerSourceTask:
         self._raise_producer_error()
         self._commit_offsets()
         if not self._to_send:
-            self._to_send.extend(self._poll())
+            self._to_send.extend(self._poll_task())
         self._send_records()
 
     def stay_idle(self) -> None:
@@ -132,7 +132,7 @@ class WorkerSourceTask:
         steps.run_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
-    def _poll(self) -> Sequence[SourceRecord]:
+    def _poll_task(self) -> Sequence[SourceRecord]:
         begun_s = self._deps.clock.now_s()
         try:
             polled: object = self._task.poll()

@@ -186,7 +186,7 @@ class TaskLifecycle:
             case TaskEnded(trace):
                 return self._end_lifecycle(trace)
             case TaskAbandoned() | TaskTargetStateRequested() | TaskStopRequested():
-                return self._apply_request(event)
+                return self._apply_lifecycle_request(event)
             case ReconfigurationOffered():
                 self._offered = True
                 return (
@@ -212,7 +212,7 @@ class TaskLifecycle:
                 assert self._phase is TaskPhase.RUNNING, self._phase
                 return self._plan_next_iteration()
 
-    def _apply_request(
+    def _apply_lifecycle_request(
         self, event: TaskAbandoned | TaskTargetStateRequested | TaskStopRequested
     ) -> list[TaskLifecycleAction]:
         match event:

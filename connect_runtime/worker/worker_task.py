@@ -260,18 +260,18 @@ class WorkerTask:
                     self._body.run_once()
                     return IterationDone()
                 case KeepTaskIdle():
-                    self._stay_idle()
+                    self._keep_task_idle()
                     return None
                 case ReconfigureTask():
                     self._run_reconfiguration_offer()
                     return ReconfigurationDone()
                 case _:
-                    return self._close_task()
+                    return self._shut_down_task()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             self._record_error(error)
-        return self._close_task()
+        return self._shut_down_task()
 
-    def _stay_idle(self) -> None:
+    def _keep_task_idle(self) -> None:
         while True:
             self._body.stay_idle()
             with self._changed:
@@ -299,7 +299,7 @@ class WorkerTask:
         if offer is not None:
             offer[1].set_result(False)
 
-    def _close_task(self) -> TaskEnded:
+    def _shut_down_task(self) -> TaskEnded:
         try:
             self._body.shut_down()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
