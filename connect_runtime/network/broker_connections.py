@@ -330,7 +330,7 @@ class ClusterBrokers:
     """All connections to the brokers and bootstrap addresses of a cluster, one per broker and
     purpose.
 
-    Raises ValueError for an invalid bootstrap address.
+    The constructor raises ValueError for an invalid bootstrap address.
     """
 
     def __init__(
@@ -358,7 +358,7 @@ class ClusterBrokers:
         self._dirty: dict[BrokerConnections, None] = {}
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose, creating it if necessary."""
+        """Return the connection to a broker for a purpose (lane). It is created if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerConnections(

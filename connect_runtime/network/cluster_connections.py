@@ -363,7 +363,7 @@ class ClusterConnections:
                 self._route_call(call)
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose."""
+        """Return the connection to a broker for a purpose (lane)."""
         return self._brokers.get_lane(node_id, name)
 
     def _create_retry_backoff(self) -> Backoff:

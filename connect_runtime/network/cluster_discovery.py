@@ -53,7 +53,7 @@ class DiscoveryOwner(Protocol):
         """Send a request to its target, with the same contract as `ClusterConnections.call`."""
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose."""
+        """Return the connection to a broker for a purpose (lane)."""
 
     def request_routing(self) -> None:
         """Try again to route calls whose broker was not known, because metadata or coordinators
@@ -95,7 +95,7 @@ class ClusterDiscovery:
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
-        """Send metadata requests and coordinator lookups that are due."""
+        """Send the metadata requests and coordinator lookups that are due."""
         if now_s >= self._compute_refresh_due_s():
             self._request_metadata(now_s)
         batch = self._coordinators.start_lookup_batch(now_s)

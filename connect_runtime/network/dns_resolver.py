@@ -279,7 +279,7 @@ _MAX_ADDRESS_ATTEMPT_S = 3.0
 """Maximum time to connect to one of several addresses of a host. With many addresses, each has less
 time so that all can be tried."""
 _MAX_RESOLVE_WAIT_S = 2.0
-"""Maximum time to wait for the resolver if there is a cached result."""
+"""Maximum time to wait for a host name lookup if there is a cached result."""
 
 
 class ConnectAttempts:
@@ -309,7 +309,8 @@ class ConnectAttempts:
         self._on_resolved: Callable[[], None] | None = None
         self._ends_s = math.inf
         self.attempt_ends_s = math.inf
-        """Time when the current attempt or lookup times out (monotonic); inf without a limit."""
+        """Monotonic time at which the current connection attempt or lookup times out; infinity if
+        there is no time limit."""
 
     def resolve_addresses(
         self, now_s: float, *, ends_s: float, resolved: Callable[[], None]
@@ -360,7 +361,7 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def on_connected(self) -> None:
-        """Cancel the time limits, because the connection is established."""
+        """Cancel the time limits of the attempt, because the connection is established."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:

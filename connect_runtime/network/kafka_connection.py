@@ -215,7 +215,7 @@ class KafkaConnection:
         self._progress_s = self.last_used_s
         self.has_responded = False
         self.last_response_s = -math.inf
-        """Time when the last bytes of a response arrived on the ready connection."""
+        """Monotonic time at which the last bytes of a response arrived after the handshake."""
 
     # requests
 
@@ -510,7 +510,7 @@ class KafkaConnection:
     def _handle_frame(self, frame: memoryview) -> None:
         answered = framing.read_correlation_id(frame)
         if not self._pending or answered != self._pending[0].correlation_id:
-            problem = f"a response with the unexpected correlation id {answered}"
+            problem = f"the response has the unexpected correlation id {answered}"
             self.close(ConnectionFailed(self.address, problem))
             return
         request = self._pending[0]

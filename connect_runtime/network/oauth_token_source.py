@@ -244,7 +244,7 @@ class OAuthTokenSource:
 
     @property
     def last_failure(self) -> ConnectError:
-        """Reason why `get_current_token` returned None."""
+        """Why `get_current_token` returned None: the error of the last token request."""
         address = cluster_metadata.format_address(self._host, self._port)
         return self._refresher.last_failure or ConnectionFailed(
             address, "no token has been received yet"
@@ -316,10 +316,12 @@ class OAuthTokenSource:
         if isinstance(outcome, AccessToken):
             self._refresher.on_token_received(outcome, now_s)
             if self._failure_logged:
-                log.info("received a token for client %r again", self._oauth.client_id)
+                log.info("token requests for client %r succeed again", self._oauth.client_id)
             self._failure_logged = False
             return
         self._refresher.on_request_failed(outcome, now_s)
         if not self._failure_logged:
-            log.warning("requesting a token for client %r: %s", self._oauth.client_id, outcome)
+            log.warning(
+                "requesting a token for client %r failed: %s", self._oauth.client_id, outcome
+            )
         self._failure_logged = True

@@ -102,7 +102,8 @@ _IN_PROGRESS_ERRNOS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, err
 class Transport:
     """A TCP or TLS socket connected to one address.
 
-    Raises OSError, including ssl.SSLError. Reads and writes return 0 if they would block.
+    Methods raise OSError, including ssl.SSLError. Reads and writes return 0 if the socket would
+    block.
     """
 
     def __init__(

@@ -137,7 +137,8 @@ class JsonWriter:
         return f"[{','.join(self.format_value(element, each) for each in value)}]"
 
     def format_map(self, described: Schema | None, value: Any) -> str:
-        """Format a map as a JSON object if its keys are strings, otherwise as an array of pairs."""
+        """Format a map as a JSON object if its keys are strings, otherwise as an array of [key,
+        value] pairs."""
         if not isinstance(value, Mapping):
             raise _create_type_mismatch_error(SchemaType.MAP, value)
         keys = None if described is None else described.keys

@@ -145,7 +145,7 @@ class InstalledPlugin:
 
 
 class PluginRegistry(Protocol):
-    """Finds plugin classes by name. Thread-safe."""
+    """Finds installed plugin classes by name. Thread-safe."""
 
     def find_plugin_class(self, name: str, *kinds: Kind) -> type[Any]:
         """Return the plugin class of one of these kinds with the given full name, simple name or

@@ -22,8 +22,8 @@ from connect_runtime.plugins import java_text, kafka_version
 
 
 class PlainConverter(Converter, HeaderConverter):
-    """Base class of converters that do not use schemas. Subclasses implement `encode` and
-    `decode`."""
+    """Base class of converters that do not use schemas. Subclasses implement `encode` (value to
+    bytes) and `decode` (bytes to value)."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION

@@ -334,7 +334,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
         raise TruncatedResponse(
             name,
             version,
-            f"it has {body.nbytes} bytes, but at most {DECODED_RESPONSE_BYTES_MAX} are accepted",
+            f"{body.nbytes} bytes exceed the maximum response size of {DECODED_RESPONSE_BYTES_MAX}",
         )
     try:
         data = check_response_shape(entity_type, body)

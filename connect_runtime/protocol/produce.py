@@ -219,7 +219,7 @@ def _read_int32(body: memoryview, position: int) -> tuple[int, int]:
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of a non-nullable array."""
+    """Read the length of a non-nullable array in a Produce response."""
     count, after = _read_int32(body, position)
     if count < 0:
         raise ValueError(f"null at position {position} for a non-nullable array")

@@ -35,7 +35,7 @@ class PropertyReader:
         return self.properties.get(key) or default
 
     def add_error(self, key: str, problem: str, allowed: str) -> None:
-        """Record an invalid setting."""
+        """Record an error for an invalid property, with the allowed values or the remedy."""
         self.errors.append(InvalidSettingError(key=key, problem=problem, allowed=allowed))
 
     def get_integer(self, key: str, default: int, *, minimum: int, maximum: int) -> int:

@@ -35,7 +35,7 @@ class FailureLayer(enum.Enum):
 
 
 class ConnectionFailed(RetriableError):
-    """A connection could not be established or was lost. `address` is host:port."""
+    """Raised if a connection could not be established or was lost. `address` is host:port."""
 
     def __init__(
         self, address: str, cause: str, *, layer: FailureLayer = FailureLayer.NETWORK
@@ -74,7 +74,7 @@ class UnknownBroker(RetriableError):
 
 
 class CallQueueFull(RetriableError):
-    """Too many requests are waiting for a connection."""
+    """Raised if too many requests are waiting for a connection."""
 
 
 class AuthenticationFailed(FatalError):

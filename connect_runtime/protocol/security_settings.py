@@ -27,7 +27,7 @@ _LOGIN_MODULES |= dict.fromkeys(sasl.SCRAM_MECHANISMS, ("scram", "ScramLoginModu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """SASL settings of a client."""
+    """SASL mechanism and credentials of a client."""
 
     mechanism: str
     username: str | None = None

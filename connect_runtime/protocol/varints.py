@@ -21,7 +21,7 @@ _MAX_VARINT_BYTES = 5
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode an unsigned varint."""
+    """Encode a number as an unsigned varint."""
     if value < 128:
         return _ONE_BYTE_VARINTS[value]
     out = bytearray()
@@ -47,7 +47,7 @@ def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
 
 
 def encode_compact_string(text: str) -> bytes:
-    """Encode a compact string."""
+    """Encode a string as a compact string (varint length + 1, then UTF-8)."""
     data = text.encode()
     return encode_varint(len(data) + 1) + data
 
@@ -145,7 +145,7 @@ def decode_topic_partitions(
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of an array. Raises ValueError if the array is null."""
+    """Read the length of a topic or partition array. Raises ValueError if the array is null."""
     count, after = read_varint(body, position)
     if count == 0:
         raise ValueError(f"null at position {position} for a non-nullable array")

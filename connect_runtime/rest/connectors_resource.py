@@ -371,7 +371,8 @@ class ConnectorLifecycleResource:
 
 
 class ConnectorOffsetsResource:
-    """Handlers of `/connectors/{connector}/offsets` (KIP-875); stateless."""
+    """Handlers that return, alter and reset connector offsets: `/connectors/{connector}/offsets`
+    (KIP-875); stateless."""
 
     def __init__(self, *, client: HerderClient) -> None:
         self._asks = client

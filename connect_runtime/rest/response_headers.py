@@ -25,7 +25,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderRule:
-    """A header rule of `response.http.headers.config`."""
+    """One rule of `response.http.headers.config`: a response header to set or add."""
 
     name: str
     value: str

@@ -252,7 +252,7 @@ def decode_restart_request(name: str, value: Json) -> RestartRequest:
 
 
 def decode_session_key(value: Json) -> SessionKey:
-    """Decode a session key. Raises `InvalidRecord`."""
+    """Decode a session key record. Raises `InvalidRecord`."""
     given = decode_record_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
     created_ms = java_json.get_integer_or_none(given.get("creation-timestamp"))
@@ -268,7 +268,7 @@ def decode_session_key(value: Json) -> SessionKey:
 
 
 def decode_logger_level(value: Json) -> str:
-    """Decode a logger level. Raises `InvalidRecord`."""
+    """Decode a logger level record. Raises `InvalidRecord`."""
     level = decode_record_fields(value).get("level")
     if not isinstance(level, str):
         raise InvalidRecord(f"'level' is {java_json.get_json_type_name(level)}, not a string")

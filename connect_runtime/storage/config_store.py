@@ -72,7 +72,7 @@ class ConfigBackingStore:
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait for pending writes, then close the log."""
+        """Wait for pending writes to the config topic, then close its log."""
         if self._fenced is not None:
             self._fenced.stop()
         self._log.stop(timeout_s)
@@ -100,13 +100,13 @@ class ConfigBackingStore:
         *,
         target_state: TargetState | None = None,
     ) -> None:
-        """Write a connector's configuration, preceded by its target state if given."""
+        """Write a connector's configuration. If a target state is given, it is written first."""
         self._write_config_as_leader(
             config_records.encode_connector_creation(name, config, target_state)
         )
 
     def remove_connector(self, name: str) -> None:
-        """Delete a connector and its target state."""
+        """Write the deletion of a connector and its target state."""
         self._write_config_as_leader(config_records.encode_connector_deletion(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:

@@ -114,7 +114,7 @@ class LogOffsetBackingStore:
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait for pending writes, then close the log."""
+        """Wait for pending offset writes, then close the log."""
         self._log.stop(timeout_s)
 
     def read_offsets(

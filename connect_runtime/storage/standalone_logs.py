@@ -53,7 +53,7 @@ class MemoryLog:
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._lock:
             if self._listener is None:
-                raise FatalError(f"writing to {self._name}: the log was stopped")
+                raise FatalError(f"cannot write to {self._name}: the log was stopped")
             offset = self._next_offset
             self._next_offset += 1
             self._listener.on_record(
@@ -118,7 +118,7 @@ class OffsetFileLog:
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._changed:
             if self._listener is None:
-                raise FatalError(f"writing {self._path}: the log was closed")
+                raise FatalError(f"cannot write to {self._path}: the log was closed")
             self._waiting.append((self._outstanding.begin_operation(), record, on_recorded))
             self._changed.notify()
 

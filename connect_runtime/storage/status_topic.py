@@ -243,7 +243,7 @@ class StatusSnapshot:
         return {ConnectorTaskId(connector, each): found[each] for each in sorted(found)}
 
     def topics(self, connector: str) -> list[TopicStatus]:
-        """Return the topics that the connector uses, sorted by name."""
+        """Return the statuses of the topics that the connector uses, sorted by topic name."""
         found = self.by_topic.get(connector, _NO_TOPICS)
         return [found[each] for each in sorted(found)]
 

@@ -72,7 +72,7 @@ def _find_java_program(environ: Mapping[str, str]) -> Path:
 
 @functools.cache
 def _run_version_command(program: Path) -> str:
-    """Return the output of `java -version`."""
+    """Run `java -version` and return its output."""
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above
             [str(program), "-version"],

@@ -54,7 +54,7 @@ class AcceptedConnection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket and call `on_close` once."""
+        """Close the socket, and call `on_close` if it has not been called."""
         on_close, self._on_close, self.abort = self._on_close, None, None
         super().close()
         if on_close is not None:
@@ -69,7 +69,7 @@ class ConnectionAdmission(Protocol):
         """Return whether to keep this new connection. May close other connections to make room."""
 
     def on_connection_closed(self, accepted: AcceptedConnection) -> None:
-        """Record that a connection was closed, even if it was not admitted."""
+        """Handle the end of a connection, even if it was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):

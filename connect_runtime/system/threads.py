@@ -220,7 +220,7 @@ class PendingWork:
             return self._begun
 
     def end_operation(self, number: int) -> None:
-        """Record that an operation has ended. Idempotent."""
+        """Record that the operation with this sequence number has ended. Idempotent."""
         with self._changed:
             self._numbers.pop(number, None)
             self._changed.notify_all()

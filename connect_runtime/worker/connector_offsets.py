@@ -198,7 +198,7 @@ class ConnectorOffsetRequests:
         return ConnectorOffsetsModified(format_change_success(change, by_connector_too=done))
 
     def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
-        """Instantiate the connector without validating its other settings."""
+        """Instantiate the connector class without validating the connector's other settings."""
         with _wrap_unexpected_errors(f"Failed to create connector {name} to handle its offsets"):
             return task_factory.instantiate_connector(props, self._deps)
 

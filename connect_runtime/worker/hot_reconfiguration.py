@@ -41,7 +41,7 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReconfiguration:
-    """A running task and its new configuration."""
+    """A running task and the new configuration to apply to it."""
 
     running_task: RunningTask
     raw_config: RawConfig

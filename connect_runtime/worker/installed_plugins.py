@@ -1,7 +1,7 @@
 """Finds, instantiates and calls the worker's plugins, and returns their names and versions.
 
-Raises `ConnectError` if a plugin raises, and `ConfigError` if a plugin returns an invalid value.
-Both messages name the plugin.
+Raises `ConnectError` if a plugin raises an exception, and `ConfigError` if it returns an invalid
+value. Both messages name the plugin.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ def check_plugin_version(plugin: Any, name: str, wanted: str | None) -> None:
 
 
 def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> list[ConfigValue]:
-    """Call the connector's `validate` and check that the result is valid."""
+    """Call the connector's `validate` and return its result. Raises `ConfigError` if the result is
+    invalid."""
     found: object = call_plugin(plugin, "validate", lambda: plugin.validate(dict(props)))
     if found is None:
         raise ConfigError(

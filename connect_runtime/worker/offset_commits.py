@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _CommitAttempt:
-    """A commit of source offsets that is in progress."""
+    """An offset commit of a source task that is in progress."""
 
     taken: CommittableOffsets
     begun_s: float

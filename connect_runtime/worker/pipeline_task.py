@@ -41,7 +41,7 @@ to run in, so its task is UNASSIGNED."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPipelineTaskDeps:
-    """Dependencies of one pipeline task."""
+    """Dependencies of one `WorkerPipelineTask`."""
 
     task: PipelineTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)

@@ -77,7 +77,7 @@ class _FixedVersionRecommender:
 
 
 class _ClassRecommender:
-    """Recommends the installed converter classes."""
+    """Recommends the installed classes of one kind of converter."""
 
     def __init__(self, there_are: PluginVersions) -> None:
         self._classes = sorted(there_are, key=config_types.get_class_name)

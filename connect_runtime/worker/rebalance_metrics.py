@@ -43,7 +43,7 @@ class RebalanceStats:
     def record_completion(
         self, now_s: float, *, leader_url: str, epoch: int, protocol: ConnectProtocol
     ) -> None:
-        """Record the completion of a rebalance."""
+        """Record the completion of a rebalance with the group's new state."""
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._times_ms.observe((now_s - begun_s) * _MS, now_s)
         self._completed += 1

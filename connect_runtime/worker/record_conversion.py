@@ -63,7 +63,8 @@ class FailFastOperator:
     def run_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
-        """Run a conversion step, as documented in `ErrorOperator`."""
+        """Run a conversion step as documented in `ErrorOperator.run_step`. Any error fails the
+        task."""
         try:
             return step()
         except Exception as error:
@@ -98,7 +99,7 @@ class NoTransformations:
     """Implements `TransformationChain` for connectors without transformations."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """Return the record unchanged."""
+        """Return the record as it is."""
         return record
 
     def close(self) -> None: ...
@@ -106,7 +107,7 @@ class NoTransformations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConverters:
-    """Configured converters of one task."""
+    """The configured key, value and header converters of one task."""
 
     key: Converter
     value: Converter

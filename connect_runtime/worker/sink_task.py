@@ -80,7 +80,7 @@ class SinkTaskOffsets:
         return dict(self._committed)
 
     def record_commit(self, offsets: OffsetsByPartition) -> None:
-        """Record committed offsets."""
+        """Record that these offsets were committed to Kafka."""
         for each, offset in offsets.items():
             if each in self._committed:
                 self._committed[each] = offset
@@ -367,7 +367,7 @@ class WorkerSinkTask:
         if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
         self._deps.metrics.record_commit(took_s=None)
-        _LOG.warning("offsets were not committed within %g s", self._deps.timing.timeout_s)
+        _LOG.warning("the offset commit did not complete within %g s", self._deps.timing.timeout_s)
         self._committing = None
         return False
 

@@ -126,7 +126,7 @@ class SubmittedRecords:
         return True
 
     def take_committable_offsets(self) -> CommittableOffsets:
-        """Return and remove the offsets that became committable since the last call."""
+        """Remove and return the offsets that became committable since the last call."""
         offsets, taken = [], 0
         for name, queue in list(self._queues.items()):
             before = len(queue.tickets)

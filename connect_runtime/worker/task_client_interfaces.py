@@ -18,7 +18,7 @@ RawHeaders = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """A record to be produced."""
+    """A serialized record to produce to Kafka."""
 
     topic: str
     partition: int | None
@@ -32,7 +32,7 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRecord:
-    """A consumed record."""
+    """A record consumed from Kafka, before deserialization."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class ConsumerRecord:
 
 
 OnDelivered = Callable[[RecordMetadata | None, ConnectError | None], None]
-"""Called once per accepted record, with its position or an error, on a client thread."""
+"""Called once per accepted record, with its topic position or an error, on a client thread."""
 
 OnCommitted = Callable[[ConnectError | None], None]
 
@@ -84,7 +84,8 @@ class ConsumerRebalanceListener(Protocol):
         """Called before partitions are revoked. The task can still commit their offsets."""
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Called after partitions were lost. Other members may already own them."""
+        """Called after partitions were lost. Other group members may already own these
+        partitions."""
 
 
 class RecordConsumer(Protocol):

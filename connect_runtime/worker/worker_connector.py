@@ -42,7 +42,7 @@ _IDLE_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConnectorDeps:
-    """Dependencies of one connector."""
+    """Dependencies of one `WorkerConnector`."""
 
     connector: Connector
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -105,7 +105,7 @@ class WorkerConnector:
         self._process_event(ConnectorFailed(trace))
 
     def request_stop(self) -> None:
-        """Request the connector to stop."""
+        """Request the connector to stop, without waiting for it."""
         self._deps.stopping.set()
         if self._thread is not None:
             self._thread.stop.set()
@@ -116,7 +116,7 @@ class WorkerConnector:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Abandon a connector that did not stop in time."""
+        """Give up a connector that did not stop in time: its later statuses are ignored."""
         _LOG.error("connector %s did not stop in time and was abandoned", self.name)
         self._deps.given_up.set()
         self._context.close()

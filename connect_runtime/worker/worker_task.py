@@ -208,7 +208,7 @@ class WorkerTask:
         return self._machine.phase is TaskPhase.ENDED
 
     def request_stop(self) -> None:
-        """Request the task to stop."""
+        """Request the task to stop, without waiting for it."""
         if self._thread is not None:
             self._thread.stop.set()
         self._process_event(TaskStopRequested())
@@ -219,7 +219,7 @@ class WorkerTask:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Abandon a task that did not stop in time."""
+        """Give up a task that did not stop in time: its later statuses are ignored."""
         _LOG.error("task %s did not stop in time and was abandoned", self.task)
         self._process_event(TaskAbandoned())
         try:
