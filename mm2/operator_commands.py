@@ -29,13 +29,13 @@ def format_remedy(*lines: str) -> str:
     return REMEDY_PREFIX + " && ".join(lines)
 
 
-def extract_remedy(message: str) -> str:
+def extract_remedy_from_message(message: str) -> str:
     """Return the remedy of a message, which is the command at its end; "" if the message has no
     remedy."""
-    return split_remedy(message)[1]
+    return split_remedy_from_message(message)[1]
 
 
-def split_remedy(message: str) -> tuple[str, str]:
+def split_remedy_from_message(message: str) -> tuple[str, str]:
     """Split a message into its text and its remedy command; the command is "" if the message has no
     remedy."""
     text, mark, line = message.rpartition(REMEDY_PREFIX)
@@ -318,7 +318,7 @@ class OperatorCommands:
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
-    def describe_other_positions(self, position: str) -> str:
+    def describe_other_reset_positions(self, position: str) -> str:
         """Return a sentence that lists the alternatives to the `position` that was passed
         to `build_reset_topic_command`."""
         if self.connector:

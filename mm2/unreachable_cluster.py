@@ -37,7 +37,7 @@ class UnreachableCluster:
     broker: str = ""
     """Address of the unreachable broker; empty if the whole cluster is unreachable."""
 
-    def describe(self) -> str:
+    def format_description(self) -> str:
         """Describe the unreachable cluster or broker, for example `source east unreachable since
         22:03:28Z: connection to … refused`."""
         broker = f" broker {self.broker}" if self.broker else ""

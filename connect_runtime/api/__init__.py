@@ -42,8 +42,8 @@ from connect_runtime.api.converter import (
     Converter,
     ConverterType,
     HeaderConverter,
-    converter_config,
-    with_type,
+    add_converter_type,
+    create_converter_config_def,
 )
 from connect_runtime.api.errors import (
     AlreadyExistsError,
@@ -219,8 +219,9 @@ __all__ = [
     "ValidList",
     "ValidString",
     "Width",
+    "add_converter_type",
     "build_invalid_value_error",
-    "converter_config",
+    "create_converter_config_def",
     "date_builder",
     "decimal_builder",
     "decimal_schema",
@@ -228,5 +229,4 @@ __all__ = [
     "time_builder",
     "timestamp_builder",
     "with_prefix",
-    "with_type",
 ]

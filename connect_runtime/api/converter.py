@@ -62,7 +62,7 @@ class HeaderConverter(Plugin, abc.ABC):
         """Deserialize the value of the header `key` of a record consumed from `topic`."""
 
 
-def converter_config() -> ConfigDef:
+def create_converter_config_def() -> ConfigDef:
     """Return a new ConfigDef with `converter.type`, to which a converter adds its own keys."""
     return ConfigDef().define(
         TYPE_CONFIG,
@@ -73,7 +73,7 @@ def converter_config() -> ConfigDef:
     )
 
 
-def with_type(configs: Mapping[str, Any], *, is_key: bool) -> dict[str, Any]:
+def add_converter_type(configs: Mapping[str, Any], *, is_key: bool) -> dict[str, Any]:
     """Return the configuration, with `converter.type` added if it is missing."""
     own = ConverterType.KEY if is_key else ConverterType.VALUE
     return {TYPE_CONFIG: own.value, **configs}

@@ -299,13 +299,13 @@ class PipelineTaskContext(TaskContext, Protocol):
         Infinite for a standalone worker.
         """
 
-    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+    def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         """Return the worker properties whose names start with `prefix`, with their full names.
 
         For settings that the worker's operator may change, but users who create connectors may not.
         """
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         """Return the time at which the last successful heartbeat was sent, by `clock.now_s`.
 
         The task was assigned to this worker at that time. A response that reports a rebalance in
@@ -320,7 +320,7 @@ class PipelineTaskContext(TaskContext, Protocol):
         any thread; returns immediately.
         """
 
-    def last_runs(self) -> LastTaskRuns:
+    def get_last_task_runs(self) -> LastTaskRuns:
         """Return the last runs of the connector's tasks, according to the status topic.
 
         This worker's view of the topic lags by milliseconds. A pipeline task counts as run by this

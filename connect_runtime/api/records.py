@@ -32,7 +32,7 @@ class Header:
         if self.schema is None and isinstance(self.value, Struct):
             object.__setattr__(self, "schema", self.value.schema)
 
-    def renamed(self, key: str) -> Header:
+    def rename(self, key: str) -> Header:
         return Header(key, self.value, self.schema)
 
 

@@ -40,7 +40,7 @@ class SchemaType(enum.Enum):
     STRUCT = "STRUCT"
 
     @property
-    def primitive(self) -> bool:
+    def is_primitive(self) -> bool:
         return self not in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT)
 
     def __str__(self) -> str:

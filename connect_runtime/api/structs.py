@@ -218,7 +218,7 @@ def _describe_range_error(described: Schema, value: Any) -> str | None:
 def _validate_elements(described: Schema, value: Any, where: str) -> None:
     match described.type:
         case SchemaType.STRUCT:
-            if not is_compatible_struct(value.schema, described):
+            if not is_compatible_struct_schema(value.schema, described):
                 raise DataError(f"Struct schemas do not match, {where}")
             value.validate()
         case SchemaType.ARRAY:
@@ -230,7 +230,7 @@ def _validate_elements(described: Schema, value: Any, where: str) -> None:
                 _validate_nested_value(described.value_schema, each, f"value of map {where}")
 
 
-def is_compatible_struct(of_value: Schema, described: Schema) -> bool:
+def is_compatible_struct_schema(of_value: Schema, described: Schema) -> bool:
     """Return True if a struct with the schema `of_value` is valid for the schema `described`.
 
     The schemas must be equal, with one exception: if the struct is itself the default of

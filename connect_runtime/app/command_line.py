@@ -24,7 +24,7 @@ from connect_runtime.plugins import kafka_version
 from connect_runtime.rest.rest_server import RestServerError
 from connect_runtime.system import log_levels
 from connect_runtime.system.signals import StopSignals
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 
 EXIT_DONE = 0
 EXIT_USAGE = 1
@@ -102,7 +102,7 @@ def serve_worker(
         _LOG.info("Kafka Connect stopped")
 
 
-def _ignore_thread_death(_: ThreadDied) -> None:
+def _ignore_thread_death(_: UnexpectedThreadEnd) -> None:
     """Do nothing if the start thread ends unexpectedly, because the caller checks the thread for
     a failure."""
 

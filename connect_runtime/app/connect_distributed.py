@@ -89,7 +89,7 @@ def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) 
         rng=random.Random(),  # noqa: S311 - spreads retries
         on_taken=rebalances.record_event,
     )
-    around.metrics.rebalances = lambda: rebalances.count
+    around.metrics.rebalances = lambda: rebalances.completed_rebalances
     for each in (rebalances.get_metric_readings, made.get_metric_readings):
         around.metrics.add_metric_readings(each)
     return made
@@ -103,7 +103,7 @@ def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupS
         own_group=group_id,
         own_address=conflicting_cluster.parse_worker_address(seen.worker_id),
     )
-    if rival is not None and rival.certain:
+    if rival is not None and rival.is_certain:
         raise FatalError(f"group {group_id}: {rival}")
     if rival is not None:
         _LOG.warning("%s", rival)

@@ -50,7 +50,7 @@ from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied
+from connect_runtime.system.threads import UnexpectedThreadEnd
 from connect_runtime.worker.worker import StartedConnectorOrTask
 
 _LOG = logging.getLogger(__name__)
@@ -455,5 +455,5 @@ class WorkerFleet:
                 last_first.callback(self._internal.stop, graceful_s)
 
 
-def _log_server_thread_death(ended: ThreadDied) -> None:
+def _log_server_thread_death(ended: UnexpectedThreadEnd) -> None:
     _LOG.error("%s failed: %r; it no longer serves requests", ended.name, ended.error)

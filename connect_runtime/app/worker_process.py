@@ -10,7 +10,7 @@ from connect_runtime.metrics_server.exporter import MetricsExporter
 from connect_runtime.rest import rest_app, rest_server
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.rest.rest_server import RestServer
-from connect_runtime.system.threads import ThreadDied
+from connect_runtime.system.threads import UnexpectedThreadEnd
 from connect_runtime.worker.worker_metrics import WorkerMetrics
 
 _LOG = logging.getLogger(__name__)
@@ -94,5 +94,5 @@ class WorkerProcess:
         https = self.core.kind.settings.https
         return RestClient(tls=None if https is None else https.client)
 
-    def _on_thread_death(self, ended: ThreadDied) -> None:
+    def _on_thread_death(self, ended: UnexpectedThreadEnd) -> None:
         self.core.report_failure(f"thread {ended.name} failed: {ended.error!r}")

@@ -41,7 +41,7 @@ class AllowedHosts:
     allow_all: bool = False
     """True to accept every host name."""
 
-    def allows(self, host: str | None) -> bool:
+    def allows_reading(self, host: str | None) -> bool:
         """Return whether the `Host` header (with or without port) is accepted for a request that
         only reads.
 

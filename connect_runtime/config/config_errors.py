@@ -43,7 +43,7 @@ class ConfigProblem:
         key = self.key if self.key.isprintable() else repr(self.key)
         text = f"{place}: {key + ': ' if key else ''}{_redact_url_passwords(self.text)}"
         if self.given is not None:
-            text += f"; given: {_quote_value(hide_secrets(self.given))}"
+            text += f"; given: {_quote_value(redact_secrets_in_value(self.given))}"
         if self.allowed is not None:
             text += f"; allowed: {self.allowed}"
         if self.nearest is not None:
@@ -147,7 +147,7 @@ def is_sensitive_key(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not lower.endswith(_PUBLIC_SUFFIXES)
 
 
-def hide_secrets(value: str) -> str:
+def redact_secrets_in_value(value: str) -> str:
     """Replace the secrets in the value of a key that is not itself sensitive."""
     value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _redact_url_passwords(value))
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)

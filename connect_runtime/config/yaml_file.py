@@ -113,17 +113,21 @@ def parse_yaml(text: str) -> YamlDocument:
     return YamlDocument(root=root, problems=tuple(sorted(reader.problems, key=lambda p: p.line)))
 
 
-def list_values(node: YamlNode | None, *, key: str = "") -> Iterator[tuple[int, str, str]]:
+def iterate_scalar_values(
+    node: YamlNode | None, *, key: str = ""
+) -> Iterator[tuple[int, str, str]]:
     """Yield line, dotted key and text of each scalar in a YAML tree."""
     match node:
         case YamlScalar(text=str(text), line=line):
             yield line, key, text
         case YamlList(items=items):
             for item in items:
-                yield from list_values(item, key=key)
+                yield from iterate_scalar_values(item, key=key)
         case YamlSection(entries=entries):
             for entry in entries:
-                yield from list_values(entry.value, key=f"{key}.{entry.key}" if key else entry.key)
+                yield from iterate_scalar_values(
+                    entry.value, key=f"{key}.{entry.key}" if key else entry.key
+                )
 
 
 def format_yaml(tree: object) -> str:

@@ -258,7 +258,7 @@ class AssignorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentRound:
+class AssignmentInput:
     """Input of the assignor for one generation: configured work, and the members with the work
     they report."""
 
@@ -301,7 +301,7 @@ class _PreviousRebalanceComparison:
 
 
 def plan_cooperative_assignment(
-    round_: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
+    round_: AssignmentInput, state: AssignorState, *, times: RebalanceTimes
 ) -> AssignmentPlan:
     """Plan the next assignments, so that eventually all configured work runs exactly once and is
     balanced."""
@@ -335,7 +335,7 @@ def plan_cooperative_assignment(
 
 
 def _compare_with_previous_rebalance(
-    round_: AssignmentRound, state: AssignorState, *, configured: frozenset[WorkItem]
+    round_: AssignmentInput, state: AssignorState, *, configured: frozenset[WorkItem]
 ) -> _PreviousRebalanceComparison:
     reported = [item for held in round_.members.values() for item in held.items]
     active = frozenset(reported)
@@ -349,7 +349,7 @@ def _compare_with_previous_rebalance(
 
 
 def _select_previous_work(
-    round_: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
+    round_: AssignmentInput, state: AssignorState, *, active: frozenset[WorkItem]
 ) -> frozenset[WorkItem]:
     """Return the connectors and tasks that should be running after the previous rebalance.
 
@@ -404,7 +404,7 @@ def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
 
 
 def _build_plan(
-    round_: AssignmentRound,
+    round_: AssignmentInput,
     loads: MemberLoads,
     *,
     state: AssignorState,

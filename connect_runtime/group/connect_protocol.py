@@ -129,7 +129,7 @@ class WorkerMetadata:
     """All work of the member; None before its first assignment."""
 
     @property
-    def running(self) -> ConnectorsAndTasks:
+    def reported_work(self) -> ConnectorsAndTasks:
         """All connectors and tasks that the member reports."""
         return connectors_and_tasks.NO_WORK if self.allocation is None else self.allocation.assigned
 

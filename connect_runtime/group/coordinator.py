@@ -166,7 +166,7 @@ class CoordinatorLookup:
             return math.inf
         return self.lost_since_s + self.settings.heartbeat_interval_s
 
-    def due_s(self) -> float:
+    def compute_next_lookup_time_s(self) -> float:
         """Return the time of the next coordinator lookup; inf if no lookup is needed."""
         known = self.node is not None or self.pending_token is not None
         return math.inf if known else self._not_before_s

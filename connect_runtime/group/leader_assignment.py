@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from connect_runtime.group import assignor, connect_protocol, connectors_and_tasks
 from connect_runtime.group.assignor import (
+    AssignmentInput,
     AssignmentPlan,
-    AssignmentRound,
     AssignorState,
     RebalanceTimes,
 )
@@ -59,7 +59,7 @@ class MemberAssignment:
         """True if there is no valid assignment and the worker must rejoin."""
         return self.assignment is None or self.assignment.failed
 
-    def metadata(self, url: str, config_offset: int) -> tuple[tuple[str, bytes], ...]:
+    def build_metadata(self, url: str, config_offset: int) -> tuple[tuple[str, bytes], ...]:
         """Return the (wire name, metadata) pairs of the supported protocols in order of preference.
 
         `url` is the address at which other workers reach this worker. `config_offset` is the offset
@@ -71,7 +71,7 @@ class MemberAssignment:
             for each in self.supported_protocol.list_supported_protocols()
         )
 
-    def work_to_stop_before_join(self) -> ConnectorsAndTasks:
+    def find_work_to_stop_before_join(self) -> ConnectorsAndTasks:
         """Return the work to stop before joining or rejoining."""
         eager = self.current_protocol is ConnectProtocol.EAGER
         return (
@@ -120,7 +120,7 @@ class AssignmentChange:
     assignment: ConnectAssignment
     """The new assignment with all work, leader, config offset and delay."""
 
-    def work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
+    def find_work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Return the assigned connectors and tasks that are not running."""
         return self.assignment.assigned.without(running)
 
@@ -145,7 +145,7 @@ class AssignmentOwners:
     urls: Mapping[str, str]
     members: Mapping[WorkItem, str]
 
-    def owner_url(self, item: WorkItem) -> str | None:
+    def get_owner_url(self, item: WorkItem) -> str | None:
         """Return the URL of the worker that runs an item, or None if no worker runs it."""
         member = self.members.get(item)
         return None if member is None else self.urls[member]
@@ -249,9 +249,9 @@ def _plan_assignment(
         return AssignmentPlan(
             assigned=assigned, revoked={}, running=assigned, delay_ms=0, state=state
         )
-    round_ = AssignmentRound(
+    round_ = AssignmentInput(
         configured=configured,
-        members={member: each.running for member, each in states.items()},
+        members={member: each.reported_work for member, each in states.items()},
         generation=election.generation,
         last_completed=election.last_completed,
     )

@@ -88,7 +88,7 @@ class GroupMember:
         join_s = self._join_not_before_s if self._may_prepare_join else math.inf
         return min(
             self.heartbeat_timer.get_earliest_deadline_s(),
-            self.coordinator_lookup.due_s(),
+            self.coordinator_lookup.compute_next_lookup_time_s(),
             self._coordinator_timeout_s,
             join_s,
         )
@@ -230,7 +230,7 @@ class GroupMember:
             self._handle_coordinator_loss(f"no response to heartbeats for {timeout_s:g} s", now_s)
         if now_s >= self._coordinator_timeout_s:
             self._stop_work("the group's coordinator was unavailable for too long")
-        if now_s >= self.coordinator_lookup.due_s():
+        if now_s >= self.coordinator_lookup.compute_next_lookup_time_s():
             self.coordinator_lookup.pending_token = self._out.send_find_coordinator()
         if self._may_prepare_join and now_s >= self._join_not_before_s:
             if self._has_work and now_s >= self.heartbeat_timer.compute_reassignment_time_s(

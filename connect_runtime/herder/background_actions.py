@@ -219,7 +219,7 @@ class BackgroundActionRunner:
             case ForwardTaskConfigs():
                 self._forward_task_configs(action)
             case ValidateAndPutConnector():
-                self.validate_and_put(
+                self.validate_and_put_connector(
                     action.ticket,
                     PutConnector(connector=action.connector, config=action.config),
                 )
@@ -244,7 +244,7 @@ class BackgroundActionRunner:
         if level.upper() not in log_levels.LEVELS:
             _LOG.warning("unknown log level %s: level of %s is unchanged", level, namespace)
             return
-        problem = log_levels.find_namespace_problem(namespace)
+        problem = log_levels.explain_invalid_namespace(namespace)
         if problem is not None:
             _LOG.warning("ignored the requested log level: %s", problem)
             return
@@ -252,7 +252,7 @@ class BackgroundActionRunner:
         loggers = plurals.format_count(len(changed), "logger")
         _LOG.info("set log level %s for %s (%s)", level, namespace, loggers)
 
-    def validate_and_put(self, ticket: int, request: PutConnector) -> None:
+    def validate_and_put_connector(self, ticket: int, request: PutConnector) -> None:
         """Validate a connector's configuration in the thread pool, then submit the request to
         the herder, with the validation result."""
 

@@ -215,7 +215,7 @@ class DistributedHerder:
     def is_closed(self) -> bool:
         return self._closed
 
-    def next_tick_s(self) -> float | None:
+    def get_next_tick_s(self) -> float | None:
         """Return the time at which the next `HerderTick` is due; None if the herder only waits for
         other events."""
         herder = self._state

@@ -137,7 +137,7 @@ class GroupSession:
     def has_events(self) -> bool:
         return bool(self._events)
 
-    def next_tick_s(self) -> float:
+    def get_next_tick_s(self) -> float:
         """Return the time at which the next `MemberTick` event is due; inf for never."""
         return self._machine.get_next_tick_s()
 
@@ -165,7 +165,7 @@ class GroupSession:
             return
         token, self._prepare_token = self._prepare_token, None
         self._joined_with = self._read_configured_work()
-        protocols = self._assignment.metadata(self._options.url, self._joined_with.offset)
+        protocols = self._assignment.build_metadata(self._options.url, self._joined_with.offset)
         self.handle_event(JoinPrepared(token=token, protocols=protocols), now_s)
 
     def rejoin_group(self, reason: str, now_s: float) -> None:
@@ -231,7 +231,7 @@ class GroupSession:
 
     def _request_join_preparation(self) -> None:
         self._drop_events(JoinRequested)
-        self._events.append(JoinRequested(self._assignment.work_to_stop_before_join()))
+        self._events.append(JoinRequested(self._assignment.find_work_to_stop_before_join()))
 
     def _handle_coordinator_loss(self, reason: str) -> None:
         """Record the coordinator loss. If a join was being prepared, request preparation again,

@@ -48,7 +48,7 @@ from connect_runtime.herder.herder_requests import HerderQueueFullError
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 
 
 class HerderInbox:
@@ -234,7 +234,7 @@ class HerderLoop:
             self._process_event(HerderTick())
 
     def _compute_wait_s(self) -> float:
-        due_s = self._herder.next_tick_s()
+        due_s = self._herder.get_next_tick_s()
         if due_s is None:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, due_s - self._deps.clock.now_s())
@@ -356,5 +356,5 @@ def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> Non
         )
 
 
-def _log_thread_death(ended: ThreadDied) -> None:
+def _log_thread_death(ended: UnexpectedThreadEnd) -> None:
     _LOG.error("the herder's thread died: %s", ended.error, exc_info=ended.error)

@@ -41,8 +41,8 @@ from connect_runtime.herder.herder_requests import (
     QueuedRequest,
     ReadConnectorOffsets,
     ReconfigureConnectorTasks,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartAccepted,
     RestartConnector,
     RestartConnectorAndTasks,
@@ -134,11 +134,11 @@ def _start_deferred_request(
         case ModifyConnectorOffsets() as request:
             return (yield from _modify_offsets(herder, request, ticket))
         case _:  # CheckHealth: the loop is alive
-            return RequestAccepted()
+            return RequestSucceeded()
 
 
 def _build_config_write_reply(failure: str | None) -> HerderReply:
-    return RequestAccepted() if failure is None else _build_refusal(failure)
+    return RequestSucceeded() if failure is None else _build_refusal(failure)
 
 
 def _build_refusal(reason: str) -> RequestRefused:
@@ -196,7 +196,7 @@ def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]
         yield WriteLogLine(
             f"connector {name} is stopped, but reading the config topic timed out", is_warning=True
         )
-    return RequestAccepted()
+    return RequestSucceeded()
 
 
 def _restart_connector_and_tasks(
@@ -237,7 +237,7 @@ def _restart_task(herder: HerderState, request: RestartTask) -> HerderScript[Her
     started = yield from herder_state.start_connectors_and_tasks(herder, items)
     if started.failed:
         return _build_refusal(f"Failed to start task: {request.task}: {started.failed[0][1]}")
-    return RequestAccepted()
+    return RequestSucceeded()
 
 
 def _fence_zombie_tasks(
@@ -249,7 +249,7 @@ def _fence_zombie_tasks(
         )
     match zombie_fencing.plan_producer_fencing(herder.snapshot.config, name):
         case FencingNotNeeded():
-            return RequestAccepted()
+            return RequestSucceeded()
         case RecordTaskCount(tasks):
             write = WriteTaskCount(connector=name, tasks=tasks)
             return _build_config_write_reply(
@@ -296,7 +296,7 @@ def handle_connector_state_reached(
         task_reconfiguration.schedule_reconfiguration(herder, event.connector, waiting=waiting)
         return []
     else:
-        reply = RequestAccepted()
+        reply = RequestSucceeded()
     return [SendReply(ticket, reply) for ticket in waiting]
 
 

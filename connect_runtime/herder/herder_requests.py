@@ -85,7 +85,7 @@ class PatchConnector:
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector:
-    """Delete a connector. Reply: `RequestAccepted`."""
+    """Delete a connector. Reply: `RequestSucceeded`."""
 
     connector: str
 
@@ -94,7 +94,7 @@ class DeleteConnector:
 class StopConnector:
     """Remove a connector's task configs and set its target state to STOPPED.
 
-    Reply: `RequestAccepted`.
+    Reply: `RequestSucceeded`.
     """
 
     connector: str
@@ -104,7 +104,7 @@ class StopConnector:
 class RestartConnector:
     """Restart a connector without its tasks, on the worker that runs it.
 
-    Reply: `RequestAccepted`, after the connector has started.
+    Reply: `RequestSucceeded`, after the connector has started.
     """
 
     connector: str
@@ -112,7 +112,7 @@ class RestartConnector:
 
 @dataclass(frozen=True, slots=True)
 class RestartTask:
-    """Restart a task on the worker that runs it. Reply: `RequestAccepted`, after the task has
+    """Restart a task on the worker that runs it. Reply: `RequestSucceeded`, after the task has
     started."""
 
     task: ConnectorTaskId
@@ -132,7 +132,7 @@ class RestartConnectorAndTasks:
 class PutTaskConfigs:
     """Write task configs that the connector's owner generated.
 
-    Internal. Reply: `RequestAccepted`.
+    Internal. Reply: `RequestSucceeded`.
     """
 
     connector: str
@@ -143,7 +143,7 @@ class PutTaskConfigs:
 class FenceZombieTasks:
     """Fence the producers of earlier tasks before a task starts.
 
-    Internal. Reply: `RequestAccepted`.
+    Internal. Reply: `RequestSucceeded`.
     """
 
     connector: str
@@ -205,7 +205,7 @@ HerderRequest: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class RequestAccepted:
+class RequestSucceeded:
     """The request was executed successfully."""
 
 
@@ -260,7 +260,7 @@ class RestartAccepted:
 
 
 HerderReply: TypeAlias = (
-    RequestAccepted
+    RequestSucceeded
     | ConnectorDescription
     | PutConnectorResult
     | RestartAccepted

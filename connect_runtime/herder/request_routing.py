@@ -176,7 +176,7 @@ def _route_restart(connector: str, item: WorkItem, *, state: RoutingState) -> Ro
     if item in state.assigned.items:
         return HANDLE_LOCALLY
     if state.is_leader:
-        url = None if state.owners is None else state.owners.owner_url(item)
+        url = None if state.owners is None else state.owners.get_owner_url(item)
         what = "connector" if isinstance(item, str) else "task"
         return ForwardRequest(url, f"Cannot restart {what} since it is not assigned to this member")
     return ForwardRequest(state.leader_url, "Only the leader can process restart requests.")

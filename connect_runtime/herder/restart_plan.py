@@ -27,7 +27,7 @@ class RestartPlan:
     def restarts_connector(self) -> bool:
         return self.connector.state is RunState.RESTARTING
 
-    def restarted_tasks(self) -> tuple[ConnectorTaskId, ...]:
+    def list_tasks_to_restart(self) -> tuple[ConnectorTaskId, ...]:
         """Return the tasks to restart, in order."""
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
@@ -38,11 +38,12 @@ class RestartPlan:
         name = self.request.connector
         connectors = (name,) if self.restarts_connector and name in assigned.connectors else ()
         own_tasks = frozenset(assigned.tasks)
-        tasks = tuple(each for each in self.restarted_tasks() if each in own_tasks)
+        tasks = tuple(each for each in self.list_tasks_to_restart() if each in own_tasks)
         return ConnectorsAndTasks(connectors=connectors, tasks=tasks)
 
     def __str__(self) -> str:
-        what = f"{len(self.restarted_tasks())} of {plurals.format_count(len(self.tasks), 'task')}"
+        count = len(self.list_tasks_to_restart())
+        what = f"{count} of {plurals.format_count(len(self.tasks), 'task')}"
         connector = "the connector and " if self.restarts_connector else ""
         return f"restart {connector}{what} of {self.request.connector}"
 

@@ -149,7 +149,7 @@ class StandaloneGroup:
         self._execute_herder_action(CloseGroup())
         self._events.clear()
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         return self._clock.now_s()
 
     def request_heartbeat(self) -> None:

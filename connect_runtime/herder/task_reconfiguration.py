@@ -28,7 +28,7 @@ from connect_runtime.herder.herder_events import (
     TaskConfigsForwarded,
     TaskConfigsGenerated,
 )
-from connect_runtime.herder.herder_requests import ReconfigureConnectorTasks, RequestAccepted
+from connect_runtime.herder.herder_requests import ReconfigureConnectorTasks, RequestSucceeded
 from connect_runtime.herder.herder_state import ForwardedTaskConfigs, HerderScript, HerderState
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig, TargetState
 
@@ -125,7 +125,7 @@ def reconfigure_connector_tasks(
     if failure is not None:
         yield from _schedule_retry(herder, request, failure)
     for ticket in request.tickets:
-        yield SendReply(ticket, RequestAccepted())
+        yield SendReply(ticket, RequestSucceeded())
 
 
 def _generate_and_publish_task_configs(

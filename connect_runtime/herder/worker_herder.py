@@ -142,7 +142,7 @@ class WorkerHerder:
             )
             return future
         if isinstance(request, PutConnector):
-            deps.background_actions.validate_and_put(ticket, request)
+            deps.background_actions.validate_and_put_connector(ticket, request)
             return future
         try:
             accepted = deps.inbox.post_event(RequestSubmitted(ticket=ticket, request=request))

@@ -42,7 +42,7 @@ class GroupMembership(Protocol):
         """Time without a heartbeat after which the group assigns this worker's connectors and
         tasks to other workers."""
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         """Return the monotonic time at which the latest successful heartbeat was sent.
 
         A response that reports a rebalance in progress counts as success. The result is -inf before
@@ -63,7 +63,7 @@ class StatusWriterInterface(Protocol):
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
         """Return True if the topic is already recorded as active for the connector."""
 
-    def last_runs(self, connector: str) -> LastTaskRuns:
+    def get_last_task_runs(self, connector: str) -> LastTaskRuns:
         """Return the last runs of a connector's tasks, without the fields `configs` and
         `leaderless_period`."""
 

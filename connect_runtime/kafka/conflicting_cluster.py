@@ -49,12 +49,12 @@ class ConflictingCluster:
     group_id: str
     evidence: str
     """Evidence of the conflict, as a clause that follows the group id in the error message."""
-    certain: bool = True
+    is_certain: bool = True
     """False if a cluster with its own internal topics and the same configuration could cause the
     same evidence."""
 
     def __str__(self) -> str:
-        uses = "uses" if self.certain else "may use"
+        uses = "uses" if self.is_certain else "may use"
         return (
             f"another Connect cluster {uses} the same internal topics: in group {self.group_id} "
             f"{self.evidence}; give each cluster its own config.storage.topic, "
@@ -91,7 +91,7 @@ def find_conflicting_cluster(
     for group_id, assigned in others.items():
         evidence = _find_offset_evidence(assigned, topics)
         if evidence is not None:
-            return ConflictingCluster(group_id=group_id, evidence=evidence, certain=False)
+            return ConflictingCluster(group_id=group_id, evidence=evidence, is_certain=False)
     return None
 
 

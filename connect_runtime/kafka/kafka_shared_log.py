@@ -36,7 +36,7 @@ from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 from connect_runtime.system import clock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 
 EndOffsets = Mapping[int, int]
 
@@ -536,7 +536,7 @@ class KafkaSharedLog:
             Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s())
         )
 
-    def _on_unexpected_end(self, ended: ThreadDied) -> None:
+    def _on_unexpected_end(self, ended: UnexpectedThreadEnd) -> None:
         reason = ended.error or FatalError("the thread ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:

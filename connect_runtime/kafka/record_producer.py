@@ -20,7 +20,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
 from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerRecord
 
 _LOG = logging.getLogger(__name__)
@@ -179,5 +179,5 @@ def _convert_to_record_metadata(message: confluent_kafka.Message, topic: str) ->
     )
 
 
-def _log_thread_end(ended: ThreadDied) -> None:
+def _log_thread_end(ended: UnexpectedThreadEnd) -> None:
     _LOG.error("the thread %s ended: %s", ended.name, ended.error, exc_info=ended.error)

@@ -69,7 +69,7 @@ class KafkaGroupOffsets:
         body = self._send_request(
             group, group_requests.build_fetch_offsets_request(group), timeout_s, doing=doing
         )
-        found = group_requests.get_fetched_offsets(body)
+        found = group_requests.decode_committed_offsets(body)
         return {place: each.offset for place, each in found.items() if each.offset >= 0}
 
     def commit_offsets(

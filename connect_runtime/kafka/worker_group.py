@@ -50,7 +50,7 @@ from connect_runtime.network.cluster_connections import (
     ConnectionSettings,
 )
 from connect_runtime.network.transport import BufferPool, Poller
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from connect_runtime.worker import metrics_registry
 from connect_runtime.worker.metrics_registry import MetricReading
 
@@ -182,7 +182,7 @@ class KafkaWorkerGroup:
     def session_timeout_s(self) -> float:
         return self._settings.session.membership.session_timeout_s
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         with self._lock:
             return -math.inf if self._session is None else self._session.last_heartbeat_s
 
@@ -246,7 +246,7 @@ class KafkaWorkerGroup:
         _LOG.error("%s", error)
         self._advance_session(lambda part, now_s: part.leave_after_fatal_error(error, now_s))
 
-    def _on_thread_ended(self, end: ThreadDied) -> None:
+    def _on_thread_ended(self, end: UnexpectedThreadEnd) -> None:
         self._fail_session(
             FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker")
         )
@@ -262,7 +262,7 @@ class KafkaWorkerGroup:
                 for each in sends:
                     self._send_request(loop, each)
                 with self._lock:
-                    due_s = math.inf if self._session is None else self._session.next_tick_s()
+                    due_s = math.inf if self._session is None else self._session.get_next_tick_s()
                 loop.poll_connections_once(due_s)
                 if due_s <= self._clock.now_s():
                     self._advance_session(

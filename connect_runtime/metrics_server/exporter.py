@@ -43,7 +43,7 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPools,
 )
 from connect_runtime.system.server_loop import ServerLoop
-from connect_runtime.system.threads import ThreadDied, ThreadGroup, ThreadPoolFull
+from connect_runtime.system.threads import ThreadGroup, ThreadPoolFull, UnexpectedThreadEnd
 
 HEAD_TIMEOUT_S = 5.0
 """Time limit for receiving a request head: request line and headers."""
@@ -310,9 +310,9 @@ class MetricsExporter:
                 _build_text_page(HTTPStatus.NOT_FOUND, f"metrics are at {METRICS_PATH}"), request
             )
         name = request.headers.get("host")
-        if mounted_pages.get_thread_pool(make) is PageThreadPool.PEOPLE and not self._hosts.allows(
-            name
-        ):
+        if mounted_pages.get_thread_pool(
+            make
+        ) is PageThreadPool.PEOPLE and not self._hosts.allows_reading(name):
             refused = request_origin.explain_refused_host(name or "")
             return _to_http_response(_build_text_page(HTTPStatus.FORBIDDEN, refused), request)
         try:
@@ -325,7 +325,7 @@ class MetricsExporter:
             )
             return _to_http_response(busy, request)
         except Exception as error:  # noqa: BLE001 - answered with an error and logged
-            self._lanes.log_failure(request.path, error)
+            self._lanes.log_page_failure(request.path, error)
             told = "the page could not be rendered; see the log"
             return _to_http_response(
                 _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request
@@ -401,5 +401,5 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
     )
 
 
-def _log_thread_end(end: ThreadDied) -> None:
+def _log_thread_end(end: UnexpectedThreadEnd) -> None:
     _log.error("the metrics server failed, so metrics are no longer served: %r", end.error)

@@ -1,6 +1,6 @@
 """Manages the connections to the brokers of one cluster, by broker and purpose.
 
-`BrokerConnections` connects when there is a request to send, reconnects with exponential backoff
+`BrokerLane` connects when there is a request to send, reconnects with exponential backoff
 and passes queued calls to the connection in order. Calls for an unreachable broker are returned to
 the owner, which may send them to another broker. Each purpose has its own connection per broker (a
 lane), so that a request that a broker delays does not delay others. Bootstrap addresses are treated
@@ -42,18 +42,18 @@ buffer, because brokers process one at a time."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionCallbacks:
-    """Callbacks with which `BrokerConnections` notifies the object that owns it."""
+    """Callbacks with which `BrokerLane` notifies the object that owns it."""
 
-    ready: Callable[[BrokerConnections], None]
+    ready: Callable[[BrokerLane], None]
     """Called when the connection is ready for requests."""
-    failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
+    failed: Callable[[BrokerLane, ConnectError, list[ClientCall]], None]
     """Called when the connection fails, with the error and the calls that are returned to the
     owner."""
-    wake: Callable[[BrokerConnections], None]
+    wake: Callable[[BrokerLane], None]
     """Called to request a call of `send_queued_calls`."""
 
 
-class BrokerConnections:
+class BrokerLane:
     """The connection to a broker for one purpose (a lane), with its queue of calls and reconnect
     backoff.
 
@@ -174,7 +174,7 @@ class BrokerConnections:
                 self._pass_to_connection(call, link)
         link.flush()
 
-    def due_s(self) -> float:
+    def get_next_tick_time_s(self) -> float:
         """Return the latest monotonic time at which `send_queued_calls` or `tick` must be
         called."""
         link = self.connection
@@ -340,7 +340,7 @@ class ClusterBrokers:
         environment: NetworkContext,
         view: ClusterMetadata,
         ready: Callable[[], None],
-        failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None],
+        failed: Callable[[BrokerLane, ConnectError, list[ClientCall]], None],
     ) -> None:
         self._options = options
         self._env = environment
@@ -354,14 +354,14 @@ class ClusterBrokers:
         self._owner = ConnectionCallbacks(
             ready=self._on_lane_ready, failed=failed, wake=self._mark_lane_for_tick
         )
-        self._lanes: dict[tuple[int, str], BrokerConnections] = {}
-        self._dirty: dict[BrokerConnections, None] = {}
+        self._lanes: dict[tuple[int, str], BrokerLane] = {}
+        self._dirty: dict[BrokerLane, None] = {}
 
-    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerLane:
         """Return the connection to a broker for a purpose (lane). It is created if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
-            lane = self._lanes[(node_id, name)] = BrokerConnections(
+            lane = self._lanes[(node_id, name)] = BrokerLane(
                 node_id,
                 name,
                 address=lambda: self.get_address(node_id),
@@ -436,9 +436,9 @@ class ClusterBrokers:
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
-            if lane in dirty or lane.queue_length or lane.due_s() <= now_s:
+            if lane in dirty or lane.queue_length or lane.get_next_tick_time_s() <= now_s:
                 lane.tick(now_s)
-            due_s = min(due_s, lane.due_s())
+            due_s = min(due_s, lane.get_next_tick_time_s())
         return due_s
 
     def close_idle_connections(self, now_s: float) -> None:
@@ -473,10 +473,10 @@ class ClusterBrokers:
 
     # callbacks of lanes
 
-    def _mark_lane_for_tick(self, lane: BrokerConnections) -> None:
+    def _mark_lane_for_tick(self, lane: BrokerLane) -> None:
         self._dirty[lane] = None
 
-    def _on_lane_ready(self, lane: BrokerConnections) -> None:
+    def _on_lane_ready(self, lane: BrokerLane) -> None:
         assert lane.connection is not None
         assert lane.connection.versions is not None
         if lane.node_id >= 0:

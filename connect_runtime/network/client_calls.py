@@ -216,7 +216,7 @@ class CallDeadlines:
         return True
 
     @property
-    def due_s(self) -> float:
+    def earliest_deadline_s(self) -> float:
         """Earliest monotonic deadline of the waiting calls; infinity if no calls are waiting."""
         return self._heap[0][0] if self._heap else math.inf
 

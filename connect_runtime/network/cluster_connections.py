@@ -23,7 +23,7 @@ from connect_runtime.network import (
     connection_settings,
     network_context,
 )
-from connect_runtime.network.broker_connections import BrokerConnections, ClusterBrokers
+from connect_runtime.network.broker_connections import BrokerLane, ClusterBrokers
 from connect_runtime.network.client_calls import (
     CallDeadlines,
     ClientCall,
@@ -144,7 +144,7 @@ class ClusterConnections:
         if not self._closed and self._register_deadline(request):
             self._route_call(request)
 
-    def call_raw(
+    def call_with_encoded_body(
         self,
         node_id: int,
         *,
@@ -241,7 +241,7 @@ class ClusterConnections:
         if self._route_again:
             self._route_waiting_calls()
         self._discovery.tick(now_s)
-        if self._deadlines.due_s <= now_s:
+        if self._deadlines.earliest_deadline_s <= now_s:
             self._fail_expired_calls(now_s)
         if now_s >= self._idle_check_at_s:
             self._idle_check_at_s = now_s + _IDLE_CHECK_INTERVAL_S
@@ -251,7 +251,12 @@ class ClusterConnections:
             due_s = min(due_s, self._tokens.tick(now_s))
         if self._deferred or self._brokers.needs_tick or self._route_again:
             return 0.0
-        due_s = min(due_s, self._idle_check_at_s, self._discovery.due_s(), self._deadlines.due_s)
+        due_s = min(
+            due_s,
+            self._idle_check_at_s,
+            self._discovery.get_next_tick_time_s(),
+            self._deadlines.earliest_deadline_s,
+        )
         return min(max(0.0, due_s - now_s), _MAX_TICK_INTERVAL_S)
 
     def close(self) -> None:
@@ -330,7 +335,7 @@ class ClusterConnections:
                 leader = self.view.get_leader(topic, partition)
                 return None if leader is None else leader.node_id
             case CoordinatorTarget() as coordinator:
-                node = self._coordinators.get_node(coordinator)
+                node = self._coordinators.get_coordinator_node_id(coordinator)
                 return node if node in self.view.brokers else None
 
     def _route_call(self, call: ClientCall) -> None:
@@ -348,7 +353,7 @@ class ClusterConnections:
                 self.view.request_refresh()
 
     def _look_up_coordinator(self, coordinator: CoordinatorTarget) -> None:
-        if self._coordinators.get_node(coordinator) is None:
+        if self._coordinators.get_coordinator_node_id(coordinator) is None:
             self._coordinators.request_lookup(coordinator)
         else:  # the coordinator is not in the metadata: refresh both
             self._coordinators.forget_coordinator(coordinator)
@@ -362,7 +367,7 @@ class ClusterConnections:
             if call.waiting:
                 self._route_call(call)
 
-    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerLane:
         """Return the connection to a broker for a purpose (lane)."""
         return self._brokers.get_lane(node_id, name)
 
@@ -378,7 +383,7 @@ class ClusterConnections:
         self._discovery.retry_immediately()
 
     def _on_lane_failed(
-        self, lane: BrokerConnections, failure: ConnectError, returned: list[ClientCall]
+        self, lane: BrokerLane, failure: ConnectError, returned: list[ClientCall]
     ) -> None:
         if lane.node_id >= 0:
             self._coordinators.forget_node(lane.node_id)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
-from connect_runtime.network.broker_connections import BrokerConnections
+from connect_runtime.network.broker_connections import BrokerLane
 from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.protocol import cluster_metadata, request_builders
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
@@ -52,7 +52,7 @@ class DiscoveryOwner(Protocol):
     ) -> None:
         """Send a request to its target, with the same contract as `ClusterConnections.call`."""
 
-    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerLane:
         """Return the connection to a broker for a purpose (lane)."""
 
     def request_routing(self) -> None:
@@ -102,14 +102,14 @@ class ClusterDiscovery:
         if batch:
             self._look_up_coordinators(batch)
 
-    def due_s(self) -> float:
+    def get_next_tick_time_s(self) -> float:
         """Return the latest monotonic time of the next `tick`."""
-        return min(self._compute_refresh_due_s(), self._coordinators.due_s())
+        return min(self._compute_refresh_due_s(), self._coordinators.get_next_lookup_time_s())
 
     # metadata
 
     def _compute_refresh_due_s(self) -> float:
-        return max(self._view.refresh_due_s(), self._not_before_s)
+        return max(self._view.get_next_refresh_time_s(), self._not_before_s)
 
     def _request_metadata(self, now_s: float) -> None:
         nodes = [*self._view.brokers]
@@ -197,12 +197,14 @@ class ClusterDiscovery:
             each = by_key.get(coordinator.key)
             code = -1 if each is None else int(each.error_code)
             if each is not None and code == 0:
-                self._coordinators.store_result(coordinator, int(each.node_id))
+                self._coordinators.store_lookup_result(coordinator, int(each.node_id))
             elif code in cluster_metadata.RETRIABLE_LOOKUP_ERRORS:
                 again.append(coordinator)
             else:
                 self._coordinators.drop_lookup(coordinator)
-                refused = CoordinatorLookupRefused(coordinator.describe(), error_code=code)
+                refused = CoordinatorLookupRefused(
+                    coordinator.describe_coordinated_key(), error_code=code
+                )
                 self._cluster.fail_calls(coordinator, refused)
         if again:
             self._coordinators.retry_lookups(again, self._clock.now_s())

@@ -24,7 +24,7 @@ from connect_runtime.network import transport
 from connect_runtime.network.transport import Poller, SocketAddress, Transport
 from connect_runtime.protocol import cluster_metadata
 from connect_runtime.protocol.request_errors import ConnectionFailed, FailureLayer
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +271,7 @@ def _drain_wakeups(wakeup_receiver: socket.socket) -> None:
         pass
 
 
-def _log_thread_end(end: ThreadDied) -> None:
+def _log_thread_end(end: UnexpectedThreadEnd) -> None:
     log.error("thread %s ended: %s", end.name, end.error)
 
 

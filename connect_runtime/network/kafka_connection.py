@@ -470,11 +470,11 @@ class KafkaConnection:
         """Re-authenticate: after the requests in flight and before all other requests."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.is_token_valid_beyond(self._session.ends_s):
-            if not self._session.postpone_renewal(now_s):
+            if not self._session.postpone_reauthentication(now_s):
                 self.close(tokens.last_failure)
             return
         assert self.versions is not None
-        self._session.start_renewal()
+        self._session.start_reauthentication()
         self._start_authentication(self.versions)
 
     # events

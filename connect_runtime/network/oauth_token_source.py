@@ -73,7 +73,7 @@ class HttpRequest:
         self._ends_s = math.inf
 
     @property
-    def due_s(self) -> float:
+    def next_tick_time_s(self) -> float:
         return min(self._ends_s, self._dialling.attempt_ends_s)
 
     def start(self, now_s: float) -> None:
@@ -270,10 +270,10 @@ class OAuthTokenSource:
         """Process all due work. Return the latest monotonic time of the next call."""
         if self._request is not None:
             self._request.tick(now_s)
-        if now_s >= self._refresher.due_s():
+        if now_s >= self._refresher.get_next_request_time_s():
             self._request_token(now_s)
-        request_s = math.inf if self._request is None else self._request.due_s
-        return min(request_s, self._refresher.due_s())
+        request_s = math.inf if self._request is None else self._request.next_tick_time_s
+        return min(request_s, self._refresher.get_next_request_time_s())
 
     def close(self) -> None:
         """Cancel the token request in flight, if any."""

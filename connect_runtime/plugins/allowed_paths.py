@@ -84,7 +84,7 @@ def _is_same_file(opened: int, path: str) -> bool:
         return False
 
 
-def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
+def restrict_plugin_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
     """Return a subclass of the plugin class that has the same name and may use only the allowed
     paths."""
     names = {

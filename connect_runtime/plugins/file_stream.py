@@ -127,7 +127,7 @@ class FileStreamSourceConnector(SourceConnector):
         )
 
     def task_class(self) -> type[Task]:
-        return allowed_paths.restrict_to_paths(FileStreamSourceTask, self.allowed)
+        return allowed_paths.restrict_plugin_to_paths(FileStreamSourceTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props]
@@ -322,7 +322,7 @@ class FileStreamSinkConnector(SinkConnector):
         _log.info("Starting file sink connector writing to %s", name)
 
     def task_class(self) -> type[Task]:
-        return allowed_paths.restrict_to_paths(FileStreamSinkTask, self.allowed)
+        return allowed_paths.restrict_plugin_to_paths(FileStreamSinkTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props] * max_tasks

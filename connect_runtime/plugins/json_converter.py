@@ -14,7 +14,7 @@ from connect_runtime.plugins import jackson_json, json_reader
 from connect_runtime.plugins.jackson_json import LruCache
 from connect_runtime.plugins.json_reader import JsonReader
 from connect_runtime.plugins.json_writer import DecimalFormat, JsonWriter
-from connect_runtime.plugins.simple_converters import PlainConverter
+from connect_runtime.plugins.simple_converters import SchemalessConverter
 
 SCHEMAS_ENABLE_CONFIG = "schemas.enable"
 SCHEMA_CONTENT_CONFIG = "schema.content"
@@ -25,7 +25,7 @@ REPLACE_NULL_WITH_DEFAULT_CONFIG = "replace.null.with.default"
 _ENVELOPE_FIELDS = {"schema", "payload"}
 
 
-class JsonConverter(PlainConverter):
+class JsonConverter(SchemalessConverter):
     """Converts Connect data to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable` is
     set, otherwise plain data.
 
@@ -122,7 +122,7 @@ def _create_nesting_error() -> DataError:
 
 
 def _define_config() -> ConfigDef:
-    definition = converter.converter_config()
+    definition = converter.create_converter_config_def()
     definition.define(
         SCHEMAS_ENABLE_CONFIG,
         Type.BOOLEAN,

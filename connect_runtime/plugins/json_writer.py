@@ -167,7 +167,7 @@ class JsonWriter:
     def format_struct(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, Struct):
             raise _create_type_mismatch_error(SchemaType.STRUCT, value)
-        if described is None or not structs.is_compatible_struct(value.schema, described):
+        if described is None or not structs.is_compatible_struct_schema(value.schema, described):
             raise DataError("Mismatching schema.")
         entries = (
             f"{jackson_json.quote_field_name(each.name)}:"

@@ -171,7 +171,10 @@ def _load_file_stream_plugins(paths: Sequence[str]) -> list[tuple[ShippedPlugin,
         return []
     allowed = AllowedPaths(paths)
     return [
-        (each, allowed_paths.restrict_to_paths(config_types.load_class(each.target), allowed))
+        (
+            each,
+            allowed_paths.restrict_plugin_to_paths(config_types.load_class(each.target), allowed),
+        )
         for each in plugin_aliases.FILE_STREAM_PLUGINS
     ]
 

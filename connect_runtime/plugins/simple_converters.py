@@ -21,7 +21,7 @@ from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.plugins import java_text, kafka_version
 
 
-class PlainConverter(Converter, HeaderConverter):
+class SchemalessConverter(Converter, HeaderConverter):
     """Base class of converters that do not use schemas. Subclasses implement `encode` (value to
     bytes) and `decode` (bytes to value)."""
 
@@ -29,10 +29,10 @@ class PlainConverter(Converter, HeaderConverter):
         return kafka_version.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
-        return converter.converter_config()
+        return converter.create_converter_config_def()
 
     def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
-        self.apply_config(self.config().parse(converter.with_type(configs, is_key=is_key)))
+        self.apply_config(self.config().parse(converter.add_converter_type(configs, is_key=is_key)))
 
     def apply_config(self, config: Mapping[str, Any]) -> None:
         """Apply the converter's parsed configuration."""
@@ -65,7 +65,7 @@ class PlainConverter(Converter, HeaderConverter):
 ENCODING_CONFIG = "converter.encoding"
 
 
-class StringConverter(PlainConverter):
+class StringConverter(SchemalessConverter):
     """Converts text to and from bytes in the charset `converter.encoding`. Characters that the
     charset does not contain become `?`."""
 
@@ -73,7 +73,7 @@ class StringConverter(PlainConverter):
         self._encoding = "utf-8"
 
     def config(self) -> ConfigDef:
-        return converter.converter_config().define(
+        return converter.create_converter_config_def().define(
             ENCODING_CONFIG,
             Type.STRING,
             "Charset of the text, by its Java name.",
@@ -100,7 +100,7 @@ class StringConverter(PlainConverter):
         return SchemaAndValue(schema.OPTIONAL_STRING_SCHEMA, text)
 
 
-class ByteArrayConverter(PlainConverter):
+class ByteArrayConverter(SchemalessConverter):
     """Passes bytes and null through unchanged, and rejects all other values."""
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
@@ -119,7 +119,7 @@ class ByteArrayConverter(PlainConverter):
         return SchemaAndValue(schema.OPTIONAL_BYTES_SCHEMA, payload)
 
 
-class _FixedSizeNumberConverter(PlainConverter):
+class _FixedSizeNumberConverter(SchemalessConverter):
     """Base class of number converters. The Python type of a value is checked, not its schema."""
 
     kind: ClassVar[str]
@@ -188,7 +188,7 @@ class DoubleConverter(_FixedSizeNumberConverter):
     described = schema.OPTIONAL_FLOAT64_SCHEMA
 
 
-class BooleanConverter(PlainConverter):
+class BooleanConverter(SchemalessConverter):
     """Converts booleans to and from one byte, 0 or 1."""
 
     def encode(self, data: SchemaAndValue) -> bytes | None:

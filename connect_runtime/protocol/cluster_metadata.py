@@ -131,7 +131,7 @@ class ClusterMetadata:
 
     # refreshing
 
-    def refresh_due_s(self) -> float:
+    def get_next_refresh_time_s(self) -> float:
         """Return the monotonic time of the next Metadata request; infinity while a request is in
         flight."""
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
@@ -315,7 +315,7 @@ class CoordinatorCache:
     _not_before_s: float = -math.inf
     _failed_s: float = -math.inf
 
-    def get_node(self, coordinator: CoordinatorTarget) -> int | None:
+    def get_coordinator_node_id(self, coordinator: CoordinatorTarget) -> int | None:
         """Return the node id of the broker that is the coordinator; None if it is not cached."""
         return self._nodes.get(coordinator)
 
@@ -336,7 +336,7 @@ class CoordinatorCache:
         for coordinator in [c for c, node in self._nodes.items() if node == node_id]:
             del self._nodes[coordinator]
 
-    def due_s(self) -> float:
+    def get_next_lookup_time_s(self) -> float:
         """Return the monotonic time of the next coordinator lookup; infinity if no lookup is
         waiting."""
         return self._not_before_s if self._waiting else math.inf
@@ -344,7 +344,7 @@ class CoordinatorCache:
     def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
         """Start a lookup for waiting coordinators of one kind (group or transaction), and return
         them. Call `store_result`, `retry_lookups` or `drop_lookup` for each coordinator."""
-        if now_s < self.due_s():
+        if now_s < self.get_next_lookup_time_s():
             return ()
         kind = next(iter(self._waiting)).kind
         batch = tuple(c for c in self._waiting if c.kind == kind)[:MAX_LOOKUP_BATCH]
@@ -353,7 +353,7 @@ class CoordinatorCache:
         self._in_flight.update(batch)
         return batch
 
-    def store_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
+    def store_lookup_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
         """Cache the node id that a coordinator lookup returned."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)

@@ -28,7 +28,7 @@ from connect_runtime.protocol import api_versions, varints
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
 
-class BodyEdit(NamedTuple):
+class ResponseBodyEdit(NamedTuple):
     """An edit of a response body: the bytes from `start` to `end` are replaced with `data`."""
 
     start: int
@@ -41,7 +41,7 @@ class BodyEdit(NamedTuple):
         return self.end - self.start - len(self.data)
 
 
-FieldValidator: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
+FieldValidator: TypeAlias = Callable[[memoryview, int, list[ResponseBodyEdit]], int]
 """A function of (body, position, edits) that validates a value and returns the position after the
 value. Raises IndexError or ValueError if the value is malformed. Appends the edits that remove
 unknown tagged fields, ordered by position."""
@@ -78,7 +78,7 @@ def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tup
 
     Raises IndexError or ValueError if a length is invalid.
     """
-    edits: list[BodyEdit] = []
+    edits: list[ResponseBodyEdit] = []
     end = _make_entity_validator(entity_type)(body, position, edits)
     if not edits:
         return body[position:end], end
@@ -123,7 +123,9 @@ def _make_legacy_length_reader(
 def _make_length_prefixed_validator(
     read_length: Callable[[memoryview, int], tuple[int, int]],
 ) -> FieldValidator:
-    def validate_length_prefixed(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_length_prefixed(
+        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+    ) -> int:
         size, position = read_length(body, position)
         return _skip_bytes(body, position, size) if size > 0 else position
 
@@ -135,7 +137,7 @@ def _make_array_validator(
 ) -> FieldValidator:
     read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
 
-    def validate_array(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_array(body: memoryview, position: int, edits: list[ResponseBodyEdit]) -> int:
         at = position
         count, position = read_length(body, position)
         if count < 0:
@@ -153,7 +155,9 @@ def _make_array_validator(
 
 
 def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldValidator:
-    def validate_nullable_entity(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_nullable_entity(
+        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+    ) -> int:
         marker, position = body[position], position + 1
         return validate_entity(body, position, edits) if marker == 1 else position
 
@@ -161,7 +165,9 @@ def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldVal
 
 
 def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldValidator:
-    def validate_tagged_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_tagged_fields(
+        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+    ) -> int:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
@@ -185,21 +191,23 @@ def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldVali
                 if len(edits) > inner_edit:
                     shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
                     edits.insert(
-                        inner_edit, BodyEdit(size_start, position, varints.encode_varint(shorter))
+                        inner_edit,
+                        ResponseBodyEdit(size_start, position, varints.encode_varint(shorter)),
                     )
             position = end
         if removed == count:
-            edits[first_edit:] = [BodyEdit(start, position, b"\x00")]
+            edits[first_edit:] = [ResponseBodyEdit(start, position, b"\x00")]
         elif removed:
             edits.insert(
-                first_edit, BodyEdit(start, after_count, varints.encode_varint(count - removed))
+                first_edit,
+                ResponseBodyEdit(start, after_count, varints.encode_varint(count - removed)),
             )
         return position
 
     return validate_tagged_fields
 
 
-def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
+def _remove_bytes(edits: list[ResponseBodyEdit], first_edit: int, start: int, end: int) -> None:
     """Append an edit that removes the bytes from `start` to `end`, or extend the previous removal
     if it is adjacent.
 
@@ -207,7 +215,7 @@ def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) 
     """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
-    edits.append(BodyEdit(start, end, b""))
+    edits.append(ResponseBodyEdit(start, end, b""))
 
 
 def _make_primitive_validator(
@@ -269,7 +277,7 @@ def _make_entity_validator(entity_type: Any) -> FieldValidator:
     if flexible:
         steps.append(_make_tagged_fields_validator(tagged))
 
-    def validate_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_fields(body: memoryview, position: int, edits: list[ResponseBodyEdit]) -> int:
         for step in steps:
             position = step(body, position, edits)
         return position

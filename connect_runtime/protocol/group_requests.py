@@ -204,7 +204,7 @@ def get_partition_errors(body: Any) -> dict[TopicPartition, int]:
     }
 
 
-def get_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
+def decode_committed_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
     """Decode an error-free response to `build_fetch_offsets_request` into the committed offset of
     each partition."""
     return {

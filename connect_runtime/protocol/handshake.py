@@ -54,12 +54,12 @@ class SaslSessionLifetime:
                 _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END
             )
 
-    def start_renewal(self) -> None:
+    def start_reauthentication(self) -> None:
         """Record that re-authentication is in progress until `start_session` is called or the
         connection is closed."""
         self.renew_at_s = math.inf
 
-    def postpone_renewal(self, now_s: float) -> bool:
+    def postpone_reauthentication(self, now_s: float) -> bool:
         """Postpone re-authentication, because no token is available yet. Return False if the
         session is about to expire."""
         self.renew_at_s = min(

@@ -557,7 +557,7 @@ class TokenRefresher:
         self._due_s = min(self._due_s, now_s)
         return False
 
-    def due_s(self) -> float:
+    def get_next_request_time_s(self) -> float:
         """Return the monotonic time of the next token request; infinity if no request is
         scheduled."""
         return math.inf if self.is_in_flight else max(self._due_s, self._not_before_s)

@@ -72,9 +72,9 @@ class CoordinatorTarget:
     key: str
 
     def __str__(self) -> str:
-        return f"the coordinator of {self.describe()}"
+        return f"the coordinator of {self.describe_coordinated_key()}"
 
-    def describe(self) -> str:
+    def describe_coordinated_key(self) -> str:
         """Describe the coordinated group or transactional id for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 

@@ -69,7 +69,7 @@ class HostCheckMiddleware:
             return ""
         headers = datastructures.Headers(scope=scope)
         host, origin = headers.get("host"), headers.get("origin")
-        if not self._hosts.allows(host):
+        if not self._hosts.allows_reading(host):
             return request_origin.explain_refused_host(host or "")
         if scope["method"] in _SAFE_METHODS or (origin is not None and self._allows_origin(origin)):
             return ""

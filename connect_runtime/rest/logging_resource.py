@@ -64,7 +64,7 @@ class LoggingResource:
             )
         if level.upper() not in log_levels.LEVELS:
             raise RestError(HTTPStatus.NOT_FOUND, f"invalid log level '{level}'.")
-        problem = log_levels.find_namespace_problem(namespace)
+        problem = log_levels.explain_invalid_namespace(namespace)
         if problem is not None:
             raise RestError(HTTPStatus.BAD_REQUEST, problem)
         scope = request.get_query_value("scope") or _WORKER_SCOPE

@@ -126,7 +126,7 @@ class PageThreadPools:
         async with asyncio.timeout(PAGE_DEADLINE_S):
             return await asyncio.wrap_future(making)
 
-    def log_failure(self, path: str, error: Exception) -> None:
+    def log_page_failure(self, path: str, error: Exception) -> None:
         """Log the exception of a page with its traceback, at most once per
         `FAILURE_LOG_INTERVAL_S`. Must be called on the event loop."""
         now_s = asyncio.get_running_loop().time()

@@ -56,7 +56,7 @@ class PageMiddleware:
             host = datastructures.Headers(scope=scope).get("host")
             if mounted_pages.get_thread_pool(
                 make
-            ) is PageThreadPool.PEOPLE and not self._hosts.allows(host):
+            ) is PageThreadPool.PEOPLE and not self._hosts.allows_reading(host):
                 told = request_origin.explain_refused_host(host or "")
                 answer = rest_errors.build_error_response(RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
@@ -75,7 +75,7 @@ class PageMiddleware:
             )
         except Exception as error:  # noqa: BLE001 - answered with an error page
             if not isinstance(error, _LATE_ERRORS):
-                self._lanes.log_failure(asked.path, error)
+                self._lanes.log_page_failure(asked.path, error)
             return _build_error_page(error)
 
 

@@ -36,7 +36,7 @@ from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.system import server_loop
 from connect_runtime.system.server_loop import ServerLoop
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 
 GRACEFUL_STOP_TIMEOUT_S = 60
 """Maximum time in seconds for running requests to finish during shutdown."""
@@ -92,7 +92,7 @@ class RestServer:
         *,
         main_https: HttpsContexts | None = None,
         admin_https: HttpsContexts | None = None,
-        on_thread_death: Callable[[ThreadDied], None],
+        on_thread_death: Callable[[UnexpectedThreadEnd], None],
         deadlines: ClientDeadlines = _CLIENT_DEADLINES,
         limits: ClientConnectionLimits = http_connection.CONNECTION_LIMITS,
     ) -> None:

@@ -19,14 +19,14 @@ from connect_runtime.storage.cluster_config_state import (
     TargetState,
 )
 from connect_runtime.storage.config_records import KeyedRecord, RestartRequest
-from connect_runtime.storage.config_topic import ConfigChange, ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigChange, ConfigTopicState
 from connect_runtime.storage.shared_log import (
     FencedWriter,
     SharedLog,
     SharedLogRecord,
     SkippedRecord,
 )
-from connect_runtime.storage.topic_backed_state import FoldedTopic
+from connect_runtime.storage.topic_backed_state import TopicStateListener
 
 WRITE_TIMEOUT_S = 30.0
 """Time limit in seconds for writing records and reading them back."""
@@ -60,8 +60,8 @@ class ConfigBackingStore:
         self._fenced = fenced
         self._found_key: SessionKey | None = None
         self._found_ms = 0
-        self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
-            create_fold=ConfigTopicFold,
+        self._view: TopicStateListener[ConfigTopicState, ConfigChange] = TopicStateListener(
+            create_fold=ConfigTopicState,
             on_change=on_change,
             on_replayed=self._on_replay_completed,
             apply_record=_apply_config_record,
@@ -80,7 +80,7 @@ class ConfigBackingStore:
     def snapshot(self) -> ClusterConfigState:
         """Return the cluster's configuration as read so far."""
         with self._view.lock:
-            return self._view.fold.snapshot()
+            return self._view.state.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
         """Read the config topic to its current end. Raises the same errors as
@@ -175,7 +175,7 @@ class ConfigBackingStore:
     def get_task_config_history(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
         """Return the most recent configurations of each task of a connector, oldest first."""
         with self._view.lock:
-            return self._view.fold.task_config_history.get_task_configs(connector)
+            return self._view.state.task_config_history.get_task_configs(connector)
 
     def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
         """Return the period without a leader that ended before this worker started; None if there
@@ -192,7 +192,7 @@ class ConfigBackingStore:
             return None
         return LeaderlessPeriod(from_ms=from_ms, to_ms=self._found_ms)
 
-    def _on_replay_completed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
+    def _on_replay_completed(self, before: ConfigTopicState | None, now: ConfigTopicState) -> None:
         now.finish_replay()
         if before is None:
             self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()
@@ -202,6 +202,6 @@ class ConfigBackingStore:
 
 
 def _apply_config_record(
-    fold: ConfigTopicFold, record: SharedLogRecord
+    fold: ConfigTopicState, record: SharedLogRecord
 ) -> ConfigChange | SkippedRecord | None:
     return fold.apply_record(record.key, record.value, offset=record.offset, wall_ms=record.wall_ms)

@@ -149,7 +149,7 @@ ConfigChange: TypeAlias = (
 
 
 @dataclass(slots=True)
-class ConfigTopicFold:
+class ConfigTopicState:
     """State of the config topic, built by applying its records in order.
 
     Invariants: task configs of a connector without a configuration exist only during the replay;

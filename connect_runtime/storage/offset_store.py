@@ -18,13 +18,13 @@ from connect_runtime.storage import offset_topic
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_topic import (
     InvalidSourceOffset,
-    OffsetTopicFold,
+    OffsetTopicState,
     SourceOffset,
     SourceOffsetChanged,
     SourcePartition,
 )
 from connect_runtime.storage.shared_log import OnRecorded, SharedLog
-from connect_runtime.storage.topic_backed_state import FoldedTopic
+from connect_runtime.storage.topic_backed_state import TopicStateListener
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,8 +100,8 @@ class LogOffsetBackingStore:
 
     def __init__(self, log: SharedLog) -> None:
         self._log = log
-        self._view: FoldedTopic[OffsetTopicFold, SourceOffsetChanged] = FoldedTopic(
-            create_fold=OffsetTopicFold, on_change=lambda _: None
+        self._view: TopicStateListener[OffsetTopicState, SourceOffsetChanged] = TopicStateListener(
+            create_fold=OffsetTopicState, on_change=lambda _: None
         )
 
     @property
@@ -124,7 +124,7 @@ class LogOffsetBackingStore:
         `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            return [self._view.fold.get_offset(connector, each) for each in partitions]
+            return [self._view.state.get_offset(connector, each) for each in partitions]
 
     def read_all_offsets(
         self, connector: str, timeout_s: float
@@ -132,9 +132,9 @@ class LogOffsetBackingStore:
         found: list[tuple[SourcePartition, NullableOffset]] = []
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            for each in self._view.fold.list_partitions(connector):
+            for each in self._view.state.list_partitions(connector):
                 try:
-                    found.append((each, self._view.fold.get_offset(connector, each)))
+                    found.append((each, self._view.state.get_offset(connector, each)))
                 except InvalidSourceOffset as error:
                     _LOG.warning("%s: %s; skipping it", self.name, error)
         return found
@@ -142,7 +142,7 @@ class LogOffsetBackingStore:
     def connector_partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            return self._view.fold.list_partitions(connector)
+            return self._view.state.list_partitions(connector)
 
     def write_offsets(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
         records = self._encode_records(connector, pairs)
@@ -161,11 +161,15 @@ class LogOffsetBackingStore:
         deleted, whatever their field order."""
         records: list[KeyedRecord] = []
         with self._view.lock:
-            fold = self._view.fold
+            fold = self._view.state
             for partition, offset in pairs:
                 value = offset_topic.encode_offset_value(offset, connector=connector)
-                key = fold.get_key(connector, partition)
-                keys = [key] if value is not None else fold.list_keys(connector, partition) or [key]
+                key = fold.get_record_key(connector, partition)
+                keys = (
+                    [key]
+                    if value is not None
+                    else fold.list_record_keys(connector, partition) or [key]
+                )
                 records += [KeyedRecord(key=each, value=value) for each in keys]
         return records
 

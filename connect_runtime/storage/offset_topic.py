@@ -162,7 +162,7 @@ class _EquivalentKeys:
 
 
 @dataclass(slots=True)
-class OffsetTopicFold:
+class OffsetTopicState:
     """State of the offsets topic, built by applying its records in order.
 
     Keys that are not offset keys are kept. They were written by another application, and a store
@@ -218,7 +218,7 @@ class OffsetTopicFold:
         if not known:
             del self._connectors[connector]
 
-    def get_key(self, connector: str, partition: SourcePartition | None) -> bytes:
+    def get_record_key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """Return the record key for writing the offset of a source partition.
 
         If the partition is stored with another field order, the existing key is used, so that
@@ -241,7 +241,7 @@ class OffsetTopicFold:
 
         Raises `InvalidSourceOffset` if the partition or the stored offset is invalid.
         """
-        value = self._raw.get(self.get_key(connector, partition))
+        value = self._raw.get(self.get_record_key(connector, partition))
         return decode_offset_value(value, connector=connector)
 
     def list_partitions(self, connector: str) -> list[SourcePartition]:
@@ -253,7 +253,7 @@ class OffsetTopicFold:
         found = (self._same[each].key.partition for each in self._connectors.get(connector, {}))
         return [each for each in found if each is not None]
 
-    def list_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
+    def list_record_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
         """Return all record keys under which this source partition has an offset. A deletion must
         delete all of them."""
         same = self._same.get(build_canonical_key(SourceOffsetKey(connector, partition)))

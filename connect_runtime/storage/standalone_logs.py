@@ -24,7 +24,7 @@ from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 from connect_runtime.system import file_access
-from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
 
 
 class MemoryLog:
@@ -229,7 +229,7 @@ class OffsetFileLog:
                 "exist and be writable (offset.storage.file.filename)"
             ) from error
 
-    def _handle_thread_death(self, ended: ThreadDied) -> None:
+    def _handle_thread_death(self, ended: UnexpectedThreadEnd) -> None:
         reason = f"the thread that {ended.name} ended: {ended.error or 'it ended without an error'}"
         _LOG.error("%s", reason, exc_info=ended.error)
         self._fail_records(self._reject_new_records())

@@ -32,13 +32,13 @@ from connect_runtime.storage.status_records import (
 from connect_runtime.storage.status_topic import (
     StatusChange,
     StatusSnapshot,
-    StatusTopicFold,
+    StatusTopicState,
     StatusWriteGuard,
     StatusWriter,
     StatusWriteTicket,
 )
-from connect_runtime.storage.topic_backed_state import FoldedTopic
-from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
+from connect_runtime.storage.topic_backed_state import TopicStateListener
+from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
 
 _LOG = logging.getLogger(__name__)
 _RETRY_DELAY_S = 0.3
@@ -68,8 +68,8 @@ class StatusBackingStore:
     def __init__(self, log: SharedLog, *, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._view: FoldedTopic[StatusTopicFold, StatusChange] = FoldedTopic(
-            create_fold=StatusTopicFold,
+        self._view: TopicStateListener[StatusTopicState, StatusChange] = TopicStateListener(
+            create_fold=StatusTopicState,
             on_change=self._on_change,
             apply_record=_apply_status_record,
         )
@@ -97,13 +97,13 @@ class StatusBackingStore:
     def snapshot(self) -> StatusSnapshot:
         """Return the statuses as read so far."""
         with self._view.lock:
-            return self._view.fold.snapshot()
+            return self._view.state.snapshot()
 
-    def last_runs(self, connector: str) -> LastTaskRuns:
+    def get_last_task_runs(self, connector: str) -> LastTaskRuns:
         """Return the last run of each task of a connector: which worker ran the task, and since
         when."""
         with self._view.lock:
-            runs = self._view.fold.runs
+            runs = self._view.state.runs
             return LastTaskRuns(
                 own_start_ms=runs.get_own_runs(connector), foreign=runs.get_foreign_runs(connector)
             )
@@ -120,7 +120,7 @@ class StatusBackingStore:
         another worker has reported a status in a newer generation.
         """
         with self._view.lock:
-            known = self._view.fold.snapshot()
+            known = self._view.state.snapshot()
             ticket = self._writes.admit_write(subject, status, safe=safe, known=known)
             if ticket is None:
                 _LOG.debug("%s: another worker has reported a newer status", subject)
@@ -209,18 +209,18 @@ class StatusBackingStore:
     def _may_retry_write(self, retry: _PendingRetry) -> bool:
         if retry.ticket is None:
             return True
-        return self._writes.may_retry(retry.ticket, known=self._view.fold.snapshot())
+        return self._writes.may_retry(retry.ticket, known=self._view.state.snapshot())
 
     def _on_change(self, change: StatusChange) -> None:
         with self._view.lock:
             self._writes.record_change(change)
 
-    def _handle_thread_death(self, ended: ThreadDied) -> None:
+    def _handle_thread_death(self, ended: UnexpectedThreadEnd) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
 
 
 def _apply_status_record(
-    fold: StatusTopicFold, record: SharedLogRecord
+    fold: StatusTopicState, record: SharedLogRecord
 ) -> StatusChange | SkippedRecord | None:
     author = StatusWriter(is_own=record.is_own, wall_ms=record.wall_ms)
     return fold.apply_record(record.key, record.value, offset=record.offset, author=author)

@@ -254,7 +254,7 @@ class StatusSnapshot:
 
 
 @dataclass(slots=True)
-class StatusTopicFold:
+class StatusTopicState:
     """State of the status topic, built by applying its records in order.
 
     Invariant: no connector has an empty table of tasks or topics.

@@ -23,7 +23,7 @@ Change = TypeVar("Change")
 Change_co = TypeVar("Change_co", covariant=True)
 
 
-class TopicFold(Protocol[Change_co]):
+class TopicState(Protocol[Change_co]):
     """State of a topic, built by applying the topic's records one by one, in order."""
 
     def apply_record(
@@ -31,17 +31,17 @@ class TopicFold(Protocol[Change_co]):
     ) -> Change_co | SkippedRecord | None: ...
 
 
-AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
+AnyFold = TypeVar("AnyFold", bound=TopicState[Any])
 
 
 def _apply_record(
-    fold: TopicFold[Change], record: SharedLogRecord
+    fold: TopicState[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
     """Apply a record to a topic state that does not depend on the record's writer or time."""
     return fold.apply_record(record.key, record.value, offset=record.offset)
 
 
-class FoldedTopic(Generic[AnyFold, Change]):
+class TopicStateListener(Generic[AnyFold, Change]):
     """Applies each record of a log to a topic state (`fold`). Implements `LogListener`. Hold `lock`
     while reading `fold`.
 
@@ -67,7 +67,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
         Both are called on the log's thread. `apply_record` applies a record to the state.
         """
         self.lock = threading.RLock()
-        self.fold = create_fold()
+        self.state = create_fold()
         self._make = create_fold
         self._on_change = on_change
         self._on_replayed = on_replayed
@@ -79,7 +79,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
         """Apply the next record to the topic state. This and the following methods are documented
         in `LogListener`."""
         with self.lock:
-            fold = self.fold if self._rebuilding is None else self._rebuilding
+            fold = self.state if self._rebuilding is None else self._rebuilding
             change = self._apply(fold, record)
         if isinstance(change, SkippedRecord):
             _LOG.warning(
@@ -94,11 +94,11 @@ class FoldedTopic(Generic[AnyFold, Change]):
 
     def on_replay_completed(self) -> None:
         with self.lock:
-            before = self.fold if self._replayed_once else None
+            before = self.state if self._replayed_once else None
             if self._rebuilding is not None:
-                self.fold, self._rebuilding = self._rebuilding, None
+                self.state, self._rebuilding = self._rebuilding, None
             self._replayed_once = True
-            self._on_replayed(before, self.fold)
+            self._on_replayed(before, self.state)
 
     def on_log_reset(self) -> None:
         with self.lock:

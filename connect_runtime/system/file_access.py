@@ -100,33 +100,33 @@ def open_own_file(file: Path, flags: int) -> int:
     raise OSError(errno.EPERM, f"is owned by user id {found.st_uid}, not by this user or root")
 
 
-class ForeignFolderError(OSError):
+class ForeignDirectoryError(OSError):
     """Raised if another user could read or change the content of a directory."""
 
 
-def ensure_private_folder(folder: Path) -> Path:
+def ensure_private_directory(folder: Path) -> Path:
     """Create a directory with mode 0700, or check that an existing directory is private.
 
-    Raises `ForeignFolderError` if it is not private, and `OSError`.
+    Raises `ForeignDirectoryError` if it is not private, and `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_private_folder(folder, uid=os.geteuid())
+    check_private_directory(folder, uid=os.geteuid())
     return folder
 
 
-def check_private_folder(
+def check_private_directory(
     folder: Path, *, uid: int, root_may_use_foreign: bool = False, opened: int | None = None
 ) -> None:
     """Check that only the user `uid` can access the directory. `opened` is its descriptor, if it is
     open.
 
-    Raises `ForeignFolderError` if another user can access it, and `OSError`. `root_may_use_foreign`
-    lets root use another user's directory, unless every user can create directories in its parent
-    directory.
+    Raises `ForeignDirectoryError` if another user can access it, and `OSError`.
+    `root_may_use_foreign` lets root use another user's directory, unless every user can create
+    directories in its parent directory.
     """
     found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise ForeignFolderError(
+        raise ForeignDirectoryError(
             f"{folder} must be accessible to its owner only: run chmod 700 {folder}"
         )
     owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
@@ -134,7 +134,9 @@ def check_private_folder(
         return
     if not (root_may_use_foreign and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
         other = min(owners - {uid})
-        raise ForeignFolderError(f"{folder} belongs to user id {other} instead of {uid}: remove it")
+        raise ForeignDirectoryError(
+            f"{folder} belongs to user id {other} instead of {uid}: remove it"
+        )
 
 
 def can_others_write(path: Path) -> bool:
@@ -151,7 +153,7 @@ def _is_writable_by_others(found: os.stat_result) -> bool:
     return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
 
 
-def is_trusted_folder(folder: Path) -> bool:
+def is_trusted_directory(folder: Path) -> bool:
     """Return whether only this user or root can write to the directory. Raises `OSError`."""
     return folder.stat().st_uid in (0, os.geteuid()) and not can_others_write(folder)
 
@@ -242,7 +244,7 @@ def _is_own_group(group_id: int) -> bool:
         return False
 
 
-def find_user_cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+def find_user_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the cache directory: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
     `~/.cache/mm2`. The directory may not exist.
 
@@ -259,10 +261,10 @@ def find_user_cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def _find_home_directory() -> Path:
     """Return the home directory, or a private temporary directory if the user id has no account.
 
-    Containers may run with such user ids. Raises `ForeignFolderError` if another user created the
-    temporary directory.
+    Containers may run with such user ids. Raises `ForeignDirectoryError` if another user created
+    the temporary directory.
     """
     try:
         return Path.home()
     except RuntimeError:
-        return ensure_private_folder(Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}")
+        return ensure_private_directory(Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}")

@@ -28,7 +28,7 @@ _MAX_NAMESPACE_LENGTH = 250
 _MAX_NAMESPACE_PARTS = 30
 
 
-def find_namespace_problem(namespace: str) -> str | None:
+def explain_invalid_namespace(namespace: str) -> str | None:
     """Return why a logger name (namespace) is not allowed; None if it is allowed.
 
     Python keeps a placeholder for every part of a logger's name until the process ends.
@@ -77,7 +77,7 @@ class LogLevels:
         """Set the level of a logger and of all its child loggers. Return their names.
 
         Creates the logger if necessary. `level` must be one of `LEVELS`, in any case, and
-        `find_namespace_problem` must accept `namespace`.
+        `explain_invalid_namespace` must accept `namespace`.
         """
         if namespace.lower() == ROOT:
             chosen = [*_list_loggers(), logging.getLogger()]

@@ -21,7 +21,7 @@ from connect_runtime.system.clock import SystemClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadDied:
+class UnexpectedThreadEnd:
     """Describes a thread that ended before its owner stopped it."""
 
     name: str
@@ -41,7 +41,7 @@ class OwnedThread:
         name: str,
         body: Callable[[threading.Event], None],
         *,
-        on_unexpected_end: Callable[[ThreadDied], None],
+        on_unexpected_end: Callable[[UnexpectedThreadEnd], None],
     ) -> None:
         self.name = name
         self.stop = threading.Event()
@@ -71,7 +71,7 @@ class OwnedThread:
         except BaseException as error:  # noqa: BLE001 - reported to the owner, who decides
             self.failure = error
         if self.failure is not None or not self.stop.is_set():
-            self._on_unexpected_end(ThreadDied(name=self.name, error=self.failure))
+            self._on_unexpected_end(UnexpectedThreadEnd(name=self.name, error=self.failure))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class ThreadGroup:
     """The threads of one owner. Exceptions that a thread raises while it is being stopped are
     reported too."""
 
-    on_unexpected_end: Callable[[ThreadDied], None]
+    on_unexpected_end: Callable[[UnexpectedThreadEnd], None]
     """Called on a thread that ends unexpectedly, just before it ends. The callback should only post
     an event."""
     _owned: list[OwnedThread] = field(default_factory=list)

@@ -59,7 +59,7 @@ class OffsetChangeKind(enum.Enum):
         return self.value[1]
 
 
-def format_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -> str:
+def format_offset_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -> str:
     """Format the message for a successful offset change. `by_connector_too` is what the connector's
     `alter_offsets` returned: True if the connector changed its externally managed offsets as
     well."""
@@ -73,7 +73,7 @@ def format_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -
     )
 
 
-def format_changes_unsupported(connector: str) -> str:
+def format_offset_changes_unsupported(connector: str) -> str:
     """Format the error message for a connector that does not support offset changes."""
     return (
         f"Failed to modify offsets for connector {connector} because it doesn't support external "
@@ -195,7 +195,7 @@ class ConnectorOffsetRequests:
                 assert isinstance(made, SourceConnector), made
                 done = _SourceOffsetRequests(name, props, self._deps).modify_offsets(made, offsets)
         _LOG.info("offsets of connector %s: %s", name, change.past_participle)
-        return ConnectorOffsetsModified(format_change_success(change, by_connector_too=done))
+        return ConnectorOffsetsModified(format_offset_change_success(change, by_connector_too=done))
 
     def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
         """Instantiate the connector class without validating the connector's other settings."""
@@ -406,7 +406,7 @@ def _require_alter_offsets_support(name: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedOperationError as error:
-        raise _log_and_build_error(format_changes_unsupported(name), error) from error
+        raise _log_and_build_error(format_offset_changes_unsupported(name), error) from error
 
 
 def _log_and_build_error(text: str, cause: Exception | None) -> ConnectError:

@@ -51,7 +51,7 @@ ClassNames = Mapping[str, str]
 if the plugin has one)."""
 
 
-def rename_key_classes(
+def rename_default_classes(
     infos: Sequence[ConfigKeyInfo], names: ClassNames
 ) -> tuple[ConfigKeyInfo, ...]:
     """Replace Python class names in the default values of config keys with the class names shown to
@@ -59,7 +59,7 @@ def rename_key_classes(
     return tuple(_rename_default_class(each, names) for each in infos)
 
 
-def redact_infos(
+def redact_config_infos(
     infos: ConfigInfos,
     *,
     given: Mapping[str, str | None],
@@ -190,7 +190,7 @@ def _validate_converter(
     wrong = values[key].error_messages or values[version_key].error_messages
     if config.get(key) is None or wrong or not isinstance(of, type):
         return _NO_INFOS
-    name = plugins.get_user_name(of)
+    name = plugins.get_displayed_class_name(of)
     try:
         instance = installed_plugins.instantiate_plugin(of, name)
     except ConnectError as error:
@@ -281,7 +281,7 @@ def _close_converter(instance: Any, name: str) -> None:
         _LOG.warning(
             "failed to close %s after its validation: %s",
             name,
-            installed_plugins.describe_error(error),
+            installed_plugins.get_error_message(error),
         )
 
 
@@ -348,7 +348,7 @@ class ConnectorValidator:
     def _get_plugin_config_keys(
         self, of: type[Any], version: str | None
     ) -> tuple[ConfigKeyInfo, ...]:
-        name = self._plugins.get_user_name(of)
+        name = self._plugins.get_displayed_class_name(of)
         instance = installed_plugins.instantiate_plugin(of, name)
         installed_plugins.check_plugin_version(instance, name, version)
         definition = installed_plugins.get_config_def(instance)
@@ -365,7 +365,7 @@ class ConnectorValidator:
         infos = installed_plugins.call_plugin(
             instance, "config", lambda: [config_infos.build_key_info(key) for key in keys.values()]
         )
-        return rename_key_classes(infos, self._plugins.get_user_names())
+        return rename_default_classes(infos, self._plugins.map_displayed_class_names())
 
     def validate_connector_config(self, config: RawConfig) -> ConfigInfos:
         """Validate a connector configuration.
@@ -394,11 +394,11 @@ class ConnectorValidator:
             f"connector {name}",
         )
         one = _ConnectorConfigValidator(made, resolved, plugins=self._plugins, worker=self._worker)
-        return redact_infos(
+        return redact_config_infos(
             one.validate_config(name),
             given=config,
             resolved=resolved,
-            names=self._plugins.get_user_names(),
+            names=self._plugins.map_displayed_class_names(),
             hide=provided.hide_provided_values,
         )
 
@@ -423,7 +423,7 @@ class _ConnectorConfigValidator:
 
     def validate_config(self, name: str) -> ConfigInfos:
         mismatch = plugin_versions.explain_version_mismatch(
-            self._plugins.get_user_name(type(self._made)),
+            self._plugins.get_displayed_class_name(type(self._made)),
             self._config.get(plugin_recommenders.CONNECTOR_VERSION),
             self._versions,
         )

@@ -35,7 +35,7 @@ class RunningTask:
     built_task: BuiltTask
 
     @property
-    def task(self) -> ConnectorTaskId:
+    def task_id(self) -> ConnectorTaskId:
         return self.worker_task.task
 
 
@@ -61,12 +61,13 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
     for each in wanted:
         match _decide_task_reconfiguration(each):
             case ReconfigureDecision.RESTART:
-                to_restart.add(each.running_task.task)
+                to_restart.add(each.running_task.task_id)
             case ReconfigureDecision.OFFER:
                 offers[_offer_configuration(each)] = each
             case ReconfigureDecision.SAME:
                 _LOG.info(
-                    "task %s keeps running: its configuration is unchanged", each.running_task.task
+                    "task %s keeps running: its configuration is unchanged",
+                    each.running_task.task_id,
                 )
     futures.wait(offers, timeout=RECONFIGURE_TIMEOUT_S)
     for offer, each in offers.items():
@@ -74,10 +75,11 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
             assert each.new_origin is not None
             each.running_task.built_task.origin = each.new_origin
             _LOG.info(
-                "task %s accepted its new configuration without a restart", each.running_task.task
+                "task %s accepted its new configuration without a restart",
+                each.running_task.task_id,
             )
         else:
-            to_restart.add(each.running_task.task)
+            to_restart.add(each.running_task.task_id)
     return frozenset(to_restart)
 
 

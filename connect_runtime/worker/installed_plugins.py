@@ -58,7 +58,7 @@ def get_default_converter(plugin: Connector) -> str | None:
     return plugin.default_converter if isinstance(plugin, SourceConnector) else None
 
 
-def describe_connector(plugin: Connector, installed: PluginRegistry) -> dict[str, str]:
+def collect_connector_attributes(plugin: Connector, installed: PluginRegistry) -> dict[str, str]:
     """Return the connector's type, class and version as attributes of its metrics."""
     is_sink = isinstance(plugin, SinkConnector)
     return {
@@ -93,7 +93,7 @@ def instantiate_plugin(of: type[Any], name: str) -> Any:
     try:
         return of()
     except BaseException as error:  # plugins may raise what would end an event loop
-        raise ConfigError(f"Failed to create {name}: {describe_error(error)}") from error
+        raise ConfigError(f"Failed to create {name}: {get_error_message(error)}") from error
 
 
 def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _Answer:
@@ -103,7 +103,7 @@ def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _An
         return call()
     except BaseException as error:  # plugins may raise what would end an event loop
         raise ConnectError(
-            f"{_describe_method(plugin, method)} failed: {describe_error(error)}"
+            f"{_describe_method(plugin, method)} failed: {get_error_message(error)}"
         ) from error
 
 
@@ -168,7 +168,7 @@ def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> li
     return list(found)
 
 
-def describe_error(error: BaseException) -> str:
+def get_error_message(error: BaseException) -> str:
     """Return the error's message, or its type name if the message is empty."""
     return str(error) or type(error).__name__
 
@@ -222,7 +222,7 @@ class InstalledPlugins:
             raise LookupError(f"plugin {name} is not installed")
         return found
 
-    def get_user_names(self) -> Mapping[str, str]:
+    def map_displayed_class_names(self) -> Mapping[str, str]:
         """Map each plugin's full Python class name to the class name shown to users."""
         return {
             config_types.get_class_name(
@@ -231,7 +231,7 @@ class InstalledPlugins:
             for each in self._installed.list_installed()
         }
 
-    def get_user_name(self, of: type) -> str:
+    def get_displayed_class_name(self, of: type) -> str:
         """Return the class name shown to users: the plugin's Java name if it has one, otherwise its
         Python name."""
         return get_plugin_name(of, self._installed, *Kind)

@@ -59,7 +59,7 @@ class MetricGroup:
 class MetricReading:
     """Current attribute values of a metric group for one set of tag values.
 
-    Attributes without a value are not exposed. `build_families` raises an error for unknown
+    Attributes without a value are not exposed. `build_metric_families` raises an error for unknown
     attributes.
     """
 

@@ -173,16 +173,16 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
     def session_timeout_s(self) -> float:
         return self._membership.session_timeout_s
 
-    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+    def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {key: text for key, text in self._worker.items() if key.startswith(prefix)}
 
-    def last_heartbeat_s(self) -> float:
-        return self._membership.last_heartbeat_s()
+    def get_last_heartbeat_s(self) -> float:
+        return self._membership.get_last_heartbeat_s()
 
     def request_heartbeat(self) -> None:
         self._membership.request_heartbeat()
 
-    def last_runs(self) -> LastTaskRuns:
+    def get_last_task_runs(self) -> LastTaskRuns:
         return self._require_open_context(self._last_runs)()
 
     def report(self, progress: PipelineProgress) -> None:

@@ -51,7 +51,7 @@ class RebalanceStats:
         self._leader, self._epoch, self._speaks = leader_url, epoch, protocol
 
     @property
-    def count(self) -> int:
+    def completed_rebalances(self) -> int:
         """Number of completed rebalances."""
         return self._completed
 
@@ -107,10 +107,10 @@ class RebalanceMetrics:
                     pass
 
     @property
-    def count(self) -> int:
+    def completed_rebalances(self) -> int:
         """Number of completed rebalances."""
         with self._lock:
-            return self._stats.count
+            return self._stats.completed_rebalances
 
     def get_metric_readings(self) -> list[MetricReading]:
         with self._lock:

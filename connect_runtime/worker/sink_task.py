@@ -274,7 +274,7 @@ class WorkerSinkTask:
         batch when it resumes."""
         for topic in {each.topic for each in consumed}:
             self._deps.on_topic(topic)
-        self._deps.metrics.record_read(
+        self._deps.metrics.count_consumed_records(
             len(consumed), {each.topic_partition: each.offset + 1 for each in consumed}
         )
         items = [

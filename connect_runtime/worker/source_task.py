@@ -168,7 +168,7 @@ class WorkerSourceTask:
         record must be sent again later."""
         written = self._deps.pipeline.transform_and_serialize_record(record)
         if written is None:
-            self._deps.metrics.record_skipped()
+            self._deps.metrics.count_skipped_record()
             self._notify_record_committed(record, None)
             return True
         assert self._producer is not None, "records can be polled only after the task has started"
@@ -204,7 +204,7 @@ class WorkerSourceTask:
             with self._lock:
                 self._failure = self._failure or error
             return
-        self._deps.metrics.record_write()
+        self._deps.metrics.count_acknowledged_record()
         self._notify_record_committed(record, metadata)
         with self._lock:
             self._submitted.ack(ticket)

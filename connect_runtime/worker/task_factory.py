@@ -347,7 +347,7 @@ class _TaskBuilder:
                 worker=around.config.raw,
                 membership=around.membership,
                 last_runs=lambda: replace(
-                    around.statuses.last_runs(self._task.connector),
+                    around.statuses.get_last_task_runs(self._task.connector),
                     configs=around.published_task_configs(self._task.connector),
                     leaderless_period=around.leaderless_period(),
                 ),
@@ -397,7 +397,7 @@ class _TaskBuilder:
         converters (None)."""
         installed = self._around.installed
         made_of = {
-            **installed_plugins.describe_connector(self._plugin, installed),
+            **installed_plugins.collect_connector_attributes(self._plugin, installed),
             "task-class": installed_plugins.get_task_class_name(self._plugin, installed),
             "task-version": installed_plugins.get_plugin_version(instance) or "",
         }

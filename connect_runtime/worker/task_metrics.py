@@ -120,12 +120,12 @@ class SourceTaskStats:
         self._polls_ms.observe(took_s * _MS, now_s)
         self._add_active_records(size, now_s)
 
-    def record_write(self, now_s: float) -> None:
+    def count_acknowledged_record(self, now_s: float) -> None:
         """Count a record that Kafka has acknowledged."""
         self._written.observe(1.0, now_s)
         self._add_active_records(-1, now_s)
 
-    def record_skipped(self, now_s: float) -> None:
+    def count_skipped_record(self, now_s: float) -> None:
         """Count a polled record that was filtered or skipped, so it is not written."""
         self._add_active_records(-1, now_s)
 
@@ -138,7 +138,7 @@ class SourceTaskStats:
         self._active = max(0, self._active + change)
         self._actives.observe(self._active, now_s)
 
-    def numbers(self, now_s: float) -> dict[str, float]:
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
         polled, written = (
             self._polled.compute_statistics(now_s),
             self._written.compute_statistics(now_s),
@@ -194,7 +194,9 @@ class SinkTaskStats:
             del self._consumed[each], self._committed[each]
         self._actives.observe(self._active, now_s)
 
-    def record_read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
+    def count_consumed_records(
+        self, size: int, ends: OffsetsByTopicPartition, now_s: float
+    ) -> None:
         """Record that the task has read `size` records, up to the next offset of each partition
         (`ends`)."""
         self._read.observe(size, now_s)
@@ -234,7 +236,7 @@ class SinkTaskStats:
         end = self._consumed.get(partition)
         return 0 if end is None else max(0, end - self._committed[partition])
 
-    def numbers(self, now_s: float) -> dict[str, float]:
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
         read, sent = self._read.compute_statistics(now_s), self._sent.compute_statistics(now_s)
         completed, skipped = (
             self._completed.compute_statistics(now_s),
@@ -383,13 +385,13 @@ class SourceTaskMetrics(TaskMetrics):
             self._source.record_poll(size, took_s=took_s, now_s=now_s)
             self._stats.record_batch(size, now_s)
 
-    def record_write(self) -> None:
+    def count_acknowledged_record(self) -> None:
         with self._lock:
-            self._source.record_write(self._clock.now_s())
+            self._source.count_acknowledged_record(self._clock.now_s())
 
-    def record_skipped(self) -> None:
+    def count_skipped_record(self) -> None:
         with self._lock:
-            self._source.record_skipped(self._clock.now_s())
+            self._source.count_skipped_record(self._clock.now_s())
 
     def record_pipeline_progress(self, size: int) -> None:
         with self._lock:
@@ -398,7 +400,7 @@ class SourceTaskMetrics(TaskMetrics):
     def get_metric_readings(self) -> list[MetricReading]:
         found = super().get_metric_readings()
         with self._lock:
-            numbers = self._source.numbers(self._clock.now_s())
+            numbers = self._source.compute_attributes(self._clock.now_s())
         return [*found, self._build_reading(metrics_registry.SOURCE_TASK, numbers)]
 
 
@@ -418,9 +420,9 @@ class SinkTaskMetrics(TaskMetrics):
         with self._lock:
             self._sink.record_revocation(partitions, self._clock.now_s())
 
-    def record_read(self, size: int, ends: OffsetsByTopicPartition) -> None:
+    def count_consumed_records(self, size: int, ends: OffsetsByTopicPartition) -> None:
         with self._lock:
-            self._sink.record_read(size, ends, self._clock.now_s())
+            self._sink.count_consumed_records(size, ends, self._clock.now_s())
 
     def record_put(self, size: int, *, took_s: float) -> None:
         with self._lock:
@@ -446,5 +448,5 @@ class SinkTaskMetrics(TaskMetrics):
     def get_metric_readings(self) -> list[MetricReading]:
         found = super().get_metric_readings()
         with self._lock:
-            numbers = self._sink.numbers(self._clock.now_s())
+            numbers = self._sink.compute_attributes(self._clock.now_s())
         return [*found, self._build_reading(metrics_registry.SINK_TASK, numbers)]

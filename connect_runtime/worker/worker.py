@@ -30,7 +30,7 @@ from connect_runtime.herder.worker_interface import (
 from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.offset_store import StoredOffsetReader
 from connect_runtime.storage.status_records import RunState, RunStatus, StatusSubject
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from connect_runtime.worker import hot_reconfiguration, installed_plugins, task_factory, worker_task
 from connect_runtime.worker.hot_reconfiguration import RunningTask, TaskReconfiguration
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask
@@ -196,7 +196,7 @@ class Worker:
     def set_target_state(self, connector: str, state: TargetState) -> None:
         run = self._connectors.get(connector)
         if run is not None:
-            run.request_state(state)
+            run.request_target_state(state)
         for task, each in self._tasks.items():
             if task.connector == connector:
                 each.worker_task.set_target_state(state)
@@ -292,7 +292,7 @@ class Worker:
                 name,
                 installed_plugins.get_plugin_version(made),
                 said=deps.metrics.add_connector(
-                    name, installed_plugins.describe_connector(made, deps.installed)
+                    name, installed_plugins.collect_connector_attributes(made, deps.installed)
                 ),
             ),
             on_target_state_reached=lambda state, error: self._listener.on_target_state_reached(
@@ -362,7 +362,7 @@ def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | 
     return list(answer)
 
 
-def _log_thread_death(ended: ThreadDied) -> None:
+def _log_thread_death(ended: UnexpectedThreadEnd) -> None:
     """Log the error of a thread that ended unexpectedly. A failed task publishes its own status."""
     if ended.error is not None:
         _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

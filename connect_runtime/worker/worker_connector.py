@@ -79,10 +79,10 @@ class WorkerConnector:
         return self.name
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
-        self.request_state(state)
+        self.request_target_state(state)
         self._thread = owner.start(f"connector-thread-{self.name}", self._run_connector_thread)
 
-    def request_state(self, state: TargetState) -> None:
+    def request_target_state(self, state: TargetState) -> None:
         """Request a target state for the connector."""
         with self._changed:
             self._last_token += 1

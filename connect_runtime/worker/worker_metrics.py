@@ -62,7 +62,7 @@ class StartupOutcome:
     def __init__(self) -> None:
         self._ended = False
 
-    def evaluate_status(self, state: _State) -> bool | None:
+    def decide_startup_outcome(self, state: _State) -> bool | None:
         """Return True if this state completes the startup, False if it fails the startup, None if
         it does not decide the outcome."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
@@ -83,7 +83,7 @@ def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PluginMetricFamilies:
+class MergedMetricFamilies:
     """Merged metric families of the worker and its plugins."""
 
     families: tuple[MetricFamily, ...]
@@ -94,7 +94,7 @@ class PluginMetricFamilies:
 
 def merge_plugin_families(
     own: Iterable[MetricFamily], added: Iterable[MetricFamily]
-) -> PluginMetricFamilies:
+) -> MergedMetricFamilies:
     """Merge plugin metric families (`added`) into the worker's own. Invalid families and duplicate
     series are dropped."""
     shown = {each.metric.name: each for each in own}
@@ -111,7 +111,7 @@ def merge_plugin_families(
         if before.keys() & family.series.keys():
             refused.add(name)
         shown[name] = MetricFamily(metric=family.metric, series={**family.series, **before})
-    return PluginMetricFamilies(
+    return MergedMetricFamilies(
         families=tuple(family for _, family in sorted(shown.items())), refused=frozenset(refused)
     )
 
@@ -213,7 +213,7 @@ class WorkerMetrics:
 
         def on_status(state: _State) -> None:
             shown.state = state
-            self._record_startup(name, first.evaluate_status(state))
+            self._record_startup(name, first.decide_startup_outcome(state))
 
         return on_status
 
@@ -226,7 +226,7 @@ class WorkerMetrics:
 
         def on_status(state: _State) -> None:
             measured.record_state(state)
-            self._record_startup(task, first.evaluate_status(state))
+            self._record_startup(task, first.decide_startup_outcome(state))
 
         return on_status
 

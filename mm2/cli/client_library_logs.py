@@ -62,9 +62,9 @@ def redirect_library_logs() -> Iterator[LibraryLogFile]:
         kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
         if kept and made.path.stat().st_size:
             _log.info("log of the Kafka and Spark libraries: %s", made.path)
-            folder.keep()
+            folder.keep_for_inspection()
         else:
-            folder.remove()
+            folder.remove_directory()
 
 
 def attach_library_log(file: pathlib.Path) -> None:

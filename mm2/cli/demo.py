@@ -182,9 +182,9 @@ def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals)
 
     demo.start_trickle()
     watch = RetentionWatch(
-        demo.mirror, open_source=retention_watch.open_retention_reader, clock=now
+        demo.replication_node, open_source=retention_watch.open_retention_reader, clock=now
     )
-    observed = NodeTelemetry(demo.mirror, demo.settings, clock=now, watch=watch)
+    observed = NodeTelemetry(demo.replication_node, demo.settings, clock=now, watch=watch)
     exporter, note = run.start_metrics_exporter(
         demo.settings.metrics, observed.source, port=None, beside=observed.pages
     )
@@ -199,7 +199,7 @@ def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals)
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:
-        ending = RunLoop(_RunningNodeAdapter(demo.mirror), StopCondition(), around).run()
+        ending = RunLoop(_RunningNodeAdapter(demo.replication_node), StopCondition(), around).run()
     finally:
         if exporter is not None:
             exporter.stop()

@@ -67,10 +67,10 @@ class MoveOptions:
     yes: bool = False
 
     @property
-    def verb(self) -> str:
+    def command_name(self) -> str:
         return "failback" if self.is_failback else "failover"
 
-    def check(self) -> None:
+    def validate(self) -> None:
         """Raise `UsageError` if options contradict each other or a finding code is unknown."""
         if self.execute and self.resume:
             raise click.UsageError(
@@ -204,7 +204,7 @@ def run_move(order: MoveOptions) -> int:
     The exit code is 0 if the move completed or the verdict is GO or GO, AT A COST. It is 1 for
     NO-GO.
     """
-    order.check()
+    order.validate()
     settings = config_loader.load_config_file(order.file, environment=os.environ)
     flow = options.find_flow(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
@@ -223,7 +223,7 @@ def run_move(order: MoveOptions) -> int:
         )
     with (
         client_library_logs.redirect_library_logs(),
-        FlowPair(settings, flow, purpose=order.verb, clock=clock) as both,
+        FlowPair(settings, flow, purpose=order.command_name, clock=clock) as both,
     ):
         found = MoveComponentFactory(
             settings=settings,
@@ -237,10 +237,10 @@ def run_move(order: MoveOptions) -> int:
             lost=order.origin_lost,
             report_progress=lambda line: terminal.print_line(line, err=True),
         )
-        return _resume_move(order, found) if order.resume else begin_move(order, found)
+        return _resume_move(order, found) if order.resume else plan_and_execute_move(order, found)
 
 
-def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
+def plan_and_execute_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     """Print the plan of a move. With `--execute` and a verdict other than NO-GO, ask for
     confirmation and execute it.
 
@@ -308,7 +308,7 @@ def _describe_next_step(
             "with --accept CODE"
         )
     lost_option = ("--origin-lost",) if order.origin_lost else ()
-    said = f"nothing was changed. To execute the plan: {wanted.execute_command(*lost_option)}"
+    said = f"nothing was changed. To execute the plan: {wanted.build_execute_command(*lost_option)}"
     if planned.request.is_planned or planned.origin_error or not planned.lag_records:
         return said
     return (
@@ -325,7 +325,7 @@ def _plan_move(
     from mm2.failover import move_plan, readiness
 
     planned = found.planner.build_plan(wanted)
-    ready = found.build_readiness_checks().collect(
+    ready = found.build_readiness_checks().collect_readiness(
         wanted,
         path,
         groups=[each.group for each in planned.groups if each.offsets_to_write],
@@ -368,7 +368,7 @@ def _execute_move(
             _convert_retriable_errors(),
             contextlib.closing(found.build_context(print_progress)) as about,
         ):
-            MoveExecutor(file, about, plan=planned).run()
+            MoveExecutor(file, about, plan=planned).run_remaining_steps()
         report = dict(file.journal.details[MoveStep.REPORT])
     if order.as_json:
         click.echo(json.dumps(report, indent=2))
@@ -436,7 +436,7 @@ def check_journal_matches_move(
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
     more = set(order.accepted) - begun.request.accepted
     if more:
-        file.append(journal.encode_accepted_entry(more, at_ms=now_ms))
+        file.append_entry(journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
 def _build_move_request(order: MoveOptions) -> MoveRequest:
@@ -519,7 +519,7 @@ def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
     secrets."""
     return {
         name: value
-        for name, value in cluster.properties.redacted().items()
+        for name, value in cluster.properties.redact_secrets().items()
         if name.startswith(_APPLICATION_PROPERTIES)
     }
 
@@ -527,7 +527,7 @@ def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
 def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
     moment = datetime.datetime.fromtimestamp(now_ms / 1000, tz=datetime.UTC)
     return pathlib.Path(
-        f"{order.verb}-{order.origin}-{order.destination}-{moment:%Y%m%dT%H%M%SZ}.jsonl"
+        f"{order.command_name}-{order.origin}-{order.destination}-{moment:%Y%m%dT%H%M%SZ}.jsonl"
     )
 
 

@@ -119,7 +119,7 @@ def throttle_command(
                 param_hint="RATE",
             ) from None
     with connect_to_flow(file, flow) as found:
-        found.throttle(limit, topic=topic)
+        found.set_throttle(limit, topic=topic)
     if bytes_s is None:
         text = "throttled to the limit set in the configuration"
     elif bytes_s == 0:
@@ -170,7 +170,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
     answers = process_socket.query_processes(
         file,
         RestApiRequest(),
-        folder=process_socket.find_socket_folder(),
+        folder=process_socket.find_socket_directory(),
         timeout_s=_REQUEST_TIMEOUT_S,
     )
     found = [each.detail for each in answers.values() if each.code == exit_codes.DONE]

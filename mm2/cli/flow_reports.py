@@ -112,7 +112,7 @@ def collect_flow_reports(query: ReportQuery) -> Any:
             wanted,
             clusters=make_cluster_collector(settings, timeout_s=query.timeout_s),
             processes=not query.clusters,
-            where=process_socket.find_socket_folder(),
+            where=process_socket.find_socket_directory(),
             timeout_s=query.timeout_s,
             within_s=settings.health.replicating_within_s,
         )

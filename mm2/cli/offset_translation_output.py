@@ -66,7 +66,9 @@ class TranslationResult:
     def is_complete(self) -> bool:
         """True if every requested offset has a translation."""
         empty = any(not group.places for group in self.groups or ())
-        found = [translation_outcomes.offset_there(place.outcome) for _, place in self.rows]
+        found = [
+            translation_outcomes.get_destination_offset(place.outcome) for _, place in self.rows
+        ]
         return not empty and None not in found
 
 
@@ -80,10 +82,10 @@ def format_translation(answer: TranslationResult) -> Iterator[str]:
         for group, place in answer.rows
     ]
     yield from text_format.format_columns(head, rows)
-    yield from format_notes(answer)
+    yield from format_translation_notes(answer)
 
 
-def format_notes(answer: TranslationResult) -> Iterator[str]:
+def format_translation_notes(answer: TranslationResult) -> Iterator[str]:
     """Yield notes about groups without offsets, and about translations that are less reliable
     because the origin did not respond."""
     for group in answer.groups or ():
@@ -118,7 +120,7 @@ def translation_to_csv(answer: TranslationResult) -> str:
     writer = csv.writer(out, lineterminator="\n")
     several = len(answer.groups or ()) > 1
     for group, place in answer.rows:
-        offset = translation_outcomes.offset_there(place.outcome)
+        offset = translation_outcomes.get_destination_offset(place.outcome)
         if offset is not None and group.isprintable():
             there = place.outcome.partition
             row = (there.topic, there.partition, offset)
@@ -134,7 +136,7 @@ def list_omitted_offsets(answer: TranslationResult) -> Iterator[str]:
                 f"omitted: group {group}, {place.partition}: the group's name has control "
                 "characters; use --json"
             )
-        elif translation_outcomes.offset_there(place.outcome) is None:
+        elif translation_outcomes.get_destination_offset(place.outcome) is None:
             prefix = f"group {group}, " if group else ""
             yield f"omitted: {prefix}{place.partition}: {_describe_outcome(place.outcome)}"
 
@@ -173,7 +175,7 @@ def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
             "metadata": place.metadata,
             "outcome": _OUTCOME_NAMES[type(place.outcome)].replace(" ", "-"),
             "translated_topic": place.outcome.partition.topic,
-            "translated_offset": translation_outcomes.offset_there(place.outcome),
+            "translated_offset": translation_outcomes.get_destination_offset(place.outcome),
             "reread_max": _get_reread_bound(place.outcome),
             "log_end": place.outcome.end if isinstance(place.outcome, BeyondEnd) else None,
             "reason": _get_outcome_reason(place.outcome),
@@ -183,7 +185,7 @@ def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
 
 
 def _build_offset_cells(place: Place, answer: TranslationResult) -> tuple[str, ...]:
-    there = translation_outcomes.offset_there(place.outcome)
+    there = translation_outcomes.get_destination_offset(place.outcome)
     again = _get_reread_bound(place.outcome)
     return (
         place.partition.topic,
@@ -222,7 +224,7 @@ def _format_reread_bound(outcome: Outcome, again: int | None) -> str:
         return str(again)
     return (
         text_format.UNKNOWN_NUMBER
-        if translation_outcomes.offset_there(outcome) is None
+        if translation_outcomes.get_destination_offset(outcome) is None
         else "unknown"
     )
 

@@ -258,7 +258,7 @@ def skip_command(
             settings, chosen, client_id=client_id, clock=clock
         )
         try:
-            found = offset_map_record_skip.skip_record(
+            found = offset_map_record_skip.skip_unreadable_record(
                 store, chosen, offset, position=position, clock=clock
             )
         except NothingToSkipError as error:
@@ -496,7 +496,7 @@ def _print_translation(question: TranslationQuery, answer: TranslationResult) ->
         click.echo(offset_translation_output.translation_to_csv(answer), nl=False)
         for line in (
             *offset_translation_output.list_omitted_offsets(answer),
-            *offset_translation_output.format_notes(answer),
+            *offset_translation_output.format_translation_notes(answer),
         ):
             terminal.print_line(line, err=True)
     else:

@@ -63,7 +63,7 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         click.echo(json.dumps({"version": flow_probe.PROBE_JSON_VERSION, "flows": flows}, indent=2))
     else:
         for each in found:
-            for line in each.lines():
+            for line in each.format_lines():
                 terminal.print_line(line)
     return exit_codes.combine_exit_codes([_choose_exit_code(each.verdict) for each in found])
 

@@ -40,7 +40,7 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
         answers = process_socket.query_processes(
             file,
             ReloadRequest(dry_run=dry_run),
-            folder=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_directory(),
             timeout_s=timeout_s,
         )
     except ProcessSocketError as error:

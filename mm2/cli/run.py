@@ -28,7 +28,7 @@ from connect_runtime.rest.mounted_pages import PageRenderer, PagesByPath
 from connect_runtime.system import clock, java_installation
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes, version
 from mm2.cli import client_library_logs, options, terminal
 from mm2.cli.options import ByteRateType
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunSelection:
+class FlowSelectionOptions:
     """Command-line options that select flows; see `flow_plan.FlowSelection`."""
 
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ class RunSelection:
 
 
 def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of `RunSelection` to a command, which receives them as `chosen`."""
+    """Add the options of `FlowSelectionOptions` to a command, which receives them as `chosen`."""
 
     @click.option(
         "--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable."
@@ -96,7 +96,9 @@ def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., i
         java_stopped: bool,
         **others: object,
     ) -> int:
-        chosen = RunSelection(names=names, near=near, throttle=throttle, java_stopped=java_stopped)
+        chosen = FlowSelectionOptions(
+            names=names, near=near, throttle=throttle, java_stopped=java_stopped
+        )
         return function(chosen=chosen, **others)
 
     return run_with_selection
@@ -128,7 +130,7 @@ def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., i
 def run_command(
     *,
     file: pathlib.Path,
-    chosen: RunSelection,
+    chosen: FlowSelectionOptions,
     until_caught_up: bool,
     timeout_s: float | None,
     no_table: bool,
@@ -189,7 +191,7 @@ def _run_flows(
     stop: StopSignals,
     *,
     reloading: _ConfigReloader,
-    chosen: RunSelection,
+    chosen: FlowSelectionOptions,
     table: bool,
     metrics_port: int | None,
 ) -> RunResult:
@@ -212,12 +214,12 @@ def _run_flows(
     served: dict[str, PageRenderer] = {}
     made = Mm2Node(settings, selection=choice, environment=os.environ, pages=served)
     clusters = ReachabilityMonitor(made, clock=SystemClock())
-    made.explain_unreachable = clusters.reason
+    made.explain_unreachable = clusters.get_unreachable_reason
     watch = RetentionWatch(
         made,
         open_source=retention_watch.open_retention_reader,
         clock=SystemClock(),
-        unreachable=clusters.unreachable,
+        unreachable=clusters.list_unreachable_clusters,
     )
     observed = NodeTelemetry(made, settings, clock=SystemClock(), watch=watch)
     page = StatusPage(made, watch)
@@ -297,7 +299,7 @@ class _ConfigReloader:
         """
         socket = None
         try:
-            socket = ProcessSocket(self.file, folder=process_socket.find_socket_folder())
+            socket = ProcessSocket(self.file, folder=process_socket.find_socket_directory())
         except ProcessSocketError as error:
             _log.warning(
                 "%s; mm2 reload cannot reach this process: reload it with SIGHUP instead", error
@@ -307,7 +309,7 @@ class _ConfigReloader:
             self.load_settings,
             reload_signal=self.asked,
             socket=socket,
-            reports=watch.reports,
+            reports=watch.build_reports,
             clock=SystemClock(),
         )
         owned = ThreadGroup(on_unexpected_end=_log_reload_thread_death)
@@ -337,11 +339,11 @@ class _ConfigReloader:
             raise SettingsError(str(self.file), [problem]) from error
 
 
-def _log_file_watcher_death(end: ThreadDied) -> None:
+def _log_file_watcher_death(end: UnexpectedThreadEnd) -> None:
     _log.error("the thread that monitors %s failed: %r; restart mm2 run", end.name, end.error)
 
 
-def _log_reload_thread_death(end: ThreadDied) -> None:
+def _log_reload_thread_death(end: UnexpectedThreadEnd) -> None:
     _log.error(
         "the reload thread failed: %r; to apply configuration changes, restart mm2 run", end.error
     )

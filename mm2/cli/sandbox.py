@@ -104,7 +104,7 @@ def up_command(
         in_containers=in_containers,
     )
     try:
-        request.check()
+        request.validate()
     except SandboxError as error:
         raise click.UsageError(str(error)) from error
     with _convert_sandbox_errors():
@@ -418,7 +418,7 @@ def _parse_broker_setting(word: str) -> tuple[str, str]:
 
 
 def _resolve_sandbox_directory(folder: Path | None) -> Path:
-    return folder or sandbox_lifecycle.find_default_folder()
+    return folder or sandbox_lifecycle.find_default_directory()
 
 
 def _print_to_stderr(line: str) -> None:

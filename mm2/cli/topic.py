@@ -298,7 +298,7 @@ def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | N
         answers = process_socket.query_processes(
             pathlib.Path(file),
             RestApiRequest(),
-            folder=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_directory(),
             timeout_s=_REQUEST_TIMEOUT_S,
         )
     except ProcessSocketError:
@@ -326,7 +326,7 @@ def _collect_observed_partitions(
         answers = process_socket.query_processes(
             pathlib.Path(file),
             StatusRequest(),
-            folder=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_directory(),
             timeout_s=_REQUEST_TIMEOUT_S,
         )
     except ProcessSocketError:

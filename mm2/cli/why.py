@@ -108,7 +108,7 @@ def _query_processes(
     question = ExplainRequest(topic=topic)
     try:
         answers = process_socket.query_processes(
-            file, question, folder=process_socket.find_socket_folder(), timeout_s=timeout_s
+            file, question, folder=process_socket.find_socket_directory(), timeout_s=timeout_s
         )
     except ProcessSocketError as error:
         return [], [], str(error).partition(":")[0]
@@ -223,7 +223,7 @@ def _add_operator_actions(
 def _choose_exit_code(found: Any, *, replicates: bool) -> int:
     """Return the exit code of `mm2 why`; `found` is the explanation from the clusters, or None if
     the clusters were not read."""
-    if replicates or found.has_answer:
+    if replicates or found.explains_replication:
         return exit_codes.DONE
     if not found.has_errors:
         return exit_codes.BAD_INPUT

@@ -28,7 +28,7 @@ from mm2.client.translation_outcomes import (
     Place,
     TooOld,
     Unknown,
-    offset_there,
+    get_destination_offset,
 )
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 
@@ -48,8 +48,8 @@ __all__ = [
     "TopicPartition",
     "Unknown",
     "checkpoint_topics",
+    "get_destination_offset",
     "heartbeat_topics",
-    "offset_there",
     "remote_topics",
     "replication_hops",
     "translate_offsets",

@@ -128,7 +128,7 @@ class FlowOffsetReader:
         self._sync_store = OffsetSyncStore(keep_history=True)
         self._existing_topics: set[str] = set()
 
-    def read(self, timeout_s: float) -> OffsetMap:
+    def read_offset_map(self, timeout_s: float) -> OffsetMap:
         """Read the current offset map. It is empty if its topic does not exist.
 
         Raises `RetriableError` or `FatalError` on failure, and `MapReadTimeoutError` if records
@@ -138,9 +138,9 @@ class FlowOffsetReader:
         response_s = min(timeout_s, self._response_timeout_s)
         if not self._topic_exists(self._target, self._topic, response_s):
             return OffsetMap()
-        return self._map.read(response_s, must_end=lambda: end.is_expired(self._clock.now_s()))
+        return self._map.read_map(response_s, must_end=lambda: end.is_expired(self._clock.now_s()))
 
-    def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
+    def read_offset_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         """Read the current offset syncs. Returns None if their topic does not exist or cannot be
         read.
 
@@ -184,7 +184,7 @@ class FlowOffsetReader:
         where = f"{record.topic}: the record at offset {record.offset}"
         try:
             if record.key is not None:
-                self._sync_store.apply(record.key, record.value)
+                self._sync_store.apply_record(record.key, record.value)
         except MalformedRecordError as error:
             _LOG.warning("%s is not a valid offset sync (%s); skipping it", where, error)
 
@@ -337,19 +337,21 @@ class FlowLinkTranslator:
         return TopicPartition(topic, partition.partition)
 
     def _read_forward_offsets(self, timeout_s: float) -> OffsetMapWithSyncs:
-        known = self._forward.read(timeout_s)
+        known = self._forward.read_offset_map(timeout_s)
         return OffsetMapWithSyncs(offset_map=known, syncs=self._read_forward_syncs(timeout_s))
 
     def _read_forward_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         if not self._link.syncs_on_source:
-            return self._forward.read_syncs(timeout_s)
-        return self.query_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
+            return self._forward.read_offset_syncs(timeout_s)
+        return self.query_source(
+            lambda _, left_s: self._forward.read_offset_syncs(left_s), timeout_s
+        )
 
     def _read_reverse_map(self, timeout_s: float) -> OffsetMapWithSyncs | None:
         opposite = self._reverse
         if opposite is None:
             return None
-        known = self.query_source(lambda *_: opposite.read(timeout_s), timeout_s)
+        known = self.query_source(lambda *_: opposite.read_offset_map(timeout_s), timeout_s)
         return None if known is None else OffsetMapWithSyncs(offset_map=known)
 
 
@@ -587,7 +589,7 @@ class OffsetTranslator:
             group_filter=group.__eq__,
             clock=self._clock,
             timeout_s=self._timeout_s,
-            on_record=times.record,
+            on_record=times.record_checkpoint,
         )
         checkpoint_reader.check_group_readable(table, group)
         translate = self._offsets.build_forward_translation(self._timeout_s)
@@ -595,7 +597,7 @@ class OffsetTranslator:
         for place, point in sorted(table.get_group_checkpoints(group).items()):
             partition = self._offsets.map_to_source(place)
             outcome = translate(partition, point.upstream)
-            at = translation_outcomes.offset_there(outcome)
+            at = translation_outcomes.get_destination_offset(outcome)
             there = place if at is None else outcome.partition
             places.append(
                 Place(
@@ -608,7 +610,7 @@ class OffsetTranslator:
                     ),
                     basis=Basis.CHECKPOINT,
                     metadata=point.metadata,
-                    written_ms=times.get_group(group).get(place),
+                    written_ms=times.get_group_times(group).get(place),
                 )
             )
         return GroupPlaces(
@@ -664,7 +666,7 @@ def _fetch_group_positions(
     cluster: TranslationCluster, group: str, timeout_s: float
 ) -> CommittedPositions:
     found = cluster.groups.fetch_positions([group], timeout_s)
-    failure = found.first_failure()
+    failure = found.get_first_failure()
     if failure is not None:
         raise failure
     return found.succeeded[group]

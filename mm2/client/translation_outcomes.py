@@ -128,7 +128,7 @@ class GroupPlaces:
     configured."""
 
 
-def offset_there(outcome: Outcome) -> int | None:
+def get_destination_offset(outcome: Outcome) -> int | None:
     """Return the destination offset at which a consumer can resume without missing records, or None
     if no such offset is known."""
     match outcome:

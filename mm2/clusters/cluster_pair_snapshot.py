@@ -52,7 +52,11 @@ class MirroredPartition:
     def lag_records(self) -> int | None:
         """Lag in offsets, which is an upper bound of the number of records if the log has gaps.
         None if unknown."""
-        return None if self.source_bounds is None else self.source_bounds.count_from(self.copied_to)
+        return (
+            None
+            if self.source_bounds is None
+            else self.source_bounds.count_offsets_from(self.copied_to)
+        )
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Return the age of the oldest unreplicated record: 0 if no such record exists, None if

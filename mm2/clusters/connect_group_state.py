@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage import status_records
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import StatusSubject
-from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicFold
+from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
 from mm2.clusters.flow_pair import FlowSide
 
 
@@ -45,19 +45,19 @@ def read_connect_group(
         return end.remaining_s(clock.now_s())
 
     changed_ms: dict[str, int] = {}
-    configs, statuses = ConfigTopicFold(), StatusTopicFold()
+    configs, statuses = ConfigTopicState(), StatusTopicState()
     topics = [props["config.storage.topic"], props["status.storage.topic"]]
     # Reading a topic that does not exist would wait for it.
     listed = side.topics.list_topics(compute_remaining_s()).intersection(topics)
     found = side.admin.describe_topics(listed, compute_remaining_s())
-    if (failure := found.first_failure()) is not None:
+    if (failure := found.get_first_failure()) is not None:
         raise failure
     described = found.succeeded
-    folds: list[ConfigTopicFold | StatusTopicFold] = [configs, statuses]
+    folds: list[ConfigTopicState | StatusTopicState] = [configs, statuses]
     for topic, fold in zip(topics, folds, strict=True):
         if topic not in described:
             continue
-        partitions = described[topic].partitions
+        partitions = described[topic].partition_count
         for record in side.topics.read_topic(topic, compute_remaining_s(), partitions=partitions):
             fold.apply_record(record.key, record.value, offset=record.offset)
             if record.key is not None:

@@ -91,7 +91,7 @@ def find_newest_owner(known: PartitionMap) -> OwnerOrder:
     return max(((ordinal, epoch) for ordinal, epoch, _ in orders), default=NO_OWNER)
 
 
-def is_acquired_since(known: OffsetMap, fenced: FencingResult) -> bool:
+def is_acquired_after_fencing(known: OffsetMap, fenced: FencingResult) -> bool:
     """Return True if an owner acquired the partition after it was fenced. Owners record an
     acquisition before they write."""
     return find_newest_owner(known.get_partition(fenced.partition)) > fenced.owner_order

@@ -69,7 +69,7 @@ class FlowRestClient:
         config = self._read_connector_config()
         self._patch_config(config, operator_overrides.resume_topic(config, topic))
 
-    def throttle(self, limit: str | None, *, topic: str | None) -> None:
+    def set_throttle(self, limit: str | None, *, topic: str | None) -> None:
         """Set or remove a rate limit (see `operator_overrides.set_throttle`). Also raises
         `NoSuchTopicError`."""
         if topic is not None and limit is not None:

@@ -290,7 +290,7 @@ def _explain_incomplete_group_list(side: FlowSide, timeout_s: float) -> str:
     alone = 0 if topic is None else topic.leaders.count(None)
     if topic is None or not alone:
         return ""
-    all_of_them = plurals.format_count(topic.partitions, "partition")
+    all_of_them = plurals.format_count(topic.partition_count, "partition")
     return f"no broker leads {alone} of the {all_of_them} of {_OFFSETS_TOPIC}"
 
 
@@ -388,7 +388,7 @@ class _GroupCheckpoints:
     def build_group(self, flow: Flow, name: str) -> GroupSnapshot:
         """Build a group from its checkpoints, because its committed offsets cannot be read."""
         group = build_checkpointed_group(
-            flow, name, self.table.get_group_checkpoints(name), self.times.get_group(name)
+            flow, name, self.table.get_group_checkpoints(name), self.times.get_group_times(name)
         )
         return dataclasses.replace(group, unreadable_checkpoint=self.table.explain_unreadable(name))
 
@@ -407,7 +407,7 @@ def _read_checkpoints(
             group_filter=takes_group,
             clock=clock,
             timeout_s=timeout_s,
-            on_record=times.record,
+            on_record=times.record_checkpoint,
         )
     except TopicMissingError:
         topic = flow.policy.checkpoints_topic(flow.source)

@@ -29,7 +29,7 @@ class NoLeaderError(RetriableError):
 def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
     """Yield all partitions of the topics in these topic descriptions."""
     for name, topic in topics.succeeded.items():
-        for number in range(topic.partitions):
+        for number in range(topic.partition_count):
             yield TopicPartition(name, number)
 
 
@@ -78,7 +78,9 @@ def fetch_log_ends(
     return PerPartitionResult(succeeded=done, failed=failed)
 
 
-def list_unanswered_partitions(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
+def list_partitions_without_response(
+    found: PerPartitionResult[LogBounds],
+) -> dict[TopicPartition, str]:
     """Return the partitions that may exist but for which no broker responded, with the reason."""
     return {
         each: str(error)
@@ -91,7 +93,7 @@ def _find_leader(partition: TopicPartition, topics: DescribedTopics) -> int | Co
     topic = topics.succeeded.get(partition.topic)
     if topic is None:
         return topics.failed[partition.topic]
-    if partition.partition >= topic.partitions:
+    if partition.partition >= topic.partition_count:
         return TopicMissingError(f"partition {partition} does not exist")
     leader = topic.leaders[partition.partition]
     return NoLeaderError(NO_LEADER) if leader is None else leader

@@ -60,7 +60,7 @@ SYNC_CONTRADICTS_MAP = (
 )
 
 
-def describe_recreation(
+def explain_topic_recreation(
     known: PartitionMap, *, source: uuid.UUID | None, target: uuid.UUID | None
 ) -> str:
     """Explain which topic was recreated since it was last replicated, based on topic ids. Returns
@@ -137,7 +137,7 @@ class MirrorObservations:
             mirror_bounds=there,
             waiting_since_ms=self.waiting_ms.get(partition),
             newest_ms=self.newest_ms.get(mirror),
-            stop_reason=describe_recreation(
+            stop_reason=explain_topic_recreation(
                 known,
                 source=self.source_ids.get(partition.topic),
                 target=self.target_ids.get(mirror.topic),
@@ -311,7 +311,7 @@ def _collect_partitions(
         source_bounds=source.ends,
         mirror_bounds=ends.succeeded,
         source_errors={each: str(why) for each, why in source.failed.items()},
-        mirror_errors=log_end_offsets.list_unanswered_partitions(ends),
+        mirror_errors=log_end_offsets.list_partitions_without_response(ends),
         waiting_ms=_fetch_waiting_timestamps(
             sides.source, find_unreplicated_offsets(known, source.ends)
         ),
@@ -333,7 +333,7 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return OffsetMap()
     with contextlib.closing(side.create_map_reader(source_alias)) as reader:
-        return reader.read(timeout_s)
+        return reader.read_map(timeout_s)
 
 
 def _count_data_loss_incidents(side: FlowSide, source_alias: str, timeout_s: float) -> int:

@@ -158,16 +158,18 @@ class ReachabilityMonitor:
         """Clusters for whose settings no connection can be created."""
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
-    def unreachable(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
+    def list_unreachable_clusters(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
         """Return the unreachable clusters and brokers of the flow, those of the source first."""
         return self._unreachable.get(flow.name, ())
 
-    def reason(self, flow: str) -> str:
+    def get_unreachable_reason(self, flow: str) -> str:
         """Return the reason why a whole cluster of the named flow does not respond; "" if both
         clusters respond."""
         found = [each for each in self._running.settings.flows if each.name == flow]
-        lost = (each for of in found for each in self.unreachable(of) if not each.broker)
-        return "; ".join(each.describe() for each in lost)
+        lost = (
+            each for of in found for each in self.list_unreachable_clusters(of) if not each.broker
+        )
+        return "; ".join(each.format_description() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
         """Monitor the clusters until stopped. After an unexpected error, keep the last state and

@@ -72,7 +72,7 @@ class ClusterEntries:
     """Cluster entries by alias. Invalid clusters are included so that flows can refer to them."""
 
     @property
-    def usable(self) -> Mapping[str, ClusterSettings]:
+    def valid_clusters(self) -> Mapping[str, ClusterSettings]:
         return {
             alias: found.plain for alias, found in self.by_alias.items() if found.plain is not None
         }
@@ -82,7 +82,7 @@ class ClusterEntries:
         return frozenset(self.by_alias)
 
     @property
-    def effective(self) -> Mapping[str, object]:
+    def effective_properties(self) -> Mapping[str, object]:
         return {
             alias: found.effective
             for alias, found in self.by_alias.items()
@@ -116,7 +116,9 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     )
     if not _ALIAS.fullmatch(entry.key):
         allowed = "at most 100 letters, digits, dots, dashes and underscores"
-        collector.report(entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed)
+        collector.report_error(
+            entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed
+        )
         return unusable
     section = section_reader.convert_to_section(collector, entry, path=path)
     if section is None:
@@ -125,7 +127,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     line = section.line
     plain = read_client_settings(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
-    shown = {} if plain is None else plain.properties.redacted()
+    shown = {} if plain is None else plain.properties.redact_secrets()
     for role in Role:
         own = given[role]
         roles[role] = plain
@@ -133,7 +135,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
             roles[role] = found = read_client_settings(
                 collector, (*given[None], *own), path=path, line=line
             )
-            hidden = {} if found is None else found.properties.redacted()
+            hidden = {} if found is None else found.properties.redact_secrets()
             names = (each.entry.key for each in own)
             shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
     return ClusterEntry(
@@ -185,7 +187,7 @@ def _read_property(
     reason = _explain_property_refusal(name)
     if reason is not None:
         nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_similar_property(name)
-        collector.report(entry.line, key, reason, nearest=nearest)
+        collector.report_error(entry.line, key, reason, nearest=nearest)
         found.broken.add(name)
         return
     resolved = _resolve_property_value(collector, entry, key=key)
@@ -197,7 +199,7 @@ def _read_property(
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
     if kind is not None and not _is_valid_property_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
-        collector.report(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
+        collector.report_error(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
         return
     found.texts[name] = text
@@ -223,10 +225,12 @@ def _resolve_property_value(
 ) -> ResolvedText | None:
     node = entry.value
     if isinstance(node, YamlScalar):
-        return collector.resolve(node, key)
+        return collector.resolve_scalar_text(node, key)
     if isinstance(node, YamlList) and entry.key == _BOOTSTRAP_SERVERS:
         parts = [
-            collector.resolve(item, key) for item in node.items if isinstance(item, YamlScalar)
+            collector.resolve_scalar_text(item, key)
+            for item in node.items
+            if isinstance(item, YamlScalar)
         ]
         texts = [part.text for part in parts if part is not None]
         if len(texts) == len(node.items):
@@ -234,7 +238,7 @@ def _resolve_property_value(
             return ResolvedText(",".join(texts), is_secret=secret)
         if len(parts) == len(node.items):
             return None
-    collector.report(entry.line, key, "must be a single value, as in a properties file")
+    collector.report_error(entry.line, key, "must be a single value, as in a properties file")
     return None
 
 
@@ -251,7 +255,7 @@ def _read_bootstrap_servers(
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP_SERVERS not in found.lines:
         allowed = client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
-        collector.report(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
+        collector.report_error(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
         return None
     if _BOOTSTRAP_SERVERS not in found.texts:
         return None
@@ -260,7 +264,7 @@ def _read_bootstrap_servers(
     if not wrong:
         return servers
     given = config_errors.HIDDEN_VALUE if _BOOTSTRAP_SERVERS in found.secrets else ", ".join(wrong)
-    collector.report(
+    collector.report_error(
         found.lines[_BOOTSTRAP_SERVERS],
         found.keys[_BOOTSTRAP_SERVERS],
         "is not allowed",
@@ -285,7 +289,7 @@ def _read_security_settings(
         place = found.lines.get(error.key, line)
         key = found.keys.get(error.key, f"{path}.{error.key}")
         problem = _hide_property_secrets(error.problem, found)
-        collector.report(place, key, problem, allowed=error.allowed)
+        collector.report_error(place, key, problem, allowed=error.allowed)
     usable = parsed.security is not None and _check_certificates(
         collector, parsed.security, path=path, line=line, found=found
     )
@@ -320,7 +324,7 @@ def _warn_about_unsafe_settings(
             "must contain their host names"
         )
     for name, text in unsafe.items():
-        collector.warn(found.lines.get(name, line), found.keys.get(name, name), text)
+        collector.report_warning(found.lines.get(name, line), found.keys.get(name, name), text)
 
 
 def _check_certificates(
@@ -344,7 +348,7 @@ def _check_certificates(
             (name for name in _CERTIFICATE_KEYS.get(store, ()) if found.texts.get(name)), store
         )
         key = found.keys.get(name, f"{path}.{name}")
-        collector.report(found.lines.get(name, line), key, problem, allowed=_PEM_ALLOWED)
+        collector.report_error(found.lines.get(name, line), key, problem, allowed=_PEM_ALLOWED)
     return not told
 
 

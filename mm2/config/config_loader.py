@@ -198,7 +198,7 @@ def _refuse_placeholders(text: str, path: pathlib.Path, writer: ForeignWriter) -
         pairs = properties_file.parse_property_pairs(text, file=str(path))
         values = ((pair.line, pair.key, pair.value) for pair in pairs)
     else:
-        values = yaml_file.list_values(yaml_file.parse_yaml(text).root)
+        values = yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root)
     can_write, remedy = config_errors.explain_foreign_writer(path, writer)
     because = f"but {can_write}; to allow it, {remedy}"
     problems = config_errors.build_reference_problems(values, because)
@@ -283,7 +283,7 @@ def parse_clusters_yaml(
     providers = ConfigTransformer(environment=environment, folder=folder)
     collector = ProblemCollector(folder, providers)
     for problem in document.problems:
-        collector.report(problem.line, "", problem.text)
+        collector.report_error(problem.line, "", problem.text)
     found = _read_root_section(collector, document, file=file)
     if collector.problems or found is None:
         raise SettingsError(file, collector.problems)
@@ -412,7 +412,7 @@ def _read_root_section(
     root = document.root
     if not isinstance(root, YamlSection):
         if not document.problems:
-            collector.report(1, "", "the file must have the sections clusters and flows")
+            collector.report_error(1, "", "the file must have the sections clusters and flows")
         return None
     if _is_strimzi_resource(root):
         text = (
@@ -421,7 +421,7 @@ def _read_root_section(
             "for each item of spec.mirrors; see the sample deploy/clusters.yaml"
         )
         entry = root.get_entry("kind") or root.entries[0]
-        collector.report(entry.line, "kind", text)
+        collector.report_error(entry.line, "kind", text)
         return None
     _check_section_names(collector, root)
     known = clusters_section.read_clusters_section(
@@ -464,7 +464,7 @@ def _read_root_section(
         collector, _get_section(collector, root, hooks_section.HOOKS_SECTION)
     )
     effective = {
-        "clusters": known.effective,
+        "clusters": known.effective_properties,
         "flows": [],
         "spark": dict(spark_shown),
         "metrics": dict(metrics_shown),
@@ -474,7 +474,7 @@ def _read_root_section(
     }
     found = Mm2Settings(
         file=file,
-        clusters=known.usable,
+        clusters=known.valid_clusters,
         clients=clients,
         hooks=hooks,
         spark=spark,
@@ -509,10 +509,10 @@ def _check_section_names(collector: ProblemCollector, root: YamlSection) -> None
             nearest = config_errors.find_nearest_name(entry.key, _KNOWN_SECTIONS)
             text = "is not a known section"
             allowed = ", ".join(_KNOWN_SECTIONS)
-            collector.report(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
+            collector.report_error(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
     for name in ("clusters", "flows"):
         if root.get_entry(name) is None:
-            collector.report(1, "", f"the section {name} is missing")
+            collector.report_error(1, "", f"the section {name} is missing")
 
 
 def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
@@ -532,11 +532,13 @@ def _read_flows(
     if entry is None:
         return []
     if not isinstance(entry.value, YamlList):
-        collector.report(entry.line, "flows", "must be a list with one item (from, to, …) per flow")
+        collector.report_error(
+            entry.line, "flows", "must be a list with one item (from, to, …) per flow"
+        )
         return []
     flows = flows_section.read_flows_section(collector, entry.value, defaults)
     if not any(item.enabled for item in flows):
-        collector.report(entry.line, "flows", "has no enabled flow")
+        collector.report_error(entry.line, "flows", "has no enabled flow")
     return flows
 
 

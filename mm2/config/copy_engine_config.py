@@ -121,7 +121,7 @@ class EngineSettings:
         return self.engine == INLINE or is_local_master(self.master)
 
     @property
-    def required_security(self) -> tuple[str, ...]:
+    def required_security_properties(self) -> tuple[str, ...]:
         """Names of the security-related Spark properties that must not be set to false.
 
         On a Spark cluster, Spark's connections transmit the secret that protects the control
@@ -252,7 +252,7 @@ def _check_spark_property_name(key: str, name: str) -> str:
 
 
 def _check_spark_security(made: EngineSettings) -> None:
-    for name in made.required_security:
+    for name in made.required_security_properties:
         if made.conf.get(name, "true").lower() != "true":
             key = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(

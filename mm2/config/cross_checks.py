@@ -61,7 +61,7 @@ def _check_flow_clusters(
         if alias is None or alias in aliases:
             continue
         shown = _format_option_value(item, option)
-        collector.report(
+        collector.report_error(
             item.lines[option.name],
             f"{item.path}.{option.name}",
             "is not the alias of a cluster in section clusters",
@@ -75,7 +75,7 @@ def _check_flow_clusters(
         key = f"{item.path}.{flow_keys.TARGET.name}"
         text = "is also the source: a flow needs two different clusters"
         shown = _format_option_value(item, flow_keys.TARGET)
-        collector.report(item.lines[flow_keys.TARGET.name], key, text, given=shown)
+        collector.report_error(item.lines[flow_keys.TARGET.name], key, text, given=shown)
 
 
 def _format_option_value(item: FlowEntry, option: ConfigOption[str]) -> str:
@@ -93,7 +93,7 @@ def _check_alias_separators(
         return
     for alias in (flow.source, flow.target):
         if alias in aliases and flow.policy.separator in alias:
-            collector.report(
+            collector.report_error(
                 item.lines[flow_keys.SEPARATOR.name],
                 f"{item.path}.{flow_keys.SEPARATOR.name}",
                 f"occurs in the alias {alias!r}, which makes remote topic names ambiguous",
@@ -117,7 +117,7 @@ def _check_duplicate_flows(collector: ProblemCollector, found: Sequence[FlowEntr
                 f"the flow {source}->{target} is already defined on line {line}; put the topics "
                 "of both into one flow"
             )
-            collector.report(item.lines[flow_keys.SOURCE.name], item.path, text)
+            collector.report_error(item.lines[flow_keys.SOURCE.name], item.path, text)
 
 
 def _check_shared_topic_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
@@ -153,7 +153,7 @@ def _report_shared_topics(
     collector: ProblemCollector, item: _ValidFlow, text: str, *, warning: bool = False
 ) -> None:
     key = f"{item.read.path}.{flow_keys.TOPICS.name}"
-    report = collector.warn if warning else collector.report
+    report = collector.report_warning if warning else collector.report_error
     report(item.read.lines[flow_keys.TOPICS.name], key, text)
 
 
@@ -210,7 +210,7 @@ def _find_flow_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow
 def _report_flow_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> None:
     last = max(circle, key=lambda item: item.read.lines[flow_keys.SOURCE.name])
     names = ", ".join(item.flow.name for item in circle)
-    collector.report(
+    collector.report_error(
         last.read.lines[flow_keys.POLICY.name],
         f"{last.read.path}.{flow_keys.POLICY.name}",
         f"{names} keep topic names and form a replication loop",
@@ -229,7 +229,7 @@ def _check_bidirectional_config_sync(
         back = (other.flow.source, other.flow.target) == (one.flow.target, one.flow.source)
         follow = one.flow.syncs_topic_configs and other.flow.syncs_topic_configs
         if back and follow and _may_filters_overlap([one, other]):
-            collector.warn(
+            collector.report_warning(
                 other.read.lines[flow_keys.SYNC_CONFIGS.name],
                 f"{other.read.path}.{flow_keys.SYNC_CONFIGS.name}",
                 f"{one.flow.name} and {other.flow.name} keep topic names and both sync topic "
@@ -249,7 +249,7 @@ def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow])
             copy = other.flow.format_remote_topic(_SAMPLE_TOPIC)
             if back and other.flow.policy.renames_topics and item.flow.topics.matches(copy):
                 pattern = re.escape(copy.removesuffix(_SAMPLE_TOPIC)) + ".*"
-                collector.report(
+                collector.report_error(
                     item.read.lines[flow_keys.TOPICS.name],
                     f"{item.read.path}.{flow_keys.TOPICS.name}",
                     f"{item.flow.name} keeps topic names and would replicate the mirror topics of "

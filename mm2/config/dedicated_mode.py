@@ -54,7 +54,7 @@ class SourceAndTarget:
         return f"{self.source}->{self.target}"
 
     @property
-    def group(self) -> str:
+    def worker_group_id(self) -> str:
         """Default group id of the flow's Connect workers."""
         return f"{self.source}-mm2"
 
@@ -132,7 +132,7 @@ def derive_worker_config(
     }
     defaults = {
         "client.id": str(ends),
-        "group.id": ends.group,
+        "group.id": ends.worker_group_id,
         "offset.storage.topic": topics["offsets"],
         "status.storage.topic": topics["status"],
         "config.storage.topic": topics["configs"],

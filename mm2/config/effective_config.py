@@ -403,7 +403,7 @@ def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
     `as_written` in the file because a placeholder was resolved."""
     if value != as_written or config_errors.is_sensitive_key(key):
         return config_errors.HIDDEN_VALUE
-    return _parse_scalar(config_errors.hide_secrets(value))
+    return _parse_scalar(config_errors.redact_secrets_in_value(value))
 
 
 def _parse_scalar(text: str) -> PlainValue:

@@ -72,7 +72,7 @@ def read_metrics_section(
         required=found.get(_REQUIRED_OPTION),
         by_partition=found.get(_BY_OPTION) == "partition",
     )
-    found.finish(refused={})
+    found.report_unread_keys(refused={})
     return metrics, found.effective
 
 
@@ -88,7 +88,7 @@ def read_health_section(
         drill_report=None if report is None else collector.folder.absolute() / report,
     )
     for each in (found, rehearsed):
-        each.finish(refused={})
+        each.report_unread_keys(refused={})
     return watch, {HEALTH_SECTION: found.effective, DRILL_SECTION: rehearsed.effective}
 
 
@@ -105,5 +105,5 @@ def read_arbitrary_keys(
             else value_types.text_type()
         )
         found.get_optional(ConfigOption(name=name, kind=kind, default=None))
-    found.finish(refused={})
+    found.report_unread_keys(refused={})
     return found.effective

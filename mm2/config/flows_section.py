@@ -78,7 +78,7 @@ def resolve_flow_clients(
             collector, given, path=overrides.path, line=cluster.line
         )
         if made is not None:
-            texts = made.properties.redacted()
+            texts = made.properties.redact_secrets()
             shown.update({prefix + each.entry.key: texts[each.entry.key] for each in own})
         return made
 
@@ -142,7 +142,7 @@ def read_defaults_section(collector: ProblemCollector, entry: YamlEntry) -> Yaml
     refused = {**flow_keys.REFUSED_KEYS, **ends}
     if any(map(flow_keys.is_custom_class, classes)):
         found.accept_remaining_keys(refused=refused, families=flow_keys.REFUSED_PREFIXES)
-    found.finish(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+    found.report_unread_keys(refused=refused, families=flow_keys.REFUSED_PREFIXES)
     return section
 
 
@@ -157,7 +157,7 @@ def read_flows_section(
         if isinstance(item, YamlSection):
             found.append(_read_flow(collector, item, path=path, defaults=defaults))
         else:
-            collector.report(
+            collector.report_error(
                 item.line, path, ("must be a section with keys such as from, to and topics")
             )
     return found
@@ -174,7 +174,7 @@ def _read_flow(
     found = SectionReader(collector, section, path=path, defaults=defaults)
     classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
     custom = any(map(flow_keys.is_custom_class, classes))
-    source, target = found.require(flow_keys.SOURCE), found.require(flow_keys.TARGET)
+    source, target = found.get_required(flow_keys.SOURCE), found.get_required(flow_keys.TARGET)
     enabled = found.get(flow_keys.ENABLED)
     flow = _read_flow_keys(found, source=source or "", target=target or "")
     overrides = collect_client_overrides(found)
@@ -182,7 +182,7 @@ def _read_flow(
         found.accept_remaining_keys(
             refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES
         )
-    found.finish(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+    found.report_unread_keys(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
     return FlowEntry(
         path=path,
         lines={name: found.get_line(name) for name in CROSS_CHECKED_KEYS},

@@ -37,7 +37,9 @@ def read_hooks_section(
         if entry.key not in HOOK_NAMES:
             nearest = config_errors.find_nearest_name(entry.key, HOOK_NAMES)
             allowed = ", ".join(HOOK_NAMES)
-            collector.report(entry.line, path, "is not a hook", allowed=allowed, nearest=nearest)
+            collector.report_error(
+                entry.line, path, "is not a hook", allowed=allowed, nearest=nearest
+            )
             continue
         given = section_reader.convert_to_section(collector, entry, path=path)
         hook = None if given is None else _read_hook(collector, given, path=path, shown=shown)
@@ -59,13 +61,13 @@ def _read_hook(
     if command is not None and isinstance(command.value, YamlScalar):
         about.find_entries_with_prefix((_COMMAND.name,))  # its commas are its own
     else:
-        words = about.require(_COMMAND)
+        words = about.get_required(_COMMAND)
     if words is not None and not "".join(words[:1]).strip():
         line = section.line if command is None else command.line
-        collector.report(line, f"{path}.{_COMMAND.name}", f"must be {_ALLOWED}")
+        collector.report_error(line, f"{path}.{_COMMAND.name}", f"must be {_ALLOWED}")
         words = None
     timeout_ms = about.get(_TIMEOUT)
-    about.finish(refused={})
+    about.report_unread_keys(refused={})
     known = dict(about.effective)
     if words and _COMMAND.name in known:  # arguments may be secrets
         hidden = [config_errors.HIDDEN_VALUE] if words[1:] else []

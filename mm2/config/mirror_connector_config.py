@@ -68,7 +68,7 @@ class MirrorConnectorConfig:
     metric_formats: tuple[str, ...]
     """Metric name formats: `legacy`, `new` or both. Empty for heartbeats."""
 
-    def client_properties(
+    def resolve_client_properties(
         self, role: ClientRole, use: str, *, task: int | str | None = None
     ) -> Props:
         """Return the properties of the client with this role and purpose, with MirrorMaker 2's

@@ -301,7 +301,7 @@ EXTENSION_KEYS = (
         Type.STRING,
         "Rate limit that an operator set; overrides throttle. none: no limit.",
         default=None,
-        validator=mm2_only_keys.validate_parsed_text(
+        validator=mm2_only_keys.create_parse_validator(
             value_types.parse_throttle, value_types.LIMIT_ALLOWED
         ),
         importance=LOW,
@@ -316,4 +316,4 @@ EXTENSION_KEYS = (
     )
 )
 for _key in mm2_only_keys.ALL:
-    _key.define_in(EXTENSION_KEYS)
+    _key.add_to_config_def(EXTENSION_KEYS)

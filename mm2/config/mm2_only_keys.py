@@ -62,7 +62,7 @@ class ExtensionKey(Generic[T]):
         """The key, such as `buffer.memory`."""
         return self.option.name
 
-    def define_in(self, definition: ConfigDef) -> None:
+    def add_to_config_def(self, definition: ConfigDef) -> None:
         """Add the key to the definition of a connector's configuration."""
         definition.define(
             self.name,
@@ -74,7 +74,7 @@ class ExtensionKey(Generic[T]):
         )
 
 
-def validate_parsed_text(parse: Callable[[str], object], allowed: str) -> Validator:
+def create_parse_validator(parse: Callable[[str], object], allowed: str) -> Validator:
     """Create a validator that accepts None, and texts or lists of texts that `parse` can parse."""
 
     def ensure_parsable(name: str, value: Any) -> None:
@@ -133,7 +133,7 @@ START: ExtensionKey[StartPosition] = ExtensionKey(
     ),
     type=Type.STRING,
     connector_default=None,
-    validator=validate_parsed_text(value_types.parse_start_position, value_types.START_ALLOWED),
+    validator=create_parse_validator(value_types.parse_start_position, value_types.START_ALLOWED),
     importance=Importance.MEDIUM,
 )
 """Start position of new partitions. Without this key, a connector configuration uses the source
@@ -183,7 +183,7 @@ THROTTLE: ExtensionKey[int] = ExtensionKey(
     help="Rate limit of the whole flow, in bytes per second read from the source.",
     type=Type.STRING,
     connector_default=None,
-    validator=validate_parsed_text(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
+    validator=create_parse_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
 )
 TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     option=ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=()),
@@ -193,7 +193,7 @@ TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     ),
     type=Type.LIST,
     connector_default=[],
-    validator=validate_parsed_text(
+    validator=create_parse_validator(
         value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
     ),
 )

@@ -51,15 +51,15 @@ class PropertyProblems:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def refuse(self, pair: Property, text: str, *, allowed: str | None = None) -> None:
+    def report_error(self, pair: Property, text: str, *, allowed: str | None = None) -> None:
         self.problems.append(Problem(line=pair.line, key=pair.key, text=text, allowed=allowed))
 
-    def warn(self, pair: Property, text: str) -> None:
+    def report_warning(self, pair: Property, text: str) -> None:
         found = Problem(line=pair.line, key=pair.key, text=text)
         if found not in self.warnings:  # a key without a prefix is read once per flow
             self.warnings.append(found)
 
-    def warn_about_unknown_key(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
+    def add_unknown_key_warning(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
         text, nearest = (
             "has no effect: unknown key",
             config_errors.find_nearest_name(name, known),
@@ -83,9 +83,9 @@ class PropertyProblems:
             return True
         why = mm2_property_keys.explain_ineffective_property(name)
         if why:
-            self.warn(pair, why)
+            self.report_warning(pair, why)
         else:
-            self.warn_about_unknown_key(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+            self.add_unknown_key_warning(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return False
 
     def should_read_connector_key(self, pair: Property, name: str) -> bool:
@@ -98,7 +98,7 @@ class PropertyProblems:
         ):
             return False
         if name in mm2_property_keys.IGNORED_KEYS:
-            self.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+            self.report_warning(pair, mm2_property_keys.IGNORED_KEYS[name])
             return False
         return True
 
@@ -113,7 +113,7 @@ class FlowCluster:
     own: PropertyMap
     """All keys with the cluster's prefix."""
 
-    def sets(self, role: str, name: str) -> bool:
+    def sets_property(self, role: str, name: str) -> bool:
         return role + name in self.own or name in self.plain
 
 
@@ -209,7 +209,7 @@ def _translate_client_property(
                     pair, bare, places=places, collector=collector, weak=weak
                 )
             elif prefix not in _BARE_PREFIXES:
-                collector.warn(
+                collector.report_warning(
                     pair, "has no effect, as in MirrorMaker 2: use the prefix of the cluster"
                 )
             return True
@@ -241,11 +241,11 @@ def _translate_low_precedence_property(
     collector: PropertyProblems,
     weak: PropertyMap,
 ) -> None:
-    free = [prefix for prefix, end, role in places if not end.sets(role, name)]
+    free = [prefix for prefix, end, role in places if not end.sets_property(role, name)]
     weak.update({prefix + name: pair for prefix in free})
     if not free:
         prefix, end, _ = places[0]
-        collector.warn(
+        collector.report_warning(
             pair,
             f"has no effect, as in MirrorMaker 2: {name} of cluster {end.alias} takes precedence; "
             f"use A->B.{prefix}{name}",
@@ -263,7 +263,7 @@ def _translate_start_position(flow: FlowProperties, collector: PropertyProblems)
     if found is None:
         return None
     if found.value.strip() not in ("earliest", "latest"):
-        collector.refuse(found, "is not allowed", allowed="earliest or latest")
+        collector.report_error(found, "is not allowed", allowed="earliest or latest")
         return None
     return found
 
@@ -276,14 +276,14 @@ def _is_refused_key(name: str) -> bool:
 def _report_untranslated_key(name: str, pair: Property, collector: PropertyProblems) -> None:
     if name.startswith(_PRODUCER):
         text = "has no effect on replication, as in MirrorMaker 2: use A->B.producer.override."
-        collector.warn(pair, text)
+        collector.report_warning(pair, text)
     elif name.startswith(_OFFSET_SYNC_PREFIXES):
         prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
         collector.should_read_client_property(pair, name.removeprefix(prefix), prefix=prefix)
     elif _is_refused_key(name):
-        collector.warn(pair, "has no effect: mm2 does not support this Connect key")
+        collector.report_warning(pair, "has no effect: mm2 does not support this Connect key")
     else:
-        collector.warn_about_unknown_key(pair, name, known=mm2_property_keys.FLOW_KEYS)
+        collector.add_unknown_key_warning(pair, name, known=mm2_property_keys.FLOW_KEYS)
 
 
 _CLUSTERS_KEY = "clusters"
@@ -386,7 +386,7 @@ class _PropertiesTranslator:
             earlier = self._pairs.pop(pair.key, None)
             if earlier is not None:
                 text = f"has no effect: the key is set again on line {pair.line}"
-                self._collector.warn(earlier, text)
+                self._collector.report_warning(earlier, text)
             self._pairs[pair.key] = pair
             self._lines[pair.line] = pair.key
 
@@ -425,7 +425,7 @@ class _PropertiesTranslator:
                         f"the placeholder of provider {name!r} is used literally because "
                         f"{config_providers.PROVIDERS_KEY} does not declare the provider"
                     )
-                    self._collector.warn(pair, text)
+                    self._collector.report_warning(pair, text)
 
     # Sorting
 
@@ -446,7 +446,7 @@ class _PropertiesTranslator:
             elif key in mm2_property_keys.CONNECTOR_KEYS or key in mm2_property_keys.CLIENT_KEYS:
                 found.top[key] = pair
             elif "->" in key:
-                self._collector.warn(
+                self._collector.report_warning(
                     pair, f"has no effect: not a flow between two of {', '.join(aliases)}"
                 )
             elif alias:
@@ -505,7 +505,9 @@ class _PropertiesTranslator:
                 "security.protocol of this cluster is not set, so connections are PLAINTEXT, as "
                 "in Java"
             )
-            self._collector.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
+            self._collector.report_warning(
+                plain.pop(name), f"has no effect on cluster {alias}: {text}"
+            )
         return plain
 
     def _sets_security_protocol(self, alias: str) -> bool:
@@ -534,19 +536,19 @@ class _PropertiesTranslator:
                     continue
                 nobody = ends.explain_why_unused(alias)
                 if nobody:
-                    self._collector.warn(pair, f"has no effect: {nobody}")
+                    self._collector.report_warning(pair, f"has no effect: {nobody}")
                 else:
                     found[name] = pair
             elif _applies_to_workers(name):
                 self._workers[pair.key] = pair
                 if name in mm2_property_keys.IGNORED_KEYS:
-                    self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+                    self._collector.report_warning(pair, mm2_property_keys.IGNORED_KEYS[name])
             elif name in mm2_property_keys.KNOWN_CLIENT_KEYS:
                 text = (
                     "has no effect: MirrorMaker 2 does not pass it to replication clients; use "
                     f"{alias}.consumer.{name}, {alias}.producer.{name} or {alias}.admin.{name}"
                 )
-                self._collector.warn(pair, text)
+                self._collector.report_warning(pair, text)
             else:
                 self._report_unused_key(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return found
@@ -567,7 +569,7 @@ class _PropertiesTranslator:
                 text = "has no effect: MirrorMaker 2 does not pass it to flows; use "
                 spelled = "A.{}, or A->B.source.{}" if name.startswith("consumer.") else "A.{}"
                 spelled = spelled if name.startswith(_CLIENT_PREFIXES) else "A->B.{}"
-                self._collector.warn(pair, text + spelled.format(name, name))
+                self._collector.report_warning(pair, text + spelled.format(name, name))
             else:
                 self._report_unused_key(
                     name, pair, known=mm2_property_keys.FLOW_KEYS | mm2_property_keys.CLIENT_KEYS
@@ -583,11 +585,11 @@ class _PropertiesTranslator:
             self._workers[pair.key] = pair
         elif name in mm2_property_keys.WORKER_NAMES:
             text = "has no effect: MirrorMaker 2 does not pass it to workers; use B."
-            self._collector.warn(pair, f"{text}{name} for flows to B")
+            self._collector.report_warning(pair, f"{text}{name} for flows to B")
         elif name in mm2_property_keys.IGNORED_KEYS:
-            self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+            self._collector.report_warning(pair, mm2_property_keys.IGNORED_KEYS[name])
         elif not self._belongs_to_custom_policy(name):
-            self._collector.warn_about_unknown_key(pair, name, known=known)
+            self._collector.add_unknown_key_warning(pair, name, known=known)
 
     def _belongs_to_custom_policy(self, name: str) -> bool:
         """Return True if an unprefixed key is passed to a custom policy class, which may define

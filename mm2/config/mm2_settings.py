@@ -36,14 +36,14 @@ class ClientProperties(Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return repr(self.redacted())
+        return repr(self.redact_secrets())
 
-    def redacted(self) -> dict[str, str]:
+    def redact_secrets(self) -> dict[str, str]:
         """Return the properties for display and logs, with secret values hidden."""
         return {
             name: config_errors.HIDDEN_VALUE
             if name in self._secrets
-            else config_errors.hide_secrets(value)
+            else config_errors.redact_secrets_in_value(value)
             for name, value in self._values.items()
         }
 

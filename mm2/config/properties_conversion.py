@@ -128,7 +128,7 @@ class TextConverter:
         self._folder = folder
         self._providers = providers
 
-    def convert(self, text: str, key: str, *, line: int) -> str:
+    def convert_text(self, text: str, key: str, *, line: int) -> str:
         if (
             (("ssl." in key and key.endswith(_LOCATION)) or key == _DRILL_REPORT_KEY)
             and text.strip()
@@ -351,10 +351,10 @@ class _YamlFlattener:
         node = entry.value
         if isinstance(node, YamlScalar):
             spelled = _canonicalize_value(entry.key, node.text or "")
-            text = self._texts.convert(spelled, path, line=entry.line)
+            text = self._texts.convert_text(spelled, path, line=entry.line)
             return self._add_property(key, text, line=entry.line, path=path)
         items = [
-            self._texts.convert(each.text or "", path, line=each.line)
+            self._texts.convert_text(each.text or "", path, line=each.line)
             for each in (node.items if isinstance(node, YamlList) else ())
             if isinstance(each, YamlScalar)
         ]
@@ -426,7 +426,7 @@ def _add_java_defaults(
     inexpressible keys."""
     tree["defaults"] = {**mm2_property_keys.JAVA_FLOW_DEFAULTS, **tree["defaults"]}
     said = {
-        key: texts.convert(pair.value, key, line=pair.line)
+        key: texts.convert_text(pair.value, key, line=pair.line)
         for key, pair in translated.workers.items()
     }
     aliases = sorted({flow["to"] for flow in tree["flows"]})
@@ -487,7 +487,7 @@ class _YamlNodeConverter:
             return [self.convert_node(each, key) for each in node.items]
         if node.text is None:
             return None
-        return self._texts.convert(node.text, key, line=node.line)
+        return self._texts.convert_text(node.text, key, line=node.line)
 
 
 def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:

@@ -49,21 +49,23 @@ class ProblemCollector:
     problems: list[ConfigProblem] = field(default_factory=list)
     """Errors. A file with any error is refused."""
 
-    def resolve(self, scalar: YamlScalar, key: str) -> ResolvedText | None:
+    def resolve_scalar_text(self, scalar: YamlScalar, key: str) -> ResolvedText | None:
         """Return the text of a YAML scalar with its placeholders resolved. Reports a problem and
         returns None if this fails."""
         if scalar.text is None:
-            self.report(
+            self.report_error(
                 scalar.line, key, ("has no value (write '' for empty text, [] for an empty list)")
             )
             return None
         try:
             return self.providers.resolve_placeholders(scalar.text)
         except ProviderError as error:
-            self.report(scalar.line, key, str(error), allowed=config_providers.ALLOWED_PLACEHOLDERS)
+            self.report_error(
+                scalar.line, key, str(error), allowed=config_providers.ALLOWED_PLACEHOLDERS
+            )
             return None
 
-    def report(
+    def report_error(
         self,
         line: int,
         key: str,
@@ -81,19 +83,19 @@ class ProblemCollector:
             )
         )
 
-    def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
+    def report_warning(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
         """Record a warning unless the same warning has already been recorded."""
         found = ConfigProblem(line=line, key=key, text=text, nearest=nearest)
         if found not in self.warnings:  # one property may be read for several client types
             self.warnings.append(found)
 
-    def report_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
+    def report_unknown_key(self, line: int, key: str, *, nearest: str | None) -> None:
         """Record an error for an unknown key, or a warning if unknown keys are allowed
         (`lenient`)."""
         if self.lenient:
-            self.warn(line, key, "has no effect: unknown key", nearest=nearest)
+            self.report_warning(line, key, "has no effect: unknown key", nearest=nearest)
         else:
-            self.report(line, key, "is not a known key", nearest=nearest)
+            self.report_error(line, key, "is not a known key", nearest=nearest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +121,12 @@ class _SettingTexts:
     def displayed_text(self) -> str:
         if self.secret:
             return config_errors.HIDDEN_VALUE
-        return config_errors.hide_secrets(", ".join(self.texts))
+        return config_errors.redact_secrets_in_value(", ".join(self.texts))
 
     def effective(self, *, is_list: bool) -> PlainYaml:
         if self.secret:
             return config_errors.HIDDEN_VALUE
-        texts = [config_errors.hide_secrets(each) for each in self.texts]
+        texts = [config_errors.redact_secrets_in_value(each) for each in self.texts]
         return texts if is_list else texts[0].strip()
 
 
@@ -155,12 +157,12 @@ class SectionReader:
         """Return the setting's value or its default. If the value is invalid, report the problem
         and return the default."""
         assert option.default is not None, option.name
-        value = self.require(option)
+        value = self.get_required(option)
         if value is not None:
             return value
         return option.kind.parse(_get_default_texts(option.default))
 
-    def require(self, option: ConfigOption[T]) -> T | None:
+    def get_required(self, option: ConfigOption[T]) -> T | None:
         """Return the setting's value. If it is missing or invalid, report the problem and return
         None."""
         self._known.add(option.name)
@@ -175,14 +177,14 @@ class SectionReader:
         except PatternError as error:
             reason = "is not a valid regular expression" if given.secret else error.reason
             shown = config_errors.HIDDEN_VALUE if given.secret else error.pattern
-            collector.report(given.line, given.path, reason, given=shown)
+            collector.report_error(given.line, given.path, reason, given=shown)
             return None
         except RefusedValueError as error:
-            collector.report(given.line, given.path, str(error), given=given.displayed_text)
+            collector.report_error(given.line, given.path, str(error), given=given.displayed_text)
             return None
         except (ValueError, OverflowError):
             allowed = option.kind.allowed
-            collector.report(
+            collector.report_error(
                 given.line,
                 given.path,
                 "is not allowed",
@@ -200,9 +202,9 @@ class SectionReader:
         """Return the setting's value, or None if it is not set. If the value is invalid, report the
         problem and return None."""
         self._known.add(option.name)
-        return self.require(option) if self._find_entry(option.name) is not None else None
+        return self.get_required(option) if self._find_entry(option.name) is not None else None
 
-    def read_texts(self, name: str) -> dict[str, ArbitraryKeyText]:
+    def read_nested_section(self, name: str) -> dict[str, ArbitraryKeyText]:
         """Read a nested section whose keys are arbitrary and whose values are single texts. Reports
         problems."""
         self._known.add(name)
@@ -241,7 +243,7 @@ class SectionReader:
         `defaults` does."""
         entry = self.section.get_entry(name)
         if entry is not None:
-            self.collector.warn(entry.line, f"{self.path}.{name}", text)
+            self.collector.report_warning(entry.line, f"{self.path}.{name}", text)
 
     def accept_remaining_keys(
         self, *, refused: Mapping[str, str], families: Mapping[str, str]
@@ -258,7 +260,7 @@ class SectionReader:
         self._accept_matching_entries(lambda name: name.startswith(prefixes))
 
     def _accept_matching_entries(self, wanted: Callable[[str], bool]) -> None:
-        for name, entry in self.merged_entries().items():
+        for name, entry in self.merge_entries().items():
             if wanted(name):
                 self._known.add(name)
                 inherited = self.section.get_entry(name) is None
@@ -267,13 +269,13 @@ class SectionReader:
                 if given is not None:
                     self.effective[name] = given.effective(is_list=False)
 
-    def merged_entries(self) -> dict[str, YamlEntry]:
+    def merge_entries(self) -> dict[str, YamlEntry]:
         """Return the entries of the section and of `defaults` by key. The section takes
         precedence."""
         behind = self._defaults.entries if self._defaults is not None else ()
         return {each.key: each for each in (*behind, *self.section.entries)}
 
-    def finish(
+    def report_unread_keys(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None
     ) -> None:
         """Report every key of the section that was not read, either as refused or as unknown.
@@ -287,10 +289,10 @@ class SectionReader:
             path = f"{self.path}.{entry.key}" if self.path else entry.key
             reason = refused.get(entry.key) or _find_reason_for_prefix(entry.key, families or {})
             if reason is not None:
-                self.collector.report(entry.line, path, reason)
+                self.collector.report_error(entry.line, path, reason)
             else:
                 nearest = config_errors.find_nearest_name(entry.key, self._known | set(refused))
-                self.collector.report_unknown(entry.line, path, nearest=nearest)
+                self.collector.report_unknown_key(entry.line, path, nearest=nearest)
 
     def _find_entry(self, name: str) -> YamlEntry | None:
         own = self.section.get_entry(name)
@@ -306,7 +308,7 @@ class SectionReader:
             return _read_entry_texts(collector, entry, path, is_list=option.kind.is_list)
         if option.default is None:
             text = f"{option.name} is missing"
-            collector.report(self.section.line, self.path, text, allowed=option.kind.allowed)
+            collector.report_error(self.section.line, self.path, text, allowed=option.kind.allowed)
             return None
         return _SettingTexts(
             _get_default_texts(option.default), secret=False, line=self.section.line, path=path
@@ -318,7 +320,7 @@ def _read_entry_texts(
 ) -> _SettingTexts | None:
     node = entry.value
     if isinstance(node, YamlScalar):
-        resolved = collector.resolve(node, path)
+        resolved = collector.resolve_scalar_text(node, path)
         if resolved is None:
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
@@ -327,7 +329,7 @@ def _read_entry_texts(
     if is_list and isinstance(node, YamlList):
         return _read_list_items(collector, node, path)
     expected = "a list" if is_list else "a single value"
-    collector.report(entry.line, path, f"must be {expected}, not a {_describe_node(node)}")
+    collector.report_error(entry.line, path, f"must be {expected}, not a {_describe_node(node)}")
     return None
 
 
@@ -337,11 +339,11 @@ def _read_list_items(
     found: list[ResolvedText] = []
     for item in node.items:
         if not isinstance(item, YamlScalar):
-            collector.report(
+            collector.report_error(
                 item.line, path, f"must be a list of text values, not of a {_describe_node(item)}"
             )
             return None
-        resolved = collector.resolve(item, path)
+        resolved = collector.resolve_scalar_text(item, path)
         if resolved is None:
             return None
         found.append(resolved)
@@ -367,7 +369,9 @@ def convert_to_section(
         return node
     if isinstance(node, YamlScalar) and node.text is None:
         return YamlSection(entries=(), line=entry.line)
-    collector.report(entry.line, path, f"must be a section of keys, not a {_describe_node(node)}")
+    collector.report_error(
+        entry.line, path, f"must be a section of keys, not a {_describe_node(node)}"
+    )
     return None
 
 

@@ -103,4 +103,4 @@ def _contains_secret(key: str, value: str) -> bool:
         return False
     if config_errors.is_sensitive_key(key):
         return bool(value.strip())
-    return config_errors.hide_secrets(value) != value
+    return config_errors.redact_secrets_in_value(value) != value

@@ -62,7 +62,7 @@ def read_spark_section(
         python=found.get_optional(_PYTHON),
         allow_insecure_spark=found.get(_INSECURE),
     )
-    found.finish(refused={})
+    found.report_unread_keys(refused={})
     _check_required_security(collector, spark, conf)
     return spark, found.effective
 
@@ -70,19 +70,21 @@ def read_spark_section(
 def _read_spark_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
     conf: dict[str, ArbitraryKeyText] = {}
     shown: dict[str, str] = {}
-    for name, given in found.read_texts(_CONF).items():
+    for name, given in found.read_nested_section(_CONF).items():
         key = f"spark.{_CONF}.{name}"
         if name in copy_engine_config.RESERVED_SPARK_CONF:
-            found.collector.report(given.line, key, copy_engine_config.RESERVED_SPARK_CONF[name])
+            found.collector.report_error(
+                given.line, key, copy_engine_config.RESERVED_SPARK_CONF[name]
+            )
         elif not name.startswith("spark."):
             text = "is not a Spark property: Spark property names begin with spark."
-            found.collector.report(given.line, key, text, nearest=f"spark.{name}")
+            found.collector.report_error(given.line, key, text, nearest=f"spark.{name}")
         else:
             conf[name] = given
             shown[name] = (
                 config_errors.HIDDEN_VALUE
                 if given.secret
-                else config_errors.hide_secrets(given.text)
+                else config_errors.redact_secrets_in_value(given.text)
             )
             _warn_about_command_line_secret(found.collector, key, given)
     if shown:
@@ -94,9 +96,9 @@ def _warn_about_command_line_secret(
     collector: ProblemCollector, key: str, given: ArbitraryKeyText
 ) -> None:
     """Warn about a secret in a property that becomes part of a command line."""
-    is_hidden = given.secret or config_errors.hide_secrets(given.text) != given.text
+    is_hidden = given.secret or config_errors.redact_secrets_in_value(given.text) != given.text
     if is_hidden and key.endswith(copy_engine_config.COMMAND_LINE_SUFFIXES):
-        collector.warn(
+        collector.report_warning(
             given.line,
             key,
             "contains a secret or a reference, and its value becomes part of a command line, "
@@ -128,9 +130,9 @@ def _check_required_security(
     collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, ArbitraryKeyText]
 ) -> None:
     """Report Spark properties that disable required security."""
-    for name in spark.required_security:
+    for name in spark.required_security_properties:
         if name in conf and conf[name].text.lower() != "true":
-            collector.report(
+            collector.report_error(
                 conf[name].line,
                 f"spark.{_CONF}.{name}",
                 f"would leave the connections of {spark.display_name} unauthenticated or "

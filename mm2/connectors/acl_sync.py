@@ -51,7 +51,7 @@ class AclSync:
         self._source.close()
         self._target.close()
 
-    def sync(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
+    def sync_acls(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
         """Create missing ACLs on the target and return the plan. Returns None if the source's ACLs
         cannot be read.
 

@@ -19,7 +19,7 @@ from connect_runtime.api.task import Task
 from connect_runtime.base import errors, plurals
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Deadline
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.config import (
     connector_checks,
     java_classes,
@@ -247,7 +247,7 @@ class MirrorCheckpointConnector(SourceConnector):
                 len(change.gone),
             )
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         """Fail the connector if its scan thread dies, because new groups would not be
         replicated."""
         error = end.error

@@ -145,7 +145,7 @@ class CheckpointRounds:
         """True once the published checkpoints and the offset syncs have been read."""
         return self._has_history is not None and self._syncs is not None and self._syncs.is_ready
 
-    def load(self) -> bool:
+    def load_published_state(self) -> bool:
         """Continue loading the published checkpoints and offset syncs. Returns True once both are
         loaded. Raises `ConnectError` if a retry may succeed."""
         if self._has_history is None:
@@ -231,7 +231,7 @@ class CheckpointRounds:
         results = self._source.fetch_changed_positions(
             names, self._config.common.admin_timeout_s, seen=self._last_positions
         )
-        failure = results.first_failure()
+        failure = results.get_first_failure()
         if failure is not None:
             self._failed_groups += len(results.failed)
             failing = plurals.format_count(self._failed_groups, "group")
@@ -259,7 +259,7 @@ class CheckpointRounds:
             checkpoints_made += made
             with self._table_lock:
                 for point in outcome.checkpoints:
-                    self.table.publish(point)
+                    self.table.store_published_checkpoint(point)
         return checkpoints_made
 
     def _refresh_offsets(self) -> None:
@@ -296,14 +296,16 @@ class CheckpointRounds:
         self, partition: TopicPartition, upstream: int
     ) -> TranslatedOffset:
         assert self._syncs is not None, "call load first"
-        return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
+        return self._map.translate(
+            partition, upstream, newest=self._syncs.get_newest_sync(partition)
+        )
 
     def _is_record_replicated(self, partition: TopicPartition, upstream: int) -> bool:
         """Return True if the record at a source offset has been replicated to the target, according
         to the offset map. Offset syncs are used if there is no map or Java has replicated since the
         map ended."""
         assert self._syncs is not None, "call load first"
-        newest = self._syncs.get_newest(partition)
+        newest = self._syncs.get_newest_sync(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)
         if copied_to is None:
             copied_to = -1 if newest is None else newest.upstream
@@ -360,7 +362,7 @@ class CheckpointRounds:
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the checkpoints topic, possibly written by this task."""
         with self._table_lock:
-            changed = self.table.apply(key, value)
+            changed = self.table.apply_record(key, value)
         if changed is not None:
             self._last_positions.pop(changed, None)
 
@@ -496,7 +498,7 @@ class MirrorCheckpointTask(SourceTask):
     def _load_state(self, rounds: CheckpointRounds) -> None:
         """Continue loading the published checkpoints and offset syncs. Until loading is finished,
         no checkpoints are emitted and no group offsets are written."""
-        done = self._run_or_log_warning(LOADING_STATE, rounds.load)
+        done = self._run_or_log_warning(LOADING_STATE, rounds.load_published_state)
         if not done:
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
             self._emit_due_s = self._sync_due_s = retry_s
@@ -511,7 +513,7 @@ class MirrorCheckpointTask(SourceTask):
             min(ROUND_RETRY_DELAY_S, interval_s) if made is None else interval_s
         )
         at_ms = self.context.clock.wall_ms()
-        self._acknowledged.count_sent(len(made or ()))
+        self._acknowledged.count_sent_records(len(made or ()))
         if made is not None and rounds.is_complete:
             groups = len(rounds.table.list_groups())
             self._acknowledged.end_round(CheckpointRound(ended_at_s=now_s, groups=groups))
@@ -521,7 +523,9 @@ class MirrorCheckpointTask(SourceTask):
     def _write_group_offsets(self, rounds: CheckpointRounds) -> None:
         sync = self._offset_writer
         assert sync is not None
-        result = self._run_or_log_warning(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))
+        result = self._run_or_log_warning(
+            WRITING_GROUP_OFFSETS, lambda: sync.write_changed_offsets(rounds.table)
+        )
         if result is not None and result.written:
             groups = plurals.format_count(result.written, "group")
             _LOG.debug("wrote the offsets of %s to the target", groups)
@@ -535,8 +539,8 @@ class MirrorCheckpointTask(SourceTask):
         has all acknowledged."""
         while self._stored_records:
             self._stored_records.popleft()
-            self._acknowledged.count_acknowledged(1)
-        round_done = self._acknowledged.pop_acknowledged_round()
+            self._acknowledged.count_acknowledged_records(1)
+        round_done = self._acknowledged.take_acknowledged_round()
         if round_done is not None:
             clock = self.context.clock
             self._publish_snapshot(

@@ -179,7 +179,7 @@ def _build_cluster_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
     """Build the connection settings of a client and its `client.id`."""
-    properties = dict(common.client_properties(role, use, task=task))
+    properties = dict(common.resolve_client_properties(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
             f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP_SERVERS} is "
@@ -339,12 +339,12 @@ class SourceTaskClients(Protocol):
     def create_sync_writer(self) -> RecordWriter:
         """Create a writer to the offset-syncs topic."""
 
-    def source(self) -> ClusterAccess:
+    def get_source_access(self) -> ClusterAccess:
         """Return the settings with which the copy process connects to the source."""
 
-    def target(self) -> ClusterAccess: ...
+    def get_target_access(self) -> ClusterAccess: ...
 
-    def operator(self) -> OperatorCommands: ...
+    def get_operator_commands(self) -> OperatorCommands: ...
 
 
 class KafkaSourceTaskClients:
@@ -426,13 +426,13 @@ class KafkaSourceTaskClients:
             self._parse_cluster_access(role), client_id=name, topic=topic.name, clock=self._clock
         )
 
-    def source(self) -> ClusterAccess:
+    def get_source_access(self) -> ClusterAccess:
         properties = self._build_client_properties(
             client_roles.SOURCE_CONSUMER, "replication-consumer"
         )
         return _build_copy_cluster_access(properties, self._config.flow.source)
 
-    def target(self) -> ClusterAccess:
+    def get_target_access(self) -> ClusterAccess:
         """Return the settings with which the copy process connects to the target. The producer has
         the client id of a Java task's producer."""
         properties = client_roles.resolve_task_producer_properties(self._config.common.props)
@@ -440,7 +440,7 @@ class KafkaSourceTaskClients:
         properties.setdefault(client_roles.CLIENT_ID, name)
         return _build_copy_cluster_access(properties, self._config.flow.target)
 
-    def operator(self) -> OperatorCommands:
+    def get_operator_commands(self) -> OperatorCommands:
         return command_arguments.build_operator_commands(
             source=self._parse_cluster_access(client_roles.SOURCE_CONSUMER),
             target=self._parse_cluster_access(client_roles.TARGET_PRODUCER),
@@ -457,7 +457,7 @@ class KafkaSourceTaskClients:
         )
 
     def _build_client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
-        return dict(self._config.common.client_properties(role, use, task=self._task))
+        return dict(self._config.common.resolve_client_properties(role, use, task=self._task))
 
     def _parse_cluster_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
@@ -528,7 +528,7 @@ class SourceConnectorClients(Protocol):
 
     def create_target_acl_admin(self) -> AclAdmin: ...
 
-    def create_log_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
         """Return the `FlowStateTopics` that creates the flow's internal topics through `target`."""
 
     def create_flow_state_store(self, partitions: Collection[TopicPartition]) -> FlowStateStore:
@@ -539,7 +539,7 @@ class SourceConnectorClients(Protocol):
         """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses these
         admin clients and creates its own readers."""
 
-    def operator(self) -> OperatorCommands: ...
+    def get_operator_commands(self) -> OperatorCommands: ...
 
 
 class KafkaSourceConnectorClients:
@@ -577,7 +577,7 @@ class KafkaSourceConnectorClients:
     def create_target_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def create_log_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
         factor = self._config.flow.replication_factor
         return create_flow_state_topics(
             self._config.common,
@@ -617,7 +617,7 @@ class KafkaSourceConnectorClients:
 
         return ReverseFlowCluster(admin=asked, connect_tail=connect_tail)
 
-    def operator(self) -> OperatorCommands:
+    def get_operator_commands(self) -> OperatorCommands:
         return build_operator_commands(self._config.common)
 
     def _create_admin(self, role: ClientRole, use: str) -> Admin:

@@ -31,7 +31,7 @@ from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from mm2.config.mirror_connector_config import MirrorConnectorConfig
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats.mirrormaker2_records import CheckpointKey
 from mm2.replication import partition_lag
 from mm2.replication.partition_setup import PartitionSetup
@@ -49,7 +49,7 @@ class WindowedLatencies:
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
 
-    def observe(self, ages: RecordAges, now_s: float) -> None:
+    def record_ages(self, ages: RecordAges, now_s: float) -> None:
         if ages:
             self._newest_ms = ages.min_ms
             self._sampled.observe_many(
@@ -94,7 +94,7 @@ class PartitionStatistics:
     halt_reason: str = ""
     """Halt reason of the partition; "" if it is not halted."""
 
-    def observe(self, gauge: PartitionGauge, now_s: float) -> None:
+    def record_progress_report(self, gauge: PartitionProgressReport, now_s: float) -> None:
         """Record a copy process's progress report of the partition. Call once per report, in
         order."""
         if gauge.records < self._records:
@@ -103,8 +103,8 @@ class PartitionStatistics:
             self._record_stats.observe(gauge.records - self._records, now_s)
             self._byte_stats.observe(gauge.bytes - self._bytes, now_s)
         self._records, self._bytes = gauge.records, gauge.bytes
-        self._ages.observe(gauge.arrival_ages, now_s)
-        self._latencies.observe(gauge.acknowledged_ages, now_s)
+        self._ages.record_ages(gauge.arrival_ages, now_s)
+        self._latencies.record_ages(gauge.acknowledged_ages, now_s)
         self._lag_inputs = (gauge.copied_to, gauge.source_end, gauge.oldest_uncopied_ms)
         self.halt_reason = gauge.cause if gauge.phase == PartitionPhase.HALTED.value else ""
 
@@ -239,7 +239,7 @@ AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
 """Attribute values, keyed by the group's tag values without source and target."""
 
 
-def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
+def declare_jmx_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
     """Return the declarations of a group's metrics by JMX attribute. `form` is the name format,
     `legacy` or `new`."""
     assert form in (LEGACY_FORMAT, NEW_FORMAT), form
@@ -256,13 +256,13 @@ def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
 
 
 _DECLARED_METRICS = {
-    (group.name, form): declare_metrics(group, form)
+    (group.name, form): declare_jmx_metrics(group, form)
     for group in (SOURCE_METRICS, CHECKPOINT_METRICS)
     for form in (LEGACY_FORMAT, NEW_FORMAT)
 }
 
 
-def build_families(
+def build_metric_families(
     group: JmxMetricGroup, owner: MetricsOwner, rows: AttributeValues
 ) -> list[MetricFamily]:
     """Build the Prometheus metric families of a JMX metric group, in each configured name
@@ -277,7 +277,7 @@ def build_families(
     return families
 
 
-def build_mm2_family(
+def build_mm2_metric_family(
     metric: Metric, owner: MetricsOwner, values: Mapping[tuple[str, ...], float]
 ) -> MetricFamily:
     """Build the Prometheus family of a metric that only mm2 has. `values` is keyed by the label
@@ -313,9 +313,9 @@ class SourceMetrics:
         self._clock = clock
         self._lock = threading.Lock()
         self._statistics: dict[tuple[str, ...], PartitionStatistics] = {}
-        self.set_assigned(partitions)
+        self.set_assigned_partitions(partitions)
 
-    def set_assigned(self, partitions: Iterable[PartitionSetup]) -> None:
+    def set_assigned_partitions(self, partitions: Iterable[PartitionSetup]) -> None:
         """Replace the assigned partitions. The metrics of partitions that remain assigned are
         kept."""
         with self._lock:
@@ -325,13 +325,13 @@ class SourceMetrics:
                 for label in map(_build_partition_labels, partitions)
             }
 
-    def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
+    def record_progress_report(self, where: PartitionSetup, gauge: PartitionProgressReport) -> None:
         """Record a copy process's progress report of a partition. Call once per report, in order.
         Reports of unassigned partitions are ignored."""
         with self._lock:
             statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
-                statistics.observe(gauge, self._clock.now_s())
+                statistics.record_progress_report(gauge, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
         """Collect the current metric families. Thread-safe."""
@@ -343,10 +343,10 @@ class SourceMetrics:
             seconds = {label: each.compute_lag_s(wall_ms) for label, each in every}
             stopped = {(*label, each.halt_reason): 1.0 for label, each in every if each.halt_reason}
         return [
-            *build_families(SOURCE_METRICS, self._owner, rows),
-            build_mm2_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
-            build_mm2_family(LAG_SECONDS, self._owner, _drop_unknown_values(seconds)),
-            build_mm2_family(PARTITION_STOPPED, self._owner, stopped),
+            *build_metric_families(SOURCE_METRICS, self._owner, rows),
+            build_mm2_metric_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
+            build_mm2_metric_family(LAG_SECONDS, self._owner, _drop_unknown_values(seconds)),
+            build_mm2_metric_family(PARTITION_STOPPED, self._owner, stopped),
         ]
 
 
@@ -366,7 +366,7 @@ class CheckpointMetrics:
         ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
         with self._lock:
             times = self._latencies.setdefault(label, WindowedLatencies())
-            times.observe(ages, self._clock.now_s())
+            times.record_ages(ages, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
         """Collect the current metric families. Thread-safe."""
@@ -376,7 +376,7 @@ class CheckpointMetrics:
                 label: compute_checkpoint_attributes(each, now_s)
                 for label, each in self._latencies.items()
             }
-        return build_families(CHECKPOINT_METRICS, self._owner, rows)
+        return build_metric_families(CHECKPOINT_METRICS, self._owner, rows)
 
 
 def _build_partition_labels(where: PartitionSetup) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints, MalformedM
 from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.copy_engine import CopyHandle, CopyState
 from mm2.copier.data_plane import DataPlane
-from mm2.copier.progress_reports import ClockShift, PartitionGauge
+from mm2.copier.progress_reports import ClockShift, PartitionProgressReport
 from mm2.copier.standby_copies import StartedCopyProcess
 from mm2.kafka.client_interfaces import FlowStateLogFullError, OnRecorded
 from mm2.replication.partition_setup import PartitionSetup
@@ -51,14 +51,14 @@ class StoredStreamPosition:
     last_reported: int = 0
     _stored_ahead: set[int] = field(default_factory=set)
 
-    def mark_stored(self, number: int) -> None:
+    def mark_item_stored(self, number: int) -> None:
         assert number > self.through, (number, self.through)
         self._stored_ahead.add(number)
         while self.through + 1 in self._stored_ahead:
             self.through += 1
             self._stored_ahead.remove(self.through)
 
-    def pop_advance(self) -> int | None:
+    def take_new_position(self) -> int | None:
         """Return the number up to which all items are stored if it has advanced since the last
         call, else None."""
         if self.last_reported == self.through:
@@ -89,9 +89,9 @@ class CopyStarter:
         Raises `FatalError` if copy processes can no longer connect.
         """
         plane = self.plane
-        return plane.standby.assign_standby(
+        return plane.standby_copies.take_standby_process(
             f"{self.flow} task {self.task}", self.inbox
-        ) or standby_copies.start_copy(
+        ) or standby_copies.start_copy_process(
             plane.engine, plane.server, self.inbox, flow=self.flow, task=self.task
         )
 
@@ -117,7 +117,7 @@ class EarlyCopyStart:
             with contextlib.suppress(RetriableError):  # it has ended: another one will be started
                 started.channel.send(control_messages.encode_endpoints(self._endpoints()))
         elif now_s >= self._until_s:
-            self.end("its settings were not determined in time")
+            self.end_process("its settings were not determined in time")
 
     def take_process(self) -> StartedCopyProcess | None:
         """Return the started copy process; the caller becomes its owner. Returns None if no process
@@ -125,14 +125,14 @@ class EarlyCopyStart:
         started, self._started = self._started, None
         if started is None or started.is_usable:
             return started
-        started.end("the process has ended")
+        started.kill_process("the process has ended")
         return None
 
-    def end(self, reason: str) -> None:
+    def end_process(self, reason: str) -> None:
         """End the copy process that was started early, if any. Thread-safe and idempotent."""
         started, self._started = self._started, None
         if started is not None:
-            started.end(reason)
+            started.kill_process(reason)
 
 
 class CopyStream:
@@ -163,7 +163,7 @@ class CopyStream:
         """True if stream items are waiting for space in the store's log."""
         return bool(self._unappended)
 
-    def begin(self) -> None:
+    def begin_process_stream(self) -> None:
         """Reset the stream for a new copy process, whose items are numbered from 1."""
         self.discard_waiting_items()
         self._stored = StoredStreamPosition()
@@ -174,11 +174,11 @@ class CopyStream:
         recovers from the stored state."""
         self._unappended.clear()
 
-    def receive(self, message: Mapping[str, Any]) -> list[FlowStateRecord]:
+    def queue_received_items(self, message: Mapping[str, Any]) -> list[FlowStateRecord]:
         """Queue the stream items of a control message of type `record` for `append_waiting_items`,
         and return them."""
-        items = control_messages.decode_log_items(dict(message))
-        control_messages.check_incident_items(items)
+        items = control_messages.decode_flow_state_records(dict(message))
+        control_messages.check_incident_records(items)
         if message["first"] != self._next_number:
             raise ValueError(f"expected items starting at {self._next_number}")
         self._next_number += len(items)
@@ -198,10 +198,10 @@ class CopyStream:
                 return
             self._unappended.popleft()
 
-    def pop_advance(self) -> int | None:
+    def take_new_stored_position(self) -> int | None:
         """Return the number up to which all stream items are stored if it has advanced since the
         last call, else None."""
-        return self._stored.pop_advance()
+        return self._stored.take_new_position()
 
     def _build_stored_handler(self, number: int, item: FlowStateRecord) -> OnRecorded:
         position = self._stored
@@ -210,7 +210,7 @@ class CopyStream:
             if error is not None:
                 self._log_broken(error)
                 return
-            position.mark_stored(number)
+            position.mark_item_stored(number)
             if item.incident and item.value is not None:
                 self._on_incident(item.key, item.value)
 
@@ -249,7 +249,7 @@ class CopySupervisorDeps:
     on_streamed: Callable[[Sequence[FlowStateRecord]], None]
     """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
     them."""
-    on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
+    on_gauge: Callable[[PartitionSetup, PartitionProgressReport], None]
     """Called with each progress report of a partition, in order."""
 
 
@@ -345,7 +345,7 @@ class CopySupervisor:
             return
         self._check_copy_process(now_s)
         self._stream.append_waiting_items()
-        for line in self._stall_log.pop_lines(self._names, now_s):
+        for line in self._stall_log.take_due_lines(self._names, now_s):
             self._log_with_task_number(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
             self._send_message(
@@ -364,7 +364,7 @@ class CopySupervisor:
         self._clock_shift = ClockShift()
         self._fatal = ""
         self._connection_lost = None
-        self._stream.begin()
+        self._stream.begin_process_stream()
         self._acquisition_requests.clear()
         self._reported_at_s = now_s
         self.state = TaskState.STARTING
@@ -465,7 +465,7 @@ class CopySupervisor:
 
     def _handle_stream_message(self, message: dict[str, Any]) -> None:
         with control_messages.reject_malformed_message(message):
-            items = self._stream.receive(message)
+            items = self._stream.queue_received_items(message)
         self._stream.append_waiting_items()
         self._deps.on_streamed(items)
 
@@ -487,11 +487,11 @@ class CopySupervisor:
 
     def _handle_progress_reports(self, message: dict[str, Any], now_s: float) -> None:
         with control_messages.reject_malformed_message(message):
-            shift_s = self._clock_shift.record(message, now_s)
+            shift_s = self._clock_shift.record_send_time(message, now_s)
             latency = progress_reports.decode_latency_snapshot(message, shift_s)
             errors = progress_reports.decode_connection_errors(message)
-            gauges = progress_reports.decode_gauges(message, shift_s)
-            progress_reports.check_gauge_partitions(
+            gauges = progress_reports.decode_progress_reports(message, shift_s)
+            progress_reports.check_reported_partitions(
                 gauges, partition_count=len(self.settings.partitions)
             )
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
@@ -501,15 +501,15 @@ class CopySupervisor:
         self._stall_log.record_connection_errors(errors, now_s)
         self.progress.record_latency(latency, now_s)
         for gauge in gauges:
-            self._stall_log.record_gauge(gauge, now_s)
-            changed = self.progress.record_gauge(gauge)
+            self._stall_log.record_progress_report(gauge, now_s)
+            changed = self.progress.record_progress_report(gauge)
             self._deps.on_gauge(self.settings.partitions[gauge.index], gauge)
             if changed:
                 self._log_phase_change(gauge)
             if gauge.records:
                 self._backoff.reset()
 
-    def _log_phase_change(self, gauge: PartitionGauge) -> None:
+    def _log_phase_change(self, gauge: PartitionProgressReport) -> None:
         setup = self.settings.partitions[gauge.index]
         if gauge.phase == "halted":
             self._log_with_task_number(
@@ -524,9 +524,9 @@ class CopySupervisor:
         if line is not None:
             self._log_with_task_number(logging.WARNING, "%s", line)
 
-    def acknowledge_stored(self) -> None:
+    def acknowledge_stored_items(self) -> None:
         """Acknowledge newly stored stream items to the copy process."""
-        through = self._stream.pop_advance()
+        through = self._stream.take_new_stored_position()
         if through is not None:
             self._send_message({"type": "recorded", "through": through})
 
@@ -562,7 +562,7 @@ class CopySupervisor:
 
     # Commands
 
-    def pause(self, *, paused: bool) -> None:
+    def set_paused(self, *, paused: bool) -> None:
         self._paused = paused
         self._send_message({"type": "pause" if paused else "resume"})
 
@@ -572,7 +572,7 @@ class CopySupervisor:
             self.settings = dataclasses.replace(self.settings, paused_topics=topics)
             self._send_message({"type": "pause_topics", "topics": sorted(topics)})
 
-    def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
+    def set_throttles(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Replace the throttles in this and all later copy processes; the values have the form that
         `ConfigureCopy` uses."""
         self.settings = dataclasses.replace(
@@ -588,7 +588,7 @@ class CopySupervisor:
         if self._channel is None:
             self._end_early_copy()
             self.state = TaskState.STOPPED
-        elif not self._channel.connected:
+        elif not self._channel.is_connected:
             self.abandon()
         else:
             self._send_message({"type": "stop", "deadline_s": deadline_s})
@@ -603,7 +603,7 @@ class CopySupervisor:
     def _end_early_copy(self) -> None:
         ahead, self._early_copy = self._early_copy, None
         if ahead is not None:
-            ahead.end("not needed any more")
+            ahead.kill_process("not needed any more")
 
     def kill(self) -> None:
         """Kill the copy process. Thread-safe. The state of the copy process is unknown

@@ -1,5 +1,5 @@
 """Tracks the progress of a task over successive copy processes: each partition's newest progress
-report (`PartitionGauge`), totals, latencies and incidents."""
+report (`PartitionProgressReport`), totals, latencies and incidents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import incident_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.replication.partition_setup import PartitionSetup
@@ -20,8 +20,8 @@ from mm2.replication.replication_latency import LatencySnapshot
 
 
 class CopyTotals(NamedTuple):
-    """Counters of a partition, summed over all copy processes. `PartitionGauge` defines each
-    counter."""
+    """Counters of a partition, summed over all copy processes. `PartitionProgressReport` defines
+    each counter."""
 
     records: int = 0
     bytes: int = 0
@@ -35,7 +35,7 @@ _LIFE_NUMBERS = itertools.count(1)
 
 
 class TaskCopyProgress:
-    """Progress reports (`PartitionGauge`), totals and latencies of a task's partitions.
+    """Progress reports (`PartitionProgressReport`), totals and latencies of a task's partitions.
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
     `gauges` contains the newest report of each partition, by index in `partitions`. `latency`
@@ -51,7 +51,7 @@ class TaskCopyProgress:
         self.counter_generation: int = (
             next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
         )
-        self.gauges: dict[int, PartitionGauge] = {}
+        self.gauges: dict[int, PartitionProgressReport] = {}
         self._names = [each.source_name for each in partitions]
         known = previous.get_all_totals() if previous is not None else {}
         self._previous_totals = {
@@ -61,7 +61,7 @@ class TaskCopyProgress:
         self._clock_ahead = WindowedStat(SampleWindows())
         self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
-    def record_gauge(self, gauge: PartitionGauge) -> bool:
+    def record_progress_report(self, gauge: PartitionProgressReport) -> bool:
         """Store a partition's progress report. Returns True if the partition's phase or reason has
         changed."""
         before = self.gauges.get(gauge.index)
@@ -74,7 +74,7 @@ class TaskCopyProgress:
         """
         self._clock_ahead.observe(latency.ahead_ms, now_s)
         ahead_ms = round(self._clock_ahead.compute_statistics(now_s).max)
-        self.latency = self._previous_latency.add_later(
+        self.latency = self._previous_latency.add_later_counts(
             latency._replace(ahead_ms=ahead_ms, incarnation=self.counter_generation)
         )
 
@@ -106,7 +106,7 @@ class TaskCopyProgress:
         return {name: self.get_totals(index) for index, name in enumerate(self._names)}
 
 
-def _build_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
+def _build_idle_gauge(gauge: PartitionProgressReport, reason: str) -> PartitionProgressReport:
     idle = dataclasses.replace(
         gauge, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
     )

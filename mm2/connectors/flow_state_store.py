@@ -103,7 +103,7 @@ class FlowStateStore:
     @property
     def is_busy(self) -> bool:
         """True if requests or appends are pending and `run_once` should be called without delay."""
-        return bool(self._state_requests) or self._log.pending > 0
+        return bool(self._state_requests) or self._log.pending_record_count > 0
 
     def close(self, timeout_s: float) -> None:
         self._log.close(timeout_s)
@@ -129,7 +129,7 @@ class FlowStateStore:
             return
         requests, self._state_requests = self._state_requests, []
         try:
-            self.catch_up()
+            self.read_map_to_end()
         except RetriableError as error:
             for each in requests:
                 each.answer(None, str(error))
@@ -156,7 +156,7 @@ class FlowStateStore:
         )
         return dataclasses.replace(state, java=java)
 
-    def catch_up(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
+    def read_map_to_end(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
         """Read to the end of the flow's log and return the offset map. Call on the owner's thread
         only.
 
@@ -165,7 +165,7 @@ class FlowStateStore:
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is FlowStateTopic.MAP:
-                self._map.fold(record.key, record.value, offset=record.offset)
+                self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
         return self._map
 
     def _clear_superseded_segments(self, partition: TopicPartition) -> None:
@@ -255,7 +255,7 @@ class TaskStateStore:
             if self._stage is _OpeningStage.CLOSED:
                 self.store.open(LEDGER_ATTEMPT_TIMEOUT_S)
                 self._stage = _OpeningStage.READING
-            self.store.catch_up(LEDGER_ATTEMPT_TIMEOUT_S)
+            self.store.read_map_to_end(LEDGER_ATTEMPT_TIMEOUT_S)
         except (RetriableError, MisconfiguredTopicError) as error:
             if must_reopen_log(error):
                 self._stage = _OpeningStage.CLOSED
@@ -276,7 +276,7 @@ class TaskStateStore:
     def read_map(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
         """Return the current offset map. Returns None if the map cannot be read now."""
         try:
-            return self.store.catch_up(timeout_s)
+            return self.store.read_map_to_end(timeout_s)
         except ConnectError as error:
             if must_reopen_log(error):
                 self.mark_broken(error)

@@ -75,7 +75,7 @@ class GroupOffsetWriter:
         self._failed_groups: set[str] = set()
         self._last_positions: ReportedPositions = {}
 
-    def run(self, table: CheckpointTable) -> GroupSyncResult:
+    def write_changed_offsets(self, table: CheckpointTable) -> GroupSyncResult:
         """Compare the offsets of all groups with their checkpoints once, and write those that must
         change. Raises `ConnectError` if the target does not respond or denies access. Some groups'
         offsets may have been written before the error."""
@@ -190,7 +190,7 @@ class GroupOffsetWriter:
         if topics:
             results = self._topics.describe_topics(topics, timeout_s)
             target_topics.partitions |= {
-                name: topic.partitions for name, topic in results.succeeded.items()
+                name: topic.partition_count for name, topic in results.succeeded.items()
             }
             for name, error in results.failed.items():
                 missing = isinstance(error, TopicMissingError)

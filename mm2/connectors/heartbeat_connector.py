@@ -60,7 +60,7 @@ class MirrorHeartbeatTask(SourceTask):
             target=config.common.target,
             interval_s=config.interval_s,
         )
-        self._due_s = self._schedule.compute_next_s(None, self.context.clock.now_s())
+        self._due_s = self._schedule.compute_next_heartbeat_s(None, self.context.clock.now_s())
 
     def stop(self) -> None:
         """Do nothing, because the task has no resources to release."""
@@ -74,7 +74,7 @@ class MirrorHeartbeatTask(SourceTask):
         now_s = clock.now_s()
         if now_s < self._due_s:
             return None
-        self._due_s = self._schedule.compute_next_s(now_s, now_s)
+        self._due_s = self._schedule.compute_next_heartbeat_s(now_s, now_s)
         return [_build_heartbeat_record(self._schedule, clock.wall_ms())]
 
 

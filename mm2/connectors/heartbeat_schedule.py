@@ -33,7 +33,7 @@ class HeartbeatSchedule:
         order."""
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
-    def compute_next_s(self, last_s: float | None, now_s: float) -> float:
+    def compute_next_heartbeat_s(self, last_s: float | None, now_s: float) -> float:
         """Compute when the next heartbeat is due (monotonic seconds). The first is due one interval
         after the start, as in Java.
 

@@ -38,7 +38,7 @@ class Mm2InternalTopic:
     """Configuration key of the replication factor, for error messages."""
 
     @property
-    def new_topic(self) -> NewTopic:
+    def topic_to_create(self) -> NewTopic:
         factor = self.replication_factor
         return NewTopic(
             name=self.name,
@@ -67,7 +67,7 @@ def create_topic(
     while True:
         try:
             failure = cluster.create_topics(
-                [topic.new_topic], min(timeout_s, CREATE_ATTEMPT_TIMEOUT_S)
+                [topic.topic_to_create], min(timeout_s, CREATE_ATTEMPT_TIMEOUT_S)
             ).failed.get(topic.name)
         except RetriableError as error:
             failure = error

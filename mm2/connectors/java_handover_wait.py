@@ -203,7 +203,7 @@ class HandoverWait:
     has_copied: bool = False
     """True if the task has replicated records since the wait began."""
 
-    def covers(self, runs: Collection[JavaTaskRun]) -> bool:
+    def covers_runs(self, runs: Collection[JavaTaskRun]) -> bool:
         """Return True if no new wait is needed for these Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
@@ -221,14 +221,14 @@ class HandoverWaits:
         self._lock = threading.Lock()
         self._begun: dict[_TaskKey, HandoverWait] = {}
 
-    def get_or_begin(
+    def get_or_begin_wait(
         self, key: _TaskKey, runs: frozenset[JavaTaskRun], *, now_s: float
     ) -> HandoverWait:
         """Return the task's current wait. If it does not cover the given Java task runs, begin a
         new wait."""
         with self._lock:
             known = self._begun.get(key)
-            if known is None or not known.covers(runs):
+            if known is None or not known.covers_runs(runs):
                 known = self._begun[key] = HandoverWait(runs, now_s)
             return known
 
@@ -238,7 +238,7 @@ class HandoverWaits:
             if key in self._begun:
                 self._begun[key] = replace(self._begun[key], has_copied=True)
 
-    def forget(self, key: _TaskKey) -> None:
+    def forget_wait(self, key: _TaskKey) -> None:
         with self._lock:
             self._begun.pop(key, None)
 
@@ -334,10 +334,10 @@ class JavaHandover:
         if not self.skipped:
             unfinished = find_unfinished_java_runs(self._runs(), self._build_handover_query())
         if not unfinished:
-            self._waits.forget(self._task.key)
+            self._waits.forget_wait(self._task.key)
             self._end_wait()
             return
-        wait = self._waits.get_or_begin(self._task.key, unfinished, now_s=now_s)
+        wait = self._waits.get_or_begin_wait(self._task.key, unfinished, now_s=now_s)
         pending, until_s = wait.runs & unfinished, wait.started_s + self._delivery_timeout_s
         if not pending or now_s >= until_s:
             self._end_wait()

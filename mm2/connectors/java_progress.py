@@ -48,7 +48,7 @@ class JavaProgressReader:
         self._syncs: dict[TopicPartition, JavaOffsetSyncs] = {}
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
-    def read(
+    def read_progress(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, JavaMirrorProgress]:
         """Read the Connect offsets and offset syncs to their ends and return each partition's
@@ -76,7 +76,7 @@ class JavaProgressReader:
         syncs = self._syncs.get(partition, JavaOffsetSyncs())
         if next_offset is None:
             return JavaMirrorProgress(next_offset=0) if syncs else None
-        return JavaMirrorProgress(next_offset=next_offset, sync=syncs.find_below(next_offset))
+        return JavaMirrorProgress(next_offset=next_offset, sync=syncs.find_sync_below(next_offset))
 
     def _read_offset_syncs(self) -> None:
         """Read the offset syncs. If the topic is missing or access is denied, continue as if it
@@ -110,4 +110,4 @@ class JavaProgressReader:
             return
         sync = mirrormaker2_records.decode_offset_sync(key, value)
         known = self._syncs.setdefault(name, JavaOffsetSyncs())
-        known.apply(sync.upstream, sync.downstream)
+        known.add_sync(sync.upstream, sync.downstream)

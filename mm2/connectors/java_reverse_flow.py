@@ -62,7 +62,9 @@ class JavaReverseFlow:
         self._syncs = syncs
         self._clock = clock
 
-    def exclude_loops(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
+    def exclude_looping_partitions(
+        self, plan: PartitionSetupPlan, timeout_s: float
+    ) -> PartitionSetupPlan:
         """Exclude partitions that would be replicated in a loop: move them from the plan's
         partitions to its findings. Raises the same errors as `find_topics`."""
         flow, java = self._flow, self.find_topics(timeout_s)
@@ -142,7 +144,7 @@ class JavaReverseFlow:
             if isinstance(failure, TopicMissingError):
                 return {}
             raise failure
-        tail = on.connect_tail(topic, found.partitions)
+        tail = on.connect_tail(topic, found.partition_count)
         try:
             records = tail.read_to_end(self._compute_remaining_s(end))
         finally:

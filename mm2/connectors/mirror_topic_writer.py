@@ -96,7 +96,7 @@ class MirrorTopicsResult:
     def list_transient_topics(self) -> list[str]:
         return sorted(name for name, each in self.problems.items() if each.is_transient)
 
-    def merge(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
+    def merge_later_result(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
         """Return this result, updated with a later result for some of the topics."""
         topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
@@ -150,7 +150,7 @@ def collect_mirror_topics(
     )
 
 
-def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
+def collect_topic_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
     """Collect the warnings about topics that are replicated nevertheless."""
     warnings: dict[str, tuple[str, ...]] = {}
     for each in plan.findings:
@@ -255,7 +255,7 @@ class MirrorTopicWriter:
         self._operator = operator
         self._sync_configs = True
 
-    def apply(
+    def apply_changes(
         self, names: Iterable[str], end: Deadline, *, sync_configs: bool
     ) -> MirrorTopicsResult:
         """Create missing mirror topics and add partitions. With `sync_configs`, also sync topic
@@ -282,11 +282,11 @@ class MirrorTopicWriter:
         while (
             transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
         ):
-            result = result.merge(self._apply_changes_once(transient, end))
+            result = result.merge_later_result(self._apply_changes_once(transient, end))
             transient = result.list_transient_topics()
         return result
 
-    def describe(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
+    def describe_topics(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
         """Describe these source topics and their mirror topics without changing them.
 
         Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until each mirror topic has the number of
@@ -313,7 +313,7 @@ class MirrorTopicWriter:
         ).findings
         return self._collect_result(source, mirrors, findings)
 
-    def preview(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
+    def preview_changes(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
         """Plan the changes that `apply` would make, without applying them. Raises the same errors
         as `apply`."""
         source = self._observe_topics(self._source, names, end)
@@ -355,12 +355,12 @@ class MirrorTopicWriter:
     def _observe_topics(
         self, side: Admin, names: Iterable[str], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        return client_interfaces.observe_topics(
+        return client_interfaces.describe_topics_with_configs(
             side, sorted(names), self._compute_remaining_s(end), clock=self._clock
         )
 
     def _apply_changes_once(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
-        preview = self.preview(names, end)
+        preview = self.preview_changes(names, end)
         source, existing, plan = preview.source, preview.existing, preview.plan
         topics = {
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
@@ -378,7 +378,7 @@ class MirrorTopicWriter:
         failed = {**refused, **visible.failed}
         mirrors = PerTopicResult(succeeded=visible.succeeded, failed=failed)
         result = self._collect_result(source, mirrors, plan.findings)
-        return replace(result, warnings=collect_warnings(plan))
+        return replace(result, warnings=collect_topic_warnings(plan))
 
     def _collect_result(
         self,
@@ -402,7 +402,7 @@ class MirrorTopicWriter:
         *,
         listed: Collection[str],
     ) -> MirrorTopicPlan:
-        defaults = self._target.broker_configs(
+        defaults = self._target.read_broker_configs(
             list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._compute_remaining_s(end)
         )
         source_snapshot = TopicsSnapshot(topics=source)
@@ -444,7 +444,7 @@ class MirrorTopicWriter:
         own = naming.format_offset_map_topic(self._flow.source)
         sample = [own] if own in listed else sorted(listed)[:1]
         described = (
-            self._target.topic_configs(sample, self._compute_remaining_s(end)).succeeded
+            self._target.read_topic_configs(sample, self._compute_remaining_s(end)).succeeded
             if sample
             else {}
         )

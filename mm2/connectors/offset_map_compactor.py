@@ -14,7 +14,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from mm2.connectors.flow_state_store import TaskStateStore
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import FlowStateLogBrokenError, FlowStateLogFullError
 from mm2.offsets import map_compaction
@@ -57,7 +57,7 @@ class MapCompactor:
         self._unrecorded = 0
         self._due_s = clock.now_s() + random.uniform(0.0, COMPACTION_INTERVAL_S)
 
-    def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
+    def record_progress_report(self, where: PartitionSetup, gauge: PartitionProgressReport) -> None:
         """Record from a progress report whether the partition is being replicated, and the start
         offset of its source log."""
         name = TopicPartition(where.topic, where.partition)
@@ -66,7 +66,7 @@ class MapCompactor:
         else:
             self._log_starts.pop(name, None)
 
-    def clear(self) -> None:
+    def clear_partitions(self) -> None:
         """Forget all observed partitions. Call when the task stops replicating."""
         self._log_starts.clear()
 

@@ -56,7 +56,7 @@ class OffsetSyncEmitter:
 
     @property
     def is_busy(self) -> bool:
-        return self._emitter.in_flight > 0
+        return self._emitter.in_flight_count > 0
 
     def record_segments(self, segments: Iterable[tuple[MapSegmentKey, MapSegment]]) -> None:
         """Derive offset syncs from the resume points in offset map segments that a copy process has
@@ -64,7 +64,7 @@ class OffsetSyncEmitter:
         for key, segment in segments:
             name = TopicPartition(key.topic, key.partition)
             for step in self._span_tracker.extract_new_spans(key, segment):
-                self._emitter.acknowledge(
+                self._emitter.record_acknowledgement(
                     name,
                     upstream=step.upstream,
                     downstream=step.downstream,
@@ -77,7 +77,7 @@ class OffsetSyncEmitter:
 
     def _write_due_syncs(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
-        for sync in self._emitter.pop_due_syncs():
+        for sync in self._emitter.take_due_syncs():
             key, value = mirrormaker2_records.encode_offset_sync(sync)
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
@@ -90,13 +90,13 @@ class OffsetSyncEmitter:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.handle_commit()
         self._write_due_syncs(0.0)
-        while self._emitter.in_flight and not end.is_expired(self._clock.now_s()):
+        while self._emitter.in_flight_count and not end.is_expired(self._clock.now_s()):
             self._write_due_syncs(min(POLL_TIMEOUT_S, end.remaining_s(self._clock.now_s())))
         self._writer.close(end.remaining_s(self._clock.now_s()))
 
     def _build_result_handler(self, sync: OffsetSync) -> OnWritten:
         def on_written(error: ConnectError | None) -> None:
-            self._emitter.on_written(sync, stored=error is None)
+            self._emitter.record_write_result(sync, stored=error is None)
             if error is None:
                 self._warnings.reset(WRITING_OFFSET_SYNCS)
             else:

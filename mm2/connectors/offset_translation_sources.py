@@ -53,7 +53,7 @@ class OffsetSyncsFollower:
             self.close()
             self._table = OffsetSyncStore(keep_history=self._keep_history)
             return
-        state_topic_reader.apply_records(found, self._table.apply)
+        state_topic_reader.apply_records(found, self._table.apply_record)
         if not self._table.is_ready:
             self._table.mark_ready()
             _LOG.info(
@@ -66,7 +66,7 @@ class OffsetSyncsFollower:
         """Translate a source offset with the offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
-    def get_newest(self, partition: TopicPartition) -> OffsetSync | None:
+    def get_newest_sync(self, partition: TopicPartition) -> OffsetSync | None:
         """Return the partition's newest offset sync, or None if no sync is known."""
         slots = self._table.list_syncs(partition)
         return slots[0] if slots else None
@@ -145,7 +145,7 @@ class OffsetMapFollower:
         """
         if self._is_map_contradicted(partition, newest):
             return UntranslatedReason.UNKNOWN
-        return self._get_translator(partition).translate(upstream)
+        return self._get_translator(partition).translate_offset(upstream)
 
     def get_next_source_offset(
         self, partition: TopicPartition, *, newest: OffsetSync | None
@@ -193,11 +193,11 @@ class OffsetMapFollower:
     def _apply_record(self, record: TopicRecord) -> None:
         if record.key is None:
             raise FatalError(f"{record.topic}: the record at offset {record.offset} has no key")
-        self._map.fold(record.key, record.value, offset=record.offset)
+        self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
 
     def _raise_if_unreadable(self) -> None:
         for each in self._map.list_unreadable_records():
-            raise FatalError(each.describe(topic="the offset map", flow=self._flow))
+            raise FatalError(each.format_error(topic="the offset map", flow=self._flow))
 
     def _reset_map(self, reason: str, *, delay_s: float) -> None:
         """Discard the map and schedule a new read from its start after `delay_s`."""

@@ -41,7 +41,7 @@ def record_era_requests(
         for name, position in positions.items()
     }
     _append_era_requests(requests, store, now)
-    offset_map = store.catch_up()
+    offset_map = store.read_map_to_end()
     for name, request in requests.items():
         recorded = offset_map.get_partition(name).request
         if recorded is None or recorded.request != request.request:

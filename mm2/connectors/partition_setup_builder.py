@@ -130,22 +130,22 @@ class PartitionSetupBuilder:
         )
         sizes = {topic: numbers[-1] + 1 for topic, numbers in numbers_by_topic.items()}
         return self.build_plan_from_topics(
-            mirrors.describe(sizes, end), common, partition_numbers=numbers_by_topic
+            mirrors.describe_topics(sizes, end), common, partition_numbers=numbers_by_topic
         )
 
     def read_flow_setup(self, end: Deadline) -> FlowSetup:
         """Read the settings that all partitions of the flow share. Raises the same errors as
         `build_plan`, and reports an unreachable cluster early."""
         flow = self._flow
-        source_id = self._source.cluster_id(
+        source_id = self._source.read_cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
         )
-        target_id = self._target.cluster_id(
+        target_id = self._target.read_cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
         )
         warnings = ["both aliases denote the same cluster"] if source_id == target_id else []
         names = (PRODUCER_EXPIRATION_CONFIG, TRANSACTIONAL_EXPIRATION_CONFIG)
-        configs = self._target.broker_configs(names, self._compute_remaining_s(end))
+        configs = self._target.read_broker_configs(names, self._compute_remaining_s(end))
         if configs is None:
             remedy = operator_commands.format_remedy(
                 self._operator.target.build_allow_cluster_command("DescribeConfigs")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from connect_runtime.base import plurals
 from connect_runtime.base.timing import Clock
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 
 REPEAT_INTERVAL_S = 60.0
 
@@ -80,7 +80,7 @@ class StallLog:
     _troubles: dict[str, _Stall] = field(default_factory=dict)
     _logged_troubles: set[str] = field(default_factory=set)
 
-    def record_gauge(self, gauge: PartitionGauge, now_s: float) -> None:
+    def record_progress_report(self, gauge: PartitionProgressReport, now_s: float) -> None:
         """Record the progress report of one partition."""
         if gauge.phase not in _WAITING_PHASES:
             self._waits.pop(gauge.index, None)
@@ -96,7 +96,7 @@ class StallLog:
         for address, reason in errors.items():
             self._troubles.setdefault(address, _Stall(now_s)).reason = reason
 
-    def pop_lines(self, names: Sequence[str], now_s: float) -> list[str]:
+    def take_due_lines(self, names: Sequence[str], now_s: float) -> list[str]:
         """Return the lines to log now and mark their problems as logged. `names` contains the names
         of the task's partitions."""
         return [*self._build_problem_lines(now_s), *self._build_wait_lines(names, now_s)]

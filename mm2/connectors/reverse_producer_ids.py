@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import control_messages
 from mm2.formats.offset_map_records import MapKey, MapProducerKey
 from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicTail
@@ -106,9 +106,13 @@ class ReverseOffsetMapReader:
             raise RetriableError(str(error)) from error
         self._has_existed = True
         for record in found:
-            self._map.fold(record.key or b"", record.value, offset=record.offset)
+            self._map.apply_or_keep_unreadable(
+                record.key or b"", record.value, offset=record.offset
+            )
         for each in self._map.list_unreadable_records():
-            raise FatalError(each.describe(topic=f"{self._topic} on the source", flow=self._flow))
+            raise FatalError(
+                each.format_error(topic=f"{self._topic} on the source", flow=self._flow)
+            )
 
     def _collect_producer_id(self, key: MapKey) -> bool:
         """Collect the producer id from a record's key, and return False so that the map does not
@@ -199,7 +203,9 @@ class ReverseProducerIds:
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
         self._thread: OwnedThread | None = None
 
-    def query(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
+    def query_reverse_producers(
+        self, producers: Sequence[int], answer: ProducerIdsCallback
+    ) -> None:
         """Query which of the producer ids belong to the reverse flow. `answer` is called once,
         unless `close` is called first."""
         if self._thread is None or not self._thread.is_alive:
@@ -247,5 +253,5 @@ class ReverseProducerIds:
             query.answer(theirs.intersection(query.producers), "")
 
 
-def _log_thread_end(end: ThreadDied) -> None:
+def _log_thread_end(end: UnexpectedThreadEnd) -> None:
     _LOG.error("thread %s ended: %r", end.name, end.error)

@@ -26,7 +26,7 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.config import connector_checks, java_classes, mirror_connector_config
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import (
@@ -101,7 +101,7 @@ class SourceTopicWatcher:
         self._refresher = TopicRefresher(
             config, clients, clock=clock, wait=self._wait_or_stop, is_stopping=self._is_stopping
         )
-        self._refresher.create_topics(lambda why: self._publish_status(reason=why))
+        self._refresher.create_internal_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
         self._run_periodic_action(rounds.topics, REFRESHING_TOPICS, self._run_first_refresh)
         self._starting = False
@@ -174,13 +174,13 @@ class SourceTopicWatcher:
         """Refresh the topics, and request new task configurations if they have changed."""
         first = not self._assignments.has_topics
         self._refresh_topics(sync_configs=first)
-        if (first or self._assignments.have_changed()) and not self._is_stopping():
+        if (first or self._assignments.have_assignments_changed()) and not self._is_stopping():
             self._context.request_task_reconfiguration()
 
     def _refresh_topics(self, *, sync_configs: bool) -> None:
         assert self._refresher is not None
         syncs = sync_configs and self._config.flow.syncs_topic_configs
-        result = self._refresher.refresh(
+        result = self._refresher.refresh_topics(
             self._assignments.list_assigned_topics(), sync_configs=syncs
         )
         self._assignments.set_topics(result.topics)
@@ -266,7 +266,7 @@ class SourceTopicWatcher:
             else self._stop_requested.wait(timeout_s)
         )
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         """Fail the connector if its refresh thread dies, because new topics would not be
         replicated."""
         error = end.error
@@ -358,12 +358,12 @@ class MirrorSourceConnector(SourceConnector):
         store = clients.create_flow_state_store(list(positions))
         try:
             store.open(timeout_s)
-            offset_map = store.catch_up(timeout_s)
+            offset_map = store.read_map_to_end(timeout_s)
             for each in itertools.chain.from_iterable(
                 map(offset_map.list_unreadable_records, positions)
             ):
                 raise FatalError(
-                    each.describe(topic="the flow's offset map", flow=config.flow.name)
+                    each.format_error(topic="the flow's offset map", flow=config.flow.name)
                 )
             copied_positions = {
                 name: position

@@ -97,7 +97,7 @@ class MirrorSourceTask(PipelineTask):
         )
         clients = self._make_clients(task_config.config, clock=clock, task=number)
         engine = copy_engine_config.parse_engine_settings(
-            props, worker=self.context.worker_properties("mm2.")
+            props, worker=self.context.get_worker_properties("mm2.")
         )
         self._plane = self._acquire(engine, clock)
         if task_config.config.syncs_topic is not None:
@@ -148,13 +148,13 @@ class MirrorSourceTask(PipelineTask):
             owner_id=_OWNER_ID,
             task_number=number,
             in_group=self.context.session_timeout_s < math.inf,
-            read_java_progress=self._java.read,
+            read_java_progress=self._java.read_progress,
             sync_emitter=self._syncs,
             may_acquire=self._may_acquire_partitions,
             may_keep_running=self._may_keep_running,
             get_wait_reason=self._handover.get_wait_reason,
-            on_gauge=metrics.observe,
-            on_assigned=metrics.set_assigned,
+            on_gauge=metrics.record_progress_report,
+            on_assigned=metrics.set_assigned_partitions,
         )
 
     def _create_handover(self, task_config: MirrorSourceTaskConfig) -> JavaHandover:
@@ -164,7 +164,7 @@ class MirrorSourceTask(PipelineTask):
                 task=self.context.task_id,
                 partitions=task_config.partitions,
             ),
-            runs=self.context.last_runs,
+            runs=self.context.get_last_task_runs,
             producer=client_roles.resolve_task_producer_properties(task_config.config.common.props),
             skipped=task_config.config.java_stopped,
             clock=self.context.clock,
@@ -181,11 +181,11 @@ class MirrorSourceTask(PipelineTask):
 
     def pause(self) -> None:
         assert self._runner is not None, "call start first"
-        self._runner.pause(paused=True)
+        self._runner.set_paused(paused=True)
 
     def resume(self) -> None:
         assert self._runner is not None, "call start first"
-        self._runner.pause(paused=False)
+        self._runner.set_paused(paused=False)
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
         """Apply throttles and settings of the connector without a restart. Returns False if a
@@ -209,7 +209,7 @@ class MirrorSourceTask(PipelineTask):
         latency_publisher, self._latency_publisher = self._latency_publisher, None
         with contextlib.ExitStack() as closing:
             if plane is not None:
-                closing.callback(plane.release)
+                closing.callback(plane.release_reference)
             if publisher is not None:
                 closing.callback(publisher.remove)
             if latency_publisher is not None:
@@ -234,7 +234,7 @@ class MirrorSourceTask(PipelineTask):
     def _may_acquire_partitions(self, asked_at_s: float) -> bool:
         """Return True if the Connect group has confirmed this worker's ownership of the task since
         the copy process requested to acquire a partition."""
-        if self.context.last_heartbeat_s() > asked_at_s:
+        if self.context.get_last_heartbeat_s() > asked_at_s:
             return True
         self.context.request_heartbeat()
         return False
@@ -246,7 +246,7 @@ class MirrorSourceTask(PipelineTask):
         `PEER_TIMEOUT_S` is added so that a long rebalance does not end copy processes.
         """
         timeout_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
-        if now_s - self.context.last_heartbeat_s() < timeout_s:
+        if now_s - self.context.get_last_heartbeat_s() < timeout_s:
             return True
         self.context.request_heartbeat()
         return False
@@ -323,7 +323,7 @@ class MirrorSourceTask(PipelineTask):
         reason = f"{runner.reason} ({math.ceil(left_s)} s left)" if left_s else runner.reason
         is_waiting = supervised is not None and (supervised.state is TaskState.WAITING_FOR_SLOT)
         missing = min(1, self._count_missing_slots()) if is_waiting else 0
-        runner.status_builder.update(
+        runner.status_builder.update_snapshot(
             supervised,
             reason=reason,
             slots_missing=missing,
@@ -341,4 +341,4 @@ class MirrorSourceTask(PipelineTask):
     def _count_missing_slots(self) -> int:
         """Return how many additional task slots the engine needs to run all copy processes of this
         worker process."""
-        return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing
+        return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing_slots

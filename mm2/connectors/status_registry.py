@@ -289,7 +289,7 @@ class CheckpointGroupsSnapshot:
         return self.last_round_s is None or (self.writes_offsets and self.last_write_s is None)
 
     @property
-    def done_s(self) -> float:
+    def done_until_s(self) -> float:
         """Time up to which the task is done: the older of the last pass over all groups and the
         last write of group offsets; the start time if either has not happened yet."""
         times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
@@ -387,7 +387,7 @@ class StatusRegistry:
         """Create the publisher for the latencies of a task's copy process."""
         return self._latencies.create_publisher((flow, number))
 
-    def snapshot(self) -> RegistrySnapshot:
+    def get_snapshot(self) -> RegistrySnapshot:
         """Return the current snapshots of all publishers."""
         connectors = {str(key): part for key, part in self._connectors.get_snapshots().items()}
         return RegistrySnapshot(

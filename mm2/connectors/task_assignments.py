@@ -38,7 +38,7 @@ class TaskByteRates:
         Returns None unless all tasks ran in this process at both this call and the previous one.
         The counters of a restarted task start at zero.
         """
-        tasks_by_number = self._registry.snapshot().tasks.get(self._flow, {})
+        tasks_by_number = self._registry.get_snapshot().tasks.get(self._flow, {})
         if set(tasks_by_number) != set(range(tasks)):
             self._previous = None
             return None
@@ -126,7 +126,7 @@ class SourceTaskAssignments:
             )
         self._last_refresh = _LastRefresh(topics=topics, initial_topics=beginning)
 
-    def have_changed(self) -> bool:
+    def have_assignments_changed(self) -> bool:
         """Return True if the planned assignments differ from the published assignments."""
         return task_assignment.do_assignments_differ(
             self._plan_assignments(self._config.flow.tasks_max), self._parse_published_assignments()

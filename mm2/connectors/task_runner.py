@@ -19,7 +19,7 @@ from connect_runtime.base import log_context
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.config.mirror_connector_config import MirrorSourceTaskConfig
 from mm2.connectors import offset_sync_emitter, recreated_topics
 from mm2.connectors.connector_clients import SourceTaskClients
@@ -44,7 +44,7 @@ from mm2.copier import control_messages
 from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.data_plane import DataPlane
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.kafka.client_interfaces import Admin
 from mm2.offsets.offset_map import OffsetMap
 from mm2.operator_commands import OperatorCommands
@@ -99,7 +99,7 @@ class TopicPoller:
     def start(self) -> None:
         self._threads.start(f"topics {self._name}", self._run_polls)
 
-    def pop_result(self) -> PartitionSetupPlan | None:
+    def take_new_plan(self) -> PartitionSetupPlan | None:
         """Return the plan from the newest read of topic metadata, or None if no new plan has been
         made since the last call."""
         with self._lock:
@@ -150,14 +150,14 @@ class TopicPoller:
             source.close()
             target.close()
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         self.failure = FatalError(f"the thread that reads topic metadata ended: {end.error!r}")
 
 
 PartitionSetupTuple = tuple[PartitionSetup, ...]
 
 
-def apply_offset_map(
+def complete_plan_with_offset_map(
     plan: PartitionSetupPlan,
     offset_map: OffsetMap,
     *,
@@ -316,7 +316,7 @@ class SourceTaskDeps:
     get_wait_reason: Callable[[float], str]
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""
-    on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
+    on_gauge: Callable[[PartitionSetup, PartitionProgressReport], None]
     """Called with each progress report of a partition, in order."""
     on_assigned: Callable[[Sequence[PartitionSetup]], None]
     """Called with the partitions to replicate each time a copy process is set up."""
@@ -391,9 +391,9 @@ class SourceTaskRunner:
         copy = self.supervisor
         if copy is not None:
             copy.tick(now_s)
-            copy.acknowledge_stored()
+            copy.acknowledge_stored_items()
             if copy.channel is None:  # it has ended: another worker may copy by now
-                self._compactor.clear()
+                self._compactor.clear_partitions()
             self._compactor.run_once(now_s)
             self._replace_stopped_copy(copy, now_s)
             if copy.fenced_reason:
@@ -409,7 +409,7 @@ class SourceTaskRunner:
         busy = busy or (self._deps.sync_emitter is not None and self._deps.sync_emitter.is_busy)
         wait_s = min(timeout_s, BUSY_POLL_INTERVAL_S) if busy else timeout_s
         for _ in range(MAX_MESSAGES_PER_ITERATION):
-            taken = self._inbox.pop(wait_s)
+            taken = self._inbox.take_message(wait_s)
             if taken is None:
                 return
             channel, message = taken
@@ -430,7 +430,7 @@ class SourceTaskRunner:
         """Start the copy process early, while the topics are still being read."""
         wait_reason = self._deps.get_wait_reason(now_s)
         if wait_reason:
-            self._early_start.end(wait_reason)
+            self._early_start.end_process(wait_reason)
         else:
             self._early_start.tick(now_s)
             self._deps.may_acquire(self._started_s)  # requests a confirmation early
@@ -442,7 +442,7 @@ class SourceTaskRunner:
         if wait_reason:
             self.reason = wait_reason
             return
-        self._plan = self._topic_poller.pop_result() or self._plan
+        self._plan = self._topic_poller.take_new_plan() or self._plan
         if self._plan is None:
             self.reason = self._topic_poller.reason
             return
@@ -456,7 +456,10 @@ class SourceTaskRunner:
         if needs_readable_map(plan, offset_map):
             self._plan, self._plan_due_s = plan, now_s + halt_messages.MAP_RETRY_DELAY_S
         self._apply_copy_plan(
-            apply_offset_map(plan, offset_map, added=self.task_config.added_partitions), now_s
+            complete_plan_with_offset_map(
+                plan, offset_map, added=self.task_config.added_partitions
+            ),
+            now_s,
         )
 
     def _apply_copy_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
@@ -492,7 +495,7 @@ class SourceTaskRunner:
             return
         partitions, self._next_partitions = self._next_partitions, None
         self.status_builder.clear_cache()
-        self._compactor.clear()
+        self._compactor.clear_partitions()
         if partitions:
             self._start_supervisor(partitions, before=copy)
         else:
@@ -515,7 +518,7 @@ class SourceTaskRunner:
             store=self._store.store,
             random=around.random,
             on_log_broken=self._store.mark_broken,
-            query_producer_ids=self._reverse_producer_ids.query,
+            query_producer_ids=self._reverse_producer_ids.query_reverse_producers,
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
             on_streamed=self._handle_streamed_items,
@@ -530,15 +533,15 @@ class SourceTaskRunner:
                 self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S
             ),
         )
-        self.supervisor.pause(paused=self._is_paused)
+        self.supervisor.set_paused(paused=self._is_paused)
         self.reason = ""
         around.on_assigned(settings.partitions)
 
     def _build_endpoints(self) -> CopyEndpoints:
         topics = sorted({each.topic for each in self.task_config.partitions})
         return CopyEndpoints(
-            source=self._deps.clients.source(),
-            target=self._deps.clients.target(),
+            source=self._deps.clients.get_source_access(),
+            target=self._deps.clients.get_target_access(),
             topics=tuple(topics),
             remote_topics=tuple(map(self.task_config.config.flow.format_remote_topic, topics)),
         )
@@ -549,8 +552,8 @@ class SourceTaskRunner:
             flow=share.config.flow.name,
             task=around.task_number,
             owner=around.owner_id,
-            source=around.clients.source(),
-            target=around.clients.target(),
+            source=around.clients.get_source_access(),
+            target=around.clients.get_target_access(),
             partitions=tuple(replace(each, in_group=around.in_group) for each in partitions),
             budget_bytes=share.config.flow.buffer_bytes,
             throttle_bytes_s=share.throttle.flow,
@@ -566,23 +569,25 @@ class SourceTaskRunner:
                 segments = offset_sync_emitter.decode_segments(items)
             self._deps.sync_emitter.record_segments(segments)
 
-    def _handle_progress_report(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        self._compactor.observe(where, gauge)
+    def _handle_progress_report(
+        self, where: PartitionSetup, gauge: PartitionProgressReport
+    ) -> None:
+        self._compactor.record_progress_report(where, gauge)
         self._deps.on_gauge(where, gauge)
 
     # Commands of the worker
 
-    def pause(self, *, paused: bool) -> None:
+    def set_paused(self, *, paused: bool) -> None:
         self._is_paused = paused
         if self.supervisor is not None:
-            self.supervisor.pause(paused=paused)
+            self.supervisor.set_paused(paused=paused)
 
     def reconfigure(self, task_config: MirrorSourceTaskConfig) -> None:
         """Apply changed throttles and topic pauses without a restart. The assigned partitions must
         be unchanged."""
         self.task_config = task_config
         if self.supervisor is not None:
-            self.supervisor.throttle(task_config.throttle.flow, task_config.throttle.topics)
+            self.supervisor.set_throttles(task_config.throttle.flow, task_config.throttle.topics)
             self.supervisor.pause_topics(task_config.config.paused_topics)
 
     def stop(self, timeout_s: float) -> None:
@@ -595,7 +600,7 @@ class SourceTaskRunner:
         with contextlib.ExitStack() as closing:
             closing.callback(self._reverse_producer_ids.close)
             closing.callback(lambda: self._store.close(self._choose_close_timeout_s()))
-            closing.callback(self._early_start.end, "the task is stopping")
+            closing.callback(self._early_start.end_process, "the task is stopping")
             if self._deps.sync_emitter is not None:
                 syncs = self._deps.sync_emitter
                 closing.callback(lambda: syncs.close(self._choose_close_timeout_s()))
@@ -615,7 +620,7 @@ class SourceTaskRunner:
             self._handle_messages(BUSY_POLL_INTERVAL_S)
             self._store.run_once()
             copy.tick(clock.now_s())
-            copy.acknowledge_stored()
+            copy.acknowledge_stored_items()
 
     def _choose_close_timeout_s(self) -> float:
         return 0.0 if self._abandoned else CLOSE_TIMEOUT_S / 2
@@ -623,7 +628,7 @@ class SourceTaskRunner:
     def abandon(self) -> None:
         """Kill the copy process immediately. Called from another thread while `stop` runs."""
         self._abandoned = True
-        self._early_start.end("abandoned")
+        self._early_start.end_process("abandoned")
         copy = self.supervisor
         if copy is not None:
             copy.kill()
@@ -634,7 +639,7 @@ def _build_topic_poller(share: MirrorSourceTaskConfig, around: SourceTaskDeps) -
         share.config.flow,
         share.partitions,
         create_admins=around.clients.create_admin_clients,
-        operator=around.clients.operator(),
+        operator=around.clients.get_operator_commands(),
         clock=around.clock,
         name=f"{share.config.common.name}-{around.task_number}",
     )

@@ -19,11 +19,11 @@ from mm2.connectors.status_registry import (
     TaskState,
     TaskStatus,
 )
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication import halt_messages
 from mm2.topics.flow_config import DeliveryMode
 
-_GaugeAndReason = tuple[PartitionGauge | None, str]
+_GaugeAndReason = tuple[PartitionProgressReport | None, str]
 """Inputs of a partition's status: its gauge (state reported by the copy process, compared by
 identity), or the task's wait reason."""
 
@@ -53,7 +53,7 @@ class TaskStatusBuilder:
         """Drop the cached partition statuses. Call when the copy supervisor is replaced."""
         self._cache = {}
 
-    def update(
+    def update_snapshot(
         self,
         copy: CopySupervisor | None,
         *,

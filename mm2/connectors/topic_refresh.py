@@ -160,7 +160,7 @@ class TopicRefresher:
         self._clients = clients
         self._clock = clock
         self._wait = wait
-        self._operator = clients.operator()
+        self._operator = clients.get_operator_commands()
         self._source = clients.create_source_admin()
         self._target = clients.create_target_admin()
         self._mirrors = MirrorTopicWriter(
@@ -192,7 +192,7 @@ class TopicRefresher:
         if self._acls is not None:
             self._acls.close()
 
-    def create_topics(self, on_retry: Callable[[str], object]) -> None:
+    def create_internal_topics(self, on_retry: Callable[[str], object]) -> None:
         """Create the offset-syncs topic and the flow's internal topics.
 
         Retries while a cluster does not respond or a topic is misconfigured; `on_retry` is called
@@ -203,7 +203,7 @@ class TopicRefresher:
             _create_offset_syncs_topic(
                 config, self._clients.create_syncs_admin(), wait=self._wait, waits=on_retry
             )
-        topics = self._clients.create_log_topics(self._target)
+        topics = self._clients.create_flow_state_topics(self._target)
         names = list(client_interfaces.build_flow_state_topic_names(config.flow.source).values())
         logged = ""
         while True:
@@ -222,7 +222,7 @@ class TopicRefresher:
             if self._wait(internal_topics.CREATE_RETRY_DELAY_S):
                 return None
 
-    def refresh(
+    def refresh_topics(
         self, assigned_topics: Collection[str], *, sync_configs: bool
     ) -> TopicRefreshResult:
         """Create missing mirror topics and add missing partitions to existing ones. With
@@ -239,8 +239,8 @@ class TopicRefresher:
         )
         conflicts = task_assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
         selected = selected.difference(*conflicts.values())
-        topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
-        plan = self._java_reverse_flow.exclude_loops(
+        topics = self._mirrors.apply_changes(sorted(selected), end, sync_configs=sync_configs)
+        plan = self._java_reverse_flow.exclude_looping_partitions(
             self._setups.build_plan_from_topics(topics, common), self._compute_remaining_s(end)
         )
         self._topics = selected
@@ -274,7 +274,7 @@ class TopicRefresher:
                 clock=self._clock,
                 operator=self._operator,
             )
-        self._acls.sync(self._mirrored_topics, self._config.common.admin_timeout_s)
+        self._acls.sync_acls(self._mirrored_topics, self._config.common.admin_timeout_s)
 
     def _list_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
         """List the source's topics. Topics with assigned partitions are included unless it is

@@ -56,7 +56,7 @@ class BatchReadQueue:
         """Queue a `ReadTarget` or `ReadSource` request for the next `flush`."""
         self._queued.append((side, request))
 
-    def flush(self) -> None:
+    def send_queued_reads(self) -> None:
         """Send the queued read requests, one fetch per leader."""
         if not self._queued:
             return
@@ -70,7 +70,7 @@ class BatchReadQueue:
         """Send one fetch to a leader unless another is in flight. Requests that do not fit into it
         are queued again."""
         version_range = fetch.choose_fetch_versions(
-            side.topic_id(question.copy) for question in group
+            side.get_topic_id(question.copy) for question in group
         )
         version = side.cluster.choose_version(node_id, api_versions.FETCH_KEY, *version_range)
         connection_error = side.cluster.get_connection_error(node_id) if version is None else None
@@ -92,8 +92,8 @@ class BatchReadQueue:
     ) -> None:
         partitions = [
             FetchRequestPartition(
-                side.topic(question.copy),
-                side.topic_id(question.copy),
+                side.get_topic_name(question.copy),
+                side.get_topic_id(question.copy),
                 question.copy.setup.partition,
                 -1,
                 question.instruction.offset,
@@ -114,7 +114,7 @@ class BatchReadQueue:
             forgotten=(),
             rack_id="",
         )
-        side.cluster.call_raw(
+        side.cluster.call_with_encoded_body(
             node_id,
             lane=READ_CONNECTION_NAME,
             api_key=api_versions.FETCH_KEY,
@@ -195,8 +195,8 @@ def _find_fetched_partition(
     fetched: _FetchedByTopic, side: RecoveryCluster, question: PendingRequest
 ) -> FetchResponsePartition | None:
     number = question.copy.setup.partition
-    by_name = fetched.get((side.topic(question.copy), number))
-    return by_name or fetched.get((side.topic_id(question.copy), number))
+    by_name = fetched.get((side.get_topic_name(question.copy), number))
+    return by_name or fetched.get((side.get_topic_id(question.copy), number))
 
 
 def _build_read_answer(

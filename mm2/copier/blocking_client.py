@@ -87,7 +87,7 @@ class BlockingClient:
         self._cluster.close()
         self._poller.close()
 
-    def wait_until(
+    def wait_for_result(
         self,
         get_result: Callable[[], T | None],
         operation: str,
@@ -109,11 +109,11 @@ class BlockingClient:
             self._poller.poll(min(_POLL_INTERVAL_S, self._cluster.tick(self._clock.now_s())))
         return answer
 
-    def request(self, target: RequestTarget, message: RequestBuilder) -> Any:
+    def send_request(self, target: RequestTarget, message: RequestBuilder) -> Any:
         """Send one request and return the response body, a kio entity."""
         replies: list[ClientResponse] = []
         self._cluster.call(target, message, done=replies.append, timeout_s=REQUEST_TIMEOUT_S)
-        reply = self.wait_until(
+        reply = self.wait_for_result(
             lambda: replies[0] if replies else None, message.api, timeout_s=2 * REQUEST_TIMEOUT_S
         )
         if reply.failure is not None:
@@ -124,7 +124,7 @@ class BlockingClient:
         """Drop the cached coordinator, so that the next request looks it up again."""
         self._cluster.forget_coordinator(coordinator.kind, coordinator.key)
 
-    def leader(self, topic: str, partition: int = 0) -> int:
+    def find_leader(self, topic: str, partition: int = 0) -> int:
         """Return the node id of the partition leader. Wait until a leader is elected.
 
         Raises `BrokerResponseError` if the metadata reports an error for the topic.
@@ -137,14 +137,14 @@ class BlockingClient:
             return None if leader is None else leader.node_id
 
         try:
-            return self.wait_until(try_find_leader, doing)
+            return self.wait_for_result(try_find_leader, doing)
         except RetriableError as error:
             metadata = self._cluster.view.get_topic(topic)
             if metadata is None or not metadata.error_code:
                 raise
             raise BrokerResponseError(doing, metadata.error_code) from error
 
-    def topic_id(self, topic: str) -> bytes:
+    def get_topic_id(self, topic: str) -> bytes:
         """Return the topic id (16 bytes, all zero if the cluster has no topic ids).
 
         Call `leader` for the topic first.
@@ -155,7 +155,9 @@ class BlockingClient:
     def find_any_node(self) -> int:
         """Return the id of any broker of the cluster (the lowest id)."""
 
-        brokers = self.request(AnyNodeTarget(), request_builders.build_metadata_request(())).brokers
+        brokers = self.send_request(
+            AnyNodeTarget(), request_builders.build_metadata_request(())
+        ).brokers
         if not brokers:
             raise RetriableError("the cluster metadata lists no brokers")
         return min(int(each.node_id) for each in brokers)
@@ -172,18 +174,18 @@ class BlockingClient:
             except UnsupportedVersion:
                 return -1
 
-        version = self.wait_until(
+        version = self.wait_for_result(
             try_negotiate_version, f"requesting the API versions of node {node_id}"
         )
         return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:
         """Produce one batch to partition 0 with acks=all, outside a transaction."""
-        node_id = self.leader(topic)
+        node_id = self.find_leader(topic)
         version = self._require_version(
             node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
         )
-        request = ProduceBatch(topic, self.topic_id(topic), 0, batch)
+        request = ProduceBatch(topic, self.get_topic_id(topic), 0, batch)
         chunks = produce.encode_produce_request(
             version,
             transactional_id=None,
@@ -206,7 +208,7 @@ class BlockingClient:
         transactions.
         """
 
-        return self.wait_until(
+        return self.wait_for_result(
             lambda: self._try_fetch(topic, offset, partition=partition, committed=committed),
             f"reading {topic}-{partition}",
         )
@@ -216,8 +218,8 @@ class BlockingClient:
     ) -> _Fetched | None:
         """Send one fetch request. Return None if the response omits the partition because of
         throttling."""
-        node_id = self.leader(topic, partition)
-        version_range = fetch.choose_fetch_versions([self.topic_id(topic)])
+        node_id = self.find_leader(topic, partition)
+        version_range = fetch.choose_fetch_versions([self.get_topic_id(topic)])
         version = self._require_version(node_id, api_versions.FETCH_KEY, version_range)
         chunk = fetch.encode_fetch_request(
             version,
@@ -229,7 +231,7 @@ class BlockingClient:
             session_epoch=-1,
             partitions=[
                 FetchRequestPartition(
-                    topic, self.topic_id(topic), partition, -1, offset, -1, _PARTITION_BYTES
+                    topic, self.get_topic_id(topic), partition, -1, offset, -1, _PARTITION_BYTES
                 )
             ],
             forgotten=[],
@@ -263,7 +265,7 @@ class BlockingClient:
         self, node_id: int, api_key: int, *, version: int, chunks: Sequence[Any]
     ) -> memoryview:
         replies: list[RawClientResponse] = []
-        self._cluster.call_raw(
+        self._cluster.call_with_encoded_body(
             node_id,
             lane=_CONNECTION_NAME,
             api_key=api_key,
@@ -272,7 +274,7 @@ class BlockingClient:
             done=replies.append,
             timeout_s=REQUEST_TIMEOUT_S,
         )
-        reply = self.wait_until(
+        reply = self.wait_for_result(
             lambda: replies[0] if replies else None,
             api_versions.API_NAMES[api_key],
             timeout_s=2 * REQUEST_TIMEOUT_S,

@@ -349,7 +349,7 @@ def _probe_api_versions(questions: BlockingClient, side: ClusterRole) -> dict[st
 
 def _has_topic_id(questions: BlockingClient, topic: str) -> bool | None:
     try:
-        questions.leader(topic)
+        questions.find_leader(topic)
     except ConnectError:
         return None
-    return questions.topic_id(topic) != varints.NO_TOPIC_ID
+    return questions.get_topic_id(topic) != varints.NO_TOPIC_ID

@@ -104,7 +104,7 @@ class ControlClient:
         self._outbox.put(control_frames.encode_message(message))
         self._update_selector_events(transport.READABLE | transport.WRITABLE)
 
-    def drain(self, timeout_s: float) -> bool:
+    def flush_send_queue(self, timeout_s: float) -> bool:
         """Send all queued messages, for example the final report before the process ends. Return
         False if some could not be sent within `timeout_s`."""
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
@@ -124,7 +124,7 @@ class ControlClient:
         return self.closed_reason is None
 
     def _has_unsent_messages(self) -> bool:
-        return self._messages is not None and self._messages.has_unsent
+        return self._messages is not None and self._messages.has_unsent_messages
 
     def close(self) -> None:
         """Close the channel. Unsent messages are dropped and `on_closed` is not called."""
@@ -165,14 +165,14 @@ class ControlClient:
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
         outbox.put(control_frames.encode_message(control_frames.encode_hello(greeting)))
         connected.settimeout(self._compute_remaining_s(end))
-        connected.sendall(outbox.pop_frame() or b"")
+        connected.sendall(outbox.take_frame() or b"")
         messages: list[ControlMessage] = []
         while not messages:
             connected.settimeout(self._compute_remaining_s(end))
             data = connected.recv(control_frames.READ_BYTES)
             if not data:
                 raise ControlFrameError("the driver closed the connection without a reply")
-            messages = decoder.feed(data)
+            messages = decoder.decode_messages(data)
         control_frames.check_greeting_reply(messages.pop(0))
         self._messages = MessageStream(
             ChannelStream(connected, handshaken=True),
@@ -203,7 +203,7 @@ class ControlClient:
         messages = self._messages
         assert messages is not None
         try:
-            received = messages.read()
+            received = messages.read_messages()
         except (OSError, ControlFrameError) as error:
             self._handle_connection_closed(str(error))
             return
@@ -220,12 +220,14 @@ class ControlClient:
         if self._messages is None or self.closed_reason is not None:
             return
         try:
-            self._messages.write()
+            self._messages.write_queued_messages()
         except OSError as error:
             self._handle_connection_closed(f"the connection failed: {error}")
             return
         self._update_selector_events(
-            self._open_stream.compute_interest(reading=True, writing=self._messages.has_unsent)
+            self._open_stream.compute_selector_events(
+                reading=True, writing=self._messages.has_unsent_messages
+            )
         )
 
     def _handle_connection_closed(self, reason: str) -> None:

@@ -90,7 +90,7 @@ def encode_message(message: Mapping[str, object]) -> bytes:
     return encoded
 
 
-def pop_frame(pending: deque[bytes]) -> bytes:
+def take_frame(pending: deque[bytes]) -> bytes:
     """Remove the first encoded messages from `pending` and return them as one frame of about
     `FRAME_FILL_BYTES`. Always removes at least one message, so `pending` must not be empty."""
     taken = [pending.popleft()]
@@ -131,7 +131,7 @@ class ControlFrameDecoder:
         """Change the maximum size of the frames decoded from now on."""
         self._max_frame_bytes = max_frame_bytes
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[ControlMessage]:
+    def decode_messages(self, data: bytes | bytearray | memoryview) -> list[ControlMessage]:
         """Add received bytes, and return the messages that are now complete. Do not call again
         after a `ControlFrameError`."""
         buffered = self._buffered
@@ -350,7 +350,7 @@ class ChannelStream:
             return
         self.handshaking = False
 
-    def compute_interest(self, *, reading: bool, writing: bool) -> int:
+    def compute_selector_events(self, *, reading: bool, writing: bool) -> int:
         """Return the selector events to wait for, as a mask of READABLE and WRITABLE; 0 for
         none."""
         if self.handshaking:
@@ -427,13 +427,13 @@ class MessageSendQueue:
             self._messages.append(encoded)
             self._bytes += len(encoded)
 
-    def pop_frame(self) -> bytes | None:
+    def take_frame(self) -> bytes | None:
         """Remove and return the next frame, or None if the queue is empty."""
         with self._lock:
             if not self._messages:
                 return None
             before = len(self._messages)
-            frame = pop_frame(self._messages)
+            frame = take_frame(self._messages)
             self._bytes -= count_message_bytes(frame, before - len(self._messages))
             return frame
 
@@ -456,10 +456,10 @@ class MessageStream:
         self.ended = False
 
     @property
-    def has_unsent(self) -> bool:
+    def has_unsent_messages(self) -> bool:
         return bool(self._frame) or self.send_queue.pending_bytes > 0
 
-    def read(self) -> list[ControlMessage]:
+    def read_messages(self) -> list[ControlMessage]:
         """Return the messages that can be read from the socket without blocking. `ended` becomes
         True at the end of the stream.
 
@@ -473,15 +473,15 @@ class MessageStream:
             if not data:
                 self.ended = True
                 break
-            messages += self._decoder.feed(data)
+            messages += self._decoder.decode_messages(data)
         return messages
 
-    def write(self) -> None:
+    def write_queued_messages(self) -> None:
         """Send queued messages until the socket accepts no more bytes. Raises `OSError` if the
         connection failed."""
         while True:
             if not self._frame:
-                frame = self.send_queue.pop_frame()
+                frame = self.send_queue.take_frame()
                 if frame is None:
                     return
                 self._frame = memoryview(frame)

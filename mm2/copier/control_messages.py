@@ -400,7 +400,7 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 # The ordered stream
 
 
-def encode_log_items(first: int, items: Sequence[FlowStateRecord]) -> JsonMessage:
+def encode_flow_state_records(first: int, items: Sequence[FlowStateRecord]) -> JsonMessage:
     """Encode records that the driver appends, in this order, to the offset map and incident topics.
     `first` is the number of the first record in the stream."""
     return {
@@ -417,7 +417,7 @@ def encode_log_items(first: int, items: Sequence[FlowStateRecord]) -> JsonMessag
     }
 
 
-def decode_log_items(message: JsonMessage) -> list[FlowStateRecord]:
+def decode_flow_state_records(message: JsonMessage) -> list[FlowStateRecord]:
     return [
         FlowStateRecord(
             key=_decode_base64(key),
@@ -428,7 +428,7 @@ def decode_log_items(message: JsonMessage) -> list[FlowStateRecord]:
     ]
 
 
-def check_incident_items(items: Sequence[FlowStateRecord]) -> None:
+def check_incident_records(items: Sequence[FlowStateRecord]) -> None:
     """Raise `MalformedIncidentError` if a record for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:

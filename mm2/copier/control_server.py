@@ -32,7 +32,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.network import transport
 from connect_runtime.network.transport import Poller
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import control_frames, run_directory
 from mm2.copier.control_frames import (
     ChannelAddress,
@@ -91,7 +91,7 @@ class ChannelInbox:
         self._items: deque[tuple[TaskChannel, ControlMessage, int]] = deque()
         self._ready = threading.Condition()
 
-    def put(
+    def put_messages(
         self, channel: TaskChannel, messages: list[ControlMessage], *, message_bytes: int = 0
     ) -> None:
         """Append messages that `channel` received, in the given order. `message_bytes` is their
@@ -100,14 +100,14 @@ class ChannelInbox:
             self._items.extend((channel, message, message_bytes) for message in messages)
             self._ready.notify(len(messages))
 
-    def pop(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
+    def take_message(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
         """Remove and return the oldest message with its channel, or return None after
         `timeout_s`."""
         with self._ready:
             if not self._ready.wait_for(lambda: self._items, timeout_s):
                 return None
             channel, message, message_bytes = self._items.popleft()
-        channel.record_consumed(message_bytes)
+        channel.record_message_consumed(message_bytes)
         return channel, message
 
 
@@ -135,10 +135,10 @@ class TaskChannel:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"TaskChannel({self.name!r}, connected={self.connected})"
+        return f"TaskChannel({self.name!r}, connected={self.is_connected})"
 
     @property
-    def connected(self) -> bool:
+    def is_connected(self) -> bool:
         """True while the copy process is connected and authenticated."""
         return self.peer is not None and self.closed_reason is None
 
@@ -159,7 +159,7 @@ class TaskChannel:
     def receive(self, timeout_s: float) -> ControlMessage | None:
         """Return the next message from the copy process, or None after `timeout_s`. Only for a
         channel that does not share its inbox."""
-        taken = self.inbox.pop(timeout_s)
+        taken = self.inbox.take_message(timeout_s)
         if taken is None:
             return None
         channel, message = taken
@@ -182,10 +182,10 @@ class TaskChannel:
 
     # Called by the server's thread and the inbox only
 
-    def set_connected(self, peer: CopyHello) -> None:
+    def mark_connected(self, peer: CopyHello) -> None:
         self.peer = peer
 
-    def deliver(self, messages: list[ControlMessage], *, size: int) -> bool:
+    def deliver_to_inbox(self, messages: list[ControlMessage], *, size: int) -> bool:
         """Put received messages, together `size` bytes, into the inbox. Return False if the inbox
         is full, so that the socket must not be read until messages are consumed."""
         if not messages:
@@ -199,14 +199,14 @@ class TaskChannel:
                 or self._undelivered_bytes >= MAX_UNDELIVERED_BYTES
             )
             readable = not self._paused
-        self.inbox.put(self, messages, message_bytes=message_bytes)
+        self.inbox.put_messages(self, messages, message_bytes=message_bytes)
         return readable
 
     @property
-    def paused(self) -> bool:
+    def is_reading_paused(self) -> bool:
         return self._paused
 
-    def record_consumed(self, message_bytes: int) -> None:
+    def record_message_consumed(self, message_bytes: int) -> None:
         with self._lock:
             self._undelivered -= 1
             self._undelivered_bytes -= message_bytes
@@ -220,20 +220,20 @@ class TaskChannel:
         if resume:
             self._request_wakeup()
 
-    def set_closed(self, reason: str) -> None:
+    def mark_closed(self, reason: str) -> None:
         """Record why the channel was closed. Only the first reason is kept."""
         with self._lock:
             if self.closed_reason is not None:
                 return
             self.closed_reason = reason
             self._undelivered += 1
-        self.inbox.put(self, [{"type": CLOSED_MESSAGE_TYPE, "reason": reason}])
+        self.inbox.put_messages(self, [{"type": CLOSED_MESSAGE_TYPE, "reason": reason}])
 
 
 class ConnectionHandler(Protocol):
     """Authenticates connections and is notified when connections end."""
 
-    def authenticate(
+    def authenticate_copy_process(
         self, connection: ControlConnection, greeting: CopyHello
     ) -> TaskChannel | None: ...
 
@@ -281,7 +281,7 @@ class ControlConnection:
         )
         self._channel: TaskChannel | None = None
         self._ended = False
-        self._interest = stream.compute_interest(reading=True, writing=False)
+        self._interest = stream.compute_selector_events(reading=True, writing=False)
         poller.register(stream, self._interest, handler=self.on_ready)
 
     def on_ready(self, _mask: int) -> None:
@@ -304,12 +304,12 @@ class ControlConnection:
             return
         try:
             if not self.stream.handshaking:
-                self._messages.write()
+                self._messages.write_queued_messages()
         except OSError as error:
             self._report_connection_end(f"the connection failed: {error}")
             return
-        interest = self.stream.compute_interest(
-            reading=not self._is_paused(), writing=self._messages.has_unsent
+        interest = self.stream.compute_selector_events(
+            reading=not self._is_paused(), writing=self._messages.has_unsent_messages
         )
         if interest == self._interest:
             return
@@ -330,7 +330,7 @@ class ControlConnection:
             self.stream.close()
 
     def _is_paused(self) -> bool:
-        return self._channel is not None and self._channel.paused
+        return self._channel is not None and self._channel.is_reading_paused
 
     def _report_connection_end(self, reason: str) -> None:
         if not self._ended:
@@ -338,17 +338,21 @@ class ControlConnection:
 
     def _read_messages(self) -> None:
         decoded_before = self._decoder.decoded_bytes
-        messages = self._messages.read()
+        messages = self._messages.read_messages()
         if messages and self._channel is None:
             self._authenticate_peer(messages.pop(0))
         if messages and self._channel is not None:
-            self._channel.deliver(messages, size=self._decoder.decoded_bytes - decoded_before)
+            self._channel.deliver_to_inbox(
+                messages, size=self._decoder.decoded_bytes - decoded_before
+            )
         if self._messages.ended:
             self._report_connection_end("the copy process closed the connection")
 
     def _authenticate_peer(self, message: ControlMessage) -> None:
         try:
-            channel = self._handler.authenticate(self, control_frames.decode_hello(message))
+            channel = self._handler.authenticate_copy_process(
+                self, control_frames.decode_hello(message)
+            )
             reason = "the token is unknown or was already used"
         except ControlFrameError as error:
             channel, reason = None, str(error)
@@ -356,13 +360,13 @@ class ControlConnection:
             self._messages.send_queue.put(
                 control_frames.encode_message(control_frames.encode_refusal(reason))
             )
-            self._messages.write()
+            self._messages.write_queued_messages()
             self._report_connection_end(f"refused: {reason}")
             return
         self._messages.send_queue.put(
             control_frames.encode_message(control_frames.encode_welcome())
         )
-        self._messages.write()
+        self._messages.write_queued_messages()
         self._decoder.set_max_frame_bytes(control_frames.MAX_FRAME_BYTES)
         self._channel = channel
         self._messages.send_queue = channel.send_queue
@@ -470,16 +474,16 @@ class ControlServer:
             return
         self._released = True
         for channel in tuple(self._channels.values()):
-            channel.set_closed(reason)
+            channel.mark_closed(reason)
         self._channels.clear()
         for connection in (*self._connections.values(), *self._unauthenticated):
             connection.stream.close()
         for end in (self._listener, self._wakeup_sender, self._wakeup_receiver, self._poller):
             end.close()
         if self._directory is not None:
-            self._directory.remove()
+            self._directory.remove_directory()
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         self._failure = f"the control server has failed: {end.error!r}"
         self._close_all_channels(self._failure)
 
@@ -608,7 +612,7 @@ class ControlServer:
                 connection, None, f"the peer sent no hello within {GREETING_TIMEOUT_S:.0f} s"
             )
 
-    def authenticate(
+    def authenticate_copy_process(
         self, connection: ControlConnection, greeting: CopyHello
     ) -> TaskChannel | None:
         """Return the channel that the greeting's token authenticates; None if the token is unknown
@@ -618,7 +622,7 @@ class ControlServer:
             return None
         self._unauthenticated.pop(connection, None)
         self._connections[greeting.token] = connection
-        channel.set_connected(greeting)
+        channel.mark_connected(greeting)
         return channel
 
     def remove_connection(
@@ -636,7 +640,7 @@ class ControlServer:
         if channel is not None:
             self._connections.pop(channel.token, None)
             self._channels.pop(channel.token, None)
-            channel.set_closed(reason)
+            channel.mark_closed(reason)
 
 
 def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
@@ -646,7 +650,7 @@ def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
     """
     directory = run_directory.create_run_directory(_RUN_DIRECTORY_PREFIX, parent=parent)
     if len(os.fsencode(directory.path)) > _MAX_UNIX_PATH_BYTES - len("/control.sock"):
-        directory.remove()
+        directory.remove_directory()
         directory = run_directory.create_run_directory(_RUN_DIRECTORY_PREFIX, parent=_SHORT_PARENT)
     path = directory.path / "control.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -655,7 +659,7 @@ def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
         listener.listen(LISTEN_BACKLOG)
     except OSError as error:
         listener.close()
-        directory.remove()
+        directory.remove_directory()
         raise FatalError(f"listening for copy processes on {path}: {error}") from error
     address = UnixAddress(path=os.fspath(path))
     return ControlServer(listener, address=address, clock=clock, directory=directory)

@@ -77,7 +77,7 @@ class SlotUsage:
     """Number of copy processes that wait for a task slot."""
 
     @property
-    def missing(self) -> int:
+    def missing_slots(self) -> int:
         """Number of additional slots needed to run all copy processes."""
         return max(0, self.waiting - max(0, self.total - self.used))
 

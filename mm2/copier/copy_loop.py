@@ -25,7 +25,7 @@ from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.fetcher import Fetcher
 from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
 from mm2.copier.producer import BatchProducer
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.copier.recovery_requests import RecoveryRequests
 from mm2.replication import error_policy, replication_latency, throttle
 from mm2.replication.batch_splitting import BatchMergeLimits
@@ -105,13 +105,13 @@ class CopyLoop:
             execute=self._execute_instructions,
             clock=clock,
             on_result=self._handle_batch_acknowledged,
-            can_record=lambda: not driver.is_full,
+            can_record=lambda: not driver.is_storage_backlog_full,
         )
         self.partitions = self._create_partitions(settings, random, chain)
         source.request_topics({each.topic for each in settings.partitions})
         target.request_topics({each.remote_topic for each in settings.partitions})
         self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.partitions}
-        self._gauges: dict[int, PartitionGauge] = {}
+        self._gauges: dict[int, PartitionProgressReport] = {}
         self._index = {id(each): index for index, each in enumerate(self.partitions)}
         self._changed = set(self._index)
         self._lagging = set(range(len(self.partitions)))
@@ -153,7 +153,7 @@ class CopyLoop:
             for where in settings.partitions
         ]
         for copy in copies:
-            self._fetcher.add(copy)
+            self._fetcher.add_partition(copy)
         return copies
 
     # One iteration
@@ -164,7 +164,7 @@ class CopyLoop:
         wait_s = min(
             self._source.tick(now_s),
             self._target.tick(now_s),
-            self._recovery.next_wake_s() - now_s,
+            self._recovery.find_next_delay_end_s() - now_s,
             (self._next_tick_s - now_s) if self._active else IDLE_POLL_S,
             IDLE_POLL_S,
         )
@@ -178,12 +178,12 @@ class CopyLoop:
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + TICK_INTERVAL_S
             self._run_partition_timers(now_s)
-        self._recovery.flush(now_s)
+        self._recovery.send_queued_requests(now_s)
         self._producer.send_ready_batches(now_s)
         self._fetcher.send_fetches(now_s)
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + progress_reports.REPORT_INTERVAL_S
-            self.send_gauges()
+            self.send_progress_reports()
 
     def _record_idle_time(self) -> None:
         now_s = self._clock.now_s()
@@ -306,13 +306,15 @@ class CopyLoop:
                         items, on_stored=self._build_stored_handler(copy, token)
                     )
                 case _:
-                    self._recovery.submit(copy, instruction, now_s)
+                    self._recovery.submit_instruction(copy, instruction, now_s)
         self._schedule_partition(copy)
 
     def _handle_instruction_answer(
         self, copy: PartitionReplicator, answer: InstructionAnswer
     ) -> None:
-        self._execute_instructions(copy, copy.script_runner.on_answer(answer, self._clock.now_s()))
+        self._execute_instructions(
+            copy, copy.script_runner.on_response(answer, self._clock.now_s())
+        )
 
     def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
         return lambda _: self._handle_segment_stored(copy, token)
@@ -344,7 +346,7 @@ class CopyLoop:
 
     # Commands of the driver
 
-    def pause(self, *, paused: bool, topics: Collection[str]) -> None:
+    def set_paused_topics(self, *, paused: bool, topics: Collection[str]) -> None:
         """Pause all partitions, or only the partitions of `topics`, and resume all others."""
         for copy in self.partitions:
             should_pause = paused or copy.setup.topic in topics
@@ -357,7 +359,7 @@ class CopyLoop:
         """Replace the throttles of the flow and of individual topics (bytes per second)."""
         self._fetcher.set_throttles(throttle.create_byte_rate_limits(bytes_per_s, topics))
 
-    def begin_close(self) -> None:
+    def begin_closing(self) -> None:
         """Stop fetching and sending. The loop continues until in-flight batches are acknowledged
         and resume points are written."""
         self._closing = True
@@ -390,25 +392,29 @@ class CopyLoop:
                     return f"{where}: {trouble}"
         return ""
 
-    def send_gauges(self) -> None:
+    def send_progress_reports(self) -> None:
         """Send the driver the partitions' progress reports that changed since the last call."""
         changed = []
         now_s = self._clock.now_s()
         changed_ids, self._changed = self._changed, set()
         for index in sorted(self._index[each] for each in changed_ids):
             copy = self.partitions[index]
-            gauge = leader_availability.mark_gauge_waiting(
-                progress_reports.build_gauge(index, copy), self._obstacles.get(id(copy))
+            gauge = leader_availability.mark_report_waiting(
+                progress_reports.build_progress_report(index, copy), self._obstacles.get(id(copy))
             )
             (self._lagging.discard if _is_caught_up(copy, gauge) else self._lagging.add)(index)
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        idle_s = replication_latency.NEVER_S if self._lagging else self._fetcher.oldest_response_s()
+        idle_s = (
+            replication_latency.NEVER_S
+            if self._lagging
+            else self._fetcher.compute_oldest_response_s()
+        )
         pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
         errors = self._collect_connection_errors()
         for start in range(0, max(1, len(changed)), GAUGES_PER_MESSAGE):
-            self._link.send_gauges(
+            self._link.send_progress_reports(
                 changed[start : start + GAUGES_PER_MESSAGE],
                 connection_errors=errors,
                 latency=pulse,
@@ -465,7 +471,7 @@ class _ClusterLeaders:
         found = None if leader is None else self.silent_leaders.get(leader.node_id)
         if found is None:
             return None
-        return UnavailableLeader(side=self.side, reason=found.describe(), silent=True)
+        return UnavailableLeader(side=self.side, reason=found.format_description(), silent=True)
 
     def _to_topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
         """Return the partition's topic name on this cluster and its partition number."""
@@ -487,7 +493,7 @@ class _ClusterLeaders:
         )
 
 
-def _is_caught_up(copy: PartitionReplicator, gauge: PartitionGauge) -> bool:
+def _is_caught_up(copy: PartitionReplicator, gauge: PartitionProgressReport) -> bool:
     """Return True if the partition is being replicated and has reached the known end of the source
     partition."""
-    return copy.wants_data and 0 <= gauge.source_end <= gauge.copied_to
+    return copy.accepts_fetched_records and 0 <= gauge.source_end <= gauge.copied_to

@@ -114,12 +114,12 @@ class CopyProcess:
             ("%s task %d: copy process is shutting down: %s"), settings.flow, settings.task, reason
         )
         if not self._end_reason:
-            loop.send_gauges()
+            loop.send_progress_reports()
             self._report_copy_end(reason, fatal=loop.fatal_error)
 
     def _report_copy_end(self, reason: str, *, fatal: str) -> None:
         self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
-        self._channel.drain(1.0)
+        self._channel.flush_send_queue(1.0)
 
     def _build_loop(self, settings: ConfigureCopy) -> CopyLoop:
         clusters = settings.source, settings.target
@@ -212,12 +212,12 @@ class CopyProcess:
 
     def _apply_pause(self) -> None:
         if self._loop is not None and self._settings is not None:
-            self._loop.pause(paused=self._paused, topics=self._settings.paused_topics)
+            self._loop.set_paused_topics(paused=self._paused, topics=self._settings.paused_topics)
 
     def _begin_stop(self, deadline_s: float) -> None:
         self._stop_at_s = self._clock.now_s() + deadline_s
         if self._loop is not None:
-            self._loop.begin_close()
+            self._loop.begin_closing()
         else:
             self._end_reason = "stopped before copying began"
 

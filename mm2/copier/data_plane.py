@@ -94,7 +94,7 @@ class DataPlane:
         return self._opened.server
 
     @property
-    def standby(self) -> StandbyCopies:
+    def standby_copies(self) -> StandbyCopies:
         """Pool of standby copy processes, which run but have no task yet."""
         return self._opened.standby
 
@@ -108,7 +108,7 @@ class DataPlane:
         """Reason why copy processes can no longer run; "" while they can."""
         return self._opened.failure
 
-    def release(self) -> None:
+    def release_reference(self) -> None:
         """Release this user's reference to the data plane. Idempotent."""
         release, self._release = self._release, None
         if release is not None:
@@ -129,7 +129,7 @@ class DataPlaneRegistry:
         self._lock = threading.Lock()
         self._open: _OpenDataPlane | None = None
 
-    def acquire(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
+    def acquire_data_plane(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
         """Open the data plane, or share the open data plane. If `settings` is None, use the
         settings of the open data plane, or else the defaults.
 
@@ -234,5 +234,5 @@ def listen_for_copy_processes(settings: EngineSettings, *, now: Clock) -> Contro
 _PROCESS_DATA_PLANE = DataPlaneRegistry(create_engine_and_server)
 atexit.register(_PROCESS_DATA_PLANE.close, EXIT_TIMEOUT_S)
 
-acquire = _PROCESS_DATA_PLANE.acquire
+acquire = _PROCESS_DATA_PLANE.acquire_data_plane
 close = _PROCESS_DATA_PLANE.close

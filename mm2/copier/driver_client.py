@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from mm2.copier import control_messages, progress_reports
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
     FlowStateRecord,
@@ -46,7 +46,7 @@ class DriverClient:
         self._stored_count = 0
 
     @property
-    def is_full(self) -> bool:
+    def is_storage_backlog_full(self) -> bool:
         """True if the number of records waiting to be stored by the driver has reached the
         maximum."""
         return self._streamed_count - self._stored_count >= MAX_UNSTORED_ITEMS
@@ -86,13 +86,15 @@ class DriverClient:
     ) -> None:
         """Send records for the driver to append to the offset map or incident topic. `on_stored` is
         called once all of them are stored."""
-        self._channel.send(control_messages.encode_log_items(self._streamed_count + 1, items))
+        self._channel.send(
+            control_messages.encode_flow_state_records(self._streamed_count + 1, items)
+        )
         self._streamed_count += len(items)
         self._unstored.append((self._streamed_count, on_stored))
 
-    def send_gauges(
+    def send_progress_reports(
         self,
-        gauges: Sequence[PartitionGauge],
+        gauges: Sequence[PartitionProgressReport],
         *,
         connection_errors: Mapping[str, str],
         latency: LatencySnapshot,
@@ -101,7 +103,7 @@ class DriverClient:
         """Send the partitions' changed progress reports. Without changes, the message serves as a
         heartbeat."""
         self._channel.send(
-            progress_reports.encode_gauges(
+            progress_reports.encode_progress_reports(
                 gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
             )
         )

@@ -118,7 +118,7 @@ class Fetcher:
         self._caught_up: set[PartitionKey] = set()
         self._retry_delays: dict[PartitionKey, tuple[float, PartitionLeader | None]] = {}
 
-    def add(self, copy: PartitionReplicator) -> None:
+    def add_partition(self, copy: PartitionReplicator) -> None:
         """Add a partition to fetch. `update_partition` assigns it to a session."""
         key = (copy.setup.topic, copy.setup.partition)
         self._copies[key] = copy
@@ -134,7 +134,10 @@ class Fetcher:
         connection = self._connection_of.get(key)
         room = copy.send_queue.queued_bytes < self._queue_bytes
         needs_data = (
-            copy.wants_data and room and self._can_send(copy) and self._is_within_throttle(key)
+            copy.accepts_fetched_records
+            and room
+            and self._can_send(copy)
+            and self._is_within_throttle(key)
         )
         if leader is None or not needs_data or self._is_fetch_delayed(key):
             if connection is not None:
@@ -198,7 +201,7 @@ class Fetcher:
 
     def _is_within_throttle(self, key: PartitionKey) -> bool:
         """Return False while the topic's throttle is exhausted. The partition is retried later."""
-        if self._throttles.is_topic_open(key[0], self._clock.now_s()):
+        if self._throttles.may_fetch_topic(key[0], self._clock.now_s()):
             return True
         self._throttled.add(key)
         return False
@@ -239,7 +242,7 @@ class Fetcher:
             if (
                 connection.session.count_partitions()
                 and self._memory_budget.free_bytes
-                and self._throttles.flow.is_open(now_s)
+                and self._throttles.flow.may_fetch(now_s)
             ):
                 self._send_fetch(connection)
 
@@ -289,7 +292,7 @@ class Fetcher:
             forgotten=request.forgotten,
             rack_id="" if connection.omits_rack else self._replicas.rack,
         )
-        self._source.call_raw(
+        self._source.call_with_encoded_body(
             connection.node_id,
             lane=connection.name + (NO_RACK_SUFFIX if connection.omits_rack else ""),
             api_key=api_versions.FETCH_KEY,
@@ -301,7 +304,7 @@ class Fetcher:
 
     # Responses
 
-    def oldest_response_s(self) -> float:
+    def compute_oldest_response_s(self) -> float:
         """Return when the least recently answered connection last responded; -inf if some
         partitions are not being fetched."""
         heard_s = [
@@ -319,10 +322,10 @@ class Fetcher:
         connection.last_response_s = connection.last_response_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.get_min_rtt_s(connection.node_id) or 0.0
-        self.sizes.record_response(
+        self.sizes.adapt_to_response(
             size, requested_bytes=requested_bytes, elapsed_s=reply.elapsed_s, rtt_s=rtt_s
         )
-        self._throttles.flow.consume(size)
+        self._throttles.flow.deduct_bytes(size)
         if response.throttle_ms:
             name = connection.name + (NO_RACK_SUFFIX if connection.omits_rack else "")
             self._source.apply_throttle_time(connection.node_id, name, response.throttle_ms)
@@ -360,10 +363,10 @@ class Fetcher:
         keys = [
             key
             for key, place in self._connection_of.items()
-            if place is connection and self._replicas.is_replica(key, connection.node_id)
+            if place is connection and self._replicas.is_preferred_replica(key, connection.node_id)
         ]
         for key in keys:
-            self._replicas.mark_unavailable(key, now_s)
+            self._replicas.mark_replica_unavailable(key, now_s)
             self.update_partition(self._copies[key])
 
     def _handle_partition_response(
@@ -396,8 +399,8 @@ class Fetcher:
         now_s: float,
     ) -> None:
         copy = self._copies[key]
-        self._throttles.consume_topic(key[0], len(partition.records))
-        instructions = copy.on_fetched(self._extract_records(copy, partition), now_s)
+        self._throttles.deduct_topic_bytes(key[0], len(partition.records))
+        instructions = copy.on_records_fetched(self._extract_records(copy, partition), now_s)
         if instructions:
             self._execute(copy, instructions)
         self._on_arrived(copy)
@@ -423,13 +426,13 @@ class Fetcher:
         Either the leader returned a preferred read replica, or a follower failed. A follower may
         lag behind, so only the leader's errors count.
         """
-        is_follower = self._replicas.is_replica(key, connection.node_id)
+        is_follower = self._replicas.is_preferred_replica(key, connection.node_id)
         if is_follower and (partition.error_code or partition.diverging_end_offset >= 0):
-            self._replicas.mark_unavailable(key, now_s)
+            self._replicas.mark_replica_unavailable(key, now_s)
             self._source.refresh_metadata()
             return True
         if is_follower and len(partition.records):
-            self._replicas.record_success(key)
+            self._replicas.record_replica_success(key)
         elif partition.preferred_read_replica >= 0 and not partition.error_code:
             self._use_preferred_replica(key, partition.preferred_read_replica, now_s)
             return True
@@ -438,9 +441,9 @@ class Fetcher:
     def _use_preferred_replica(self, key: PartitionKey, replica: int, now_s: float) -> None:
         """Read from the preferred read replica, unless the metadata does not list that broker yet.
         Otherwise the leader would keep returning the replica instead of records."""
-        self._replicas.set_replica(key, replica, now_s)
+        self._replicas.set_preferred_replica(key, replica, now_s)
         if replica not in self._source.view.brokers:
-            self._replicas.mark_unavailable(key, now_s)
+            self._replicas.mark_replica_unavailable(key, now_s)
             self._source.refresh_metadata()
 
     def _extract_records(
@@ -484,5 +487,5 @@ class Fetcher:
         else:
             self._source.refresh_metadata()
         self._execute(copy, copy.on_fetch_error(partition.error_code, now_s))
-        if copy.wants_data:
+        if copy.accepts_fetched_records:
             self._retry_delays[key] = (now_s + FETCH_RETRY_DELAY_S, leader)

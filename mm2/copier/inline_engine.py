@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import copy_engine
 from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 
@@ -139,6 +139,6 @@ class InlineEngine:
         return run_thread_body
 
 
-def _ignore_thread_end(_end: ThreadDied) -> None:
+def _ignore_thread_end(_end: UnexpectedThreadEnd) -> None:
     """Ignore the end of a thread, because the handle of the copy has already reported the
     failure."""

@@ -18,7 +18,7 @@ from connect_runtime.protocol import request_builders, request_errors
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
 from mm2 import unreachable_cluster
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
 from mm2.unreachable_cluster import ClusterSide
@@ -131,7 +131,9 @@ def _describe_missing_leader(
     return f"{side} partition {topic}-{partition} has no leader{error}"
 
 
-def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None) -> PartitionGauge:
+def mark_report_waiting(
+    gauge: PartitionProgressReport, obstacle: UnavailableLeader | None
+) -> PartitionProgressReport:
     """Set a partition's progress report to waiting if only a missing or unresponsive leader
     prevents progress.
 

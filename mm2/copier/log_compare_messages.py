@@ -134,7 +134,7 @@ class LogCompareResultDecoder:
     def __init__(self) -> None:
         self._stretches: list[AlignedRange] = []
 
-    def add(self, message: JsonMessage) -> LogCompareResult | None:
+    def add_message(self, message: JsonMessage) -> LogCompareResult | None:
         """Add a message from the comparing process. Return the partition's result once it is
         complete, else None."""
         if message["type"] == "stretch":

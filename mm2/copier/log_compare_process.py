@@ -77,7 +77,7 @@ class ComparedLog:
         """True once all batches of the offset range have been added."""
         return self.next_offset >= self.end
 
-    def add(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
+    def add_batches(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
         """Add the batches of one fetch that starts at `next_offset`.
 
         Raises `DamagedBatchError`, `BatchUnreadableError`, `RecordTransformError` or
@@ -87,11 +87,11 @@ class ComparedLog:
         committed_offsets = {each.header.base_offset for each in scanned.batches}
         for header, batch in tail_reader.iter_valid_batches(batches, start=self.next_offset):
             if header.base_offset >= self.end:
-                self.digests.skip_to(self.end)
+                self.digests.skip_to_offset(self.end)
                 return
             if header.last_offset < self.next_offset:
                 continue
-            self.digests.skip_to(header.base_offset, hole=True)
+            self.digests.skip_to_offset(header.base_offset, hole=True)
             self._add_batch(header, batch, committed=header.base_offset in committed_offsets)
             if len(self.digests) > self.max_records:
                 raise LogTooLargeError(
@@ -103,20 +103,20 @@ class ComparedLog:
         end = min(header.last_offset + 1, self.end)
         is_skipped = header.is_control or header.producer_id in self.reverse_producers
         if is_skipped or not (committed or self.optional_aborted):
-            self.digests.skip_to(end)
+            self.digests.skip_to_offset(end)
             return
         entry = SourceBatch(header, batch, max(header.base_offset, self.next_offset), "")
         for offset, digest in self._compute_digests(entry):
             if offset >= self.end:
                 break
             if digest is None:
-                self.digests.skip_to(offset, hole=True)
-                self.digests.skip_to(offset + 1)
+                self.digests.skip_to_offset(offset, hole=True)
+                self.digests.skip_to_offset(offset + 1)
             else:
-                self.digests.add(
+                self.digests.add_item(
                     offset, digest, optional=not committed, producer_id=header.producer_id
                 )
-        self.digests.skip_to(end, hole=header.record_count <= header.last_offset_delta)
+        self.digests.skip_to_offset(end, hole=header.record_count <= header.last_offset_delta)
 
     def _compute_digests(self, entry: SourceBatch) -> list[tuple[int, int | None]]:
         """Compute (offset, digest) of each record. The digest is None if the transform drops the
@@ -190,7 +190,7 @@ class PartitionLogReader:
                 )
             self._poll_channel(_READ_RETRY_DELAY_S)
 
-    def read(self, into: ComparedLog) -> None:
+    def read_range(self, into: ComparedLog) -> None:
         """Read the log until the range of `into` is complete. Records that do not arrive are never
         skipped.
 
@@ -210,7 +210,7 @@ class PartitionLogReader:
                 fetched = self._client.fetch(
                     partition.topic, offset, partition=partition.partition, committed=True
                 )
-                into.add(memoryview(fetched.records), tuple(fetched.aborted))
+                into.add_batches(memoryview(fetched.records), tuple(fetched.aborted))
             except UNREADABLE_LOG_ERRORS as error:
                 raise FatalError(
                     f"reading {partition} at offset {into.next_offset}: {error}"
@@ -224,12 +224,12 @@ class PartitionLogReader:
 
     def _look_up_offset(self, timestamp: int, what: str) -> int:
         partition = self._partition
-        node = NodeTarget(self._client.leader(partition.topic, partition.partition))
+        node = NodeTarget(self._client.find_leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
         message = request_builders.build_list_offsets_request(
             {partition.topic: [query]}, read_committed=True
         )
-        ((result,),) = (each.partitions for each in self._client.request(node, message).topics)
+        ((result,),) = (each.partitions for each in self._client.send_request(node, message).topics)
         if int(result.error_code):
             raise RetriableError(
                 f"looking up the {what} offset of {partition}: "
@@ -278,7 +278,7 @@ class LogCompareProcess:
                 self._poll_channel(_POLL_INTERVAL_S)
             self._compare_all_partitions(self._request)
             self._channel.send({"type": "ended"})
-            self._channel.drain(_DRAIN_TIMEOUT_S)
+            self._channel.flush_send_queue(_DRAIN_TIMEOUT_S)
         finally:
             self._channel.close()
             self._poller.close()
@@ -310,7 +310,7 @@ class LogCompareProcess:
                     )
                     for message in log_compare_messages.encode_compare_result(result):
                         self._channel.send(message)
-                    self._channel.drain(_DRAIN_TIMEOUT_S)
+                    self._channel.flush_send_queue(_DRAIN_TIMEOUT_S)
         finally:
             if chain is not None:
                 chain.close()
@@ -373,7 +373,7 @@ class LogCompareProcess:
         compared = ComparedLog(
             start=log.find_start_offset(), end=log.find_end_offset() if upto < 0 else upto, **more
         )
-        log.read(compared)
+        log.read_range(compared)
         return compared
 
     def _poll_channel(self, wait_s: float) -> None:

@@ -60,20 +60,20 @@ class RecoveryCluster:
     cluster: ClusterConnections
     is_target: bool
 
-    def topic(self, copy: PartitionReplicator) -> str:
+    def get_topic_name(self, copy: PartitionReplicator) -> str:
         return copy.setup.remote_topic if self.is_target else copy.setup.topic
 
-    def topic_id(self, copy: PartitionReplicator) -> bytes:
+    def get_topic_id(self, copy: PartitionReplicator) -> bytes:
         where = copy.setup
         return where.target_topic_id if self.is_target else where.source_topic_id
 
-    def name(self, copy: PartitionReplicator) -> str:
-        return f"{self.topic(copy)}-{copy.setup.partition}"
+    def format_partition(self, copy: PartitionReplicator) -> str:
+        return f"{self.get_topic_name(copy)}-{copy.setup.partition}"
 
-    def has_metadata(self, copy: PartitionReplicator) -> bool:
+    def has_topic_metadata(self, copy: PartitionReplicator) -> bool:
         """Return True if the metadata has an entry for the partition's topic, even if the entry is
         an error."""
-        return self.cluster.view.get_topic(self.topic(copy)) is not None
+        return self.cluster.view.get_topic(self.get_topic_name(copy)) is not None
 
     def group_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
@@ -82,7 +82,9 @@ class RecoveryCluster:
         a leader get an error reply."""
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in requests:
-            leader = self.cluster.view.get_leader(self.topic(each.copy), each.copy.setup.partition)
+            leader = self.cluster.view.get_leader(
+                self.get_topic_name(each.copy), each.copy.setup.partition
+            )
             if leader is None:
                 reply(each, self._build_no_leader_error(each.copy))
             else:
@@ -91,18 +93,18 @@ class RecoveryCluster:
 
     def _build_no_leader_error(self, copy: PartitionReplicator) -> InstructionRefused:
         self.cluster.refresh_metadata()
-        metadata = self.cluster.view.get_topic(self.topic(copy))
+        metadata = self.cluster.view.get_topic(self.get_topic_name(copy))
         if metadata is not None and metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            text = f"{self.name(copy)}: the topic does not exist (deleted?)"
+            text = f"{self.format_partition(copy)}: the topic does not exist (deleted?)"
             return InstructionRefused(code=UNKNOWN_TOPIC_OR_PARTITION, message=text)
-        text = f"{self.name(copy)} has no leader"
+        text = f"{self.format_partition(copy)} has no leader"
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
     def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
         """Build the answer to a request for which a leader returned an error code. Also refresh the
         metadata, because the leader may have moved."""
         self.cluster.refresh_metadata()
-        message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
+        message = f"{self.format_partition(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
 
 
@@ -167,7 +169,7 @@ class OffsetLookups:
         """Queue a `FindOpenTransactions` request to the target."""
         self._producers.append(request)
 
-    def flush(self) -> None:
+    def send_queued_lookups(self) -> None:
         if self._offsets:
             self._send_offset_lookups()
         if self._epochs:
@@ -179,13 +181,13 @@ class OffsetLookups:
         """Send the queued offset lookups. Lookups for topics without metadata remain queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
-            if question.is_awaited and not side.has_metadata(question.copy):
+            if question.is_awaited and not side.has_topic_metadata(question.copy):
                 self._offsets.append((side, question))
         for side in self._sides:
             requests = [
                 question
                 for other, question in queued
-                if other is side and side.has_metadata(question.copy)
+                if other is side and side.has_topic_metadata(question.copy)
             ]
             for node_id, group in side.group_by_leader(requests, reply=self._reply).items():
                 self._list_offsets(side, node_id, group)
@@ -199,7 +201,7 @@ class OffsetLookups:
                 partition=each.copy.setup.partition,
                 timestamp=_choose_list_offsets_timestamp(each.instruction),
             )
-            topics[side.topic(each.copy)].append(query)
+            topics[side.get_topic_name(each.copy)].append(query)
         side.cluster.call(
             NodeTarget(node_id),
             request_builders.build_list_offsets_request(topics, read_committed=not side.is_target),
@@ -223,7 +225,7 @@ class OffsetLookups:
                 current_epoch=each.instruction.current_leader_epoch,
                 leader_epoch=each.instruction.leader_epoch,
             )
-            topics[self._target.topic(each.copy)].append(query)
+            topics[self._target.get_topic_name(each.copy)].append(query)
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.build_offsets_for_leader_epochs_request(topics),
@@ -249,7 +251,7 @@ class OffsetLookups:
     def _describe_producers(self, node_id: int, group: list[PendingRequest]) -> None:
         topics: dict[str, list[int]] = defaultdict(list)
         for each in group:
-            topics[self._target.topic(each.copy)].append(each.copy.setup.partition)
+            topics[self._target.get_topic_name(each.copy)].append(each.copy.setup.partition)
         self._describing.add(node_id)
         self._target.cluster.call(
             NodeTarget(node_id),
@@ -285,7 +287,9 @@ class OffsetLookups:
             if reply.failure is not None:
                 self._reply(question, build_no_response_answer(reply.failure))
                 continue
-            each = partitions.get((side.topic(question.copy), question.copy.setup.partition))
+            each = partitions.get(
+                (side.get_topic_name(question.copy), question.copy.setup.partition)
+            )
             if each is None:
                 self._reply(question, build_missing_partition_answer())
             elif int(each.error_code):

@@ -139,14 +139,14 @@ class PartitionFencer:
         end_s = self._clock.now_s() + _MARKER_TIMEOUT_S
         offset = start
         while self._clock.now_s() < end_s:
-            for header in self.read_headers(offset):
+            for header in self.read_batch_headers(offset):
                 offset = max(offset, header.last_offset + 1)
                 is_own = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
                 if header.is_control and is_own and header.base_offset >= start:
                     return header
         return None
 
-    def read_headers(self, offset: int) -> list[BatchHeader]:
+    def read_batch_headers(self, offset: int) -> list[BatchHeader]:
         """Read the batch headers from `offset` on, as many as one fetch response contains."""
         return [header for header, _ in self.read_batches(offset)]
 
@@ -167,12 +167,12 @@ class PartitionFencer:
 
     def _look_up_offset(self, timestamp: int, what: str) -> int:
         partition = self.partition
-        node = NodeTarget(self.client.leader(partition.topic, partition.partition))
+        node = NodeTarget(self.client.find_leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
         message = request_builders.build_list_offsets_request(
             {partition.topic: [query]}, read_committed=False
         )
-        ((result,),) = (each.partitions for each in self.client.request(node, message).topics)
+        ((result,),) = (each.partitions for each in self.client.send_request(node, message).topics)
         if int(result.error_code):
             raise BrokerResponseError(
                 f"looking up the {what} offset of {partition}", int(result.error_code)
@@ -192,7 +192,7 @@ class PartitionFencer:
 
         def try_request() -> Any | None:
             try:
-                body = self.client.request(target, message)
+                body = self.client.send_request(target, message)
             except CoordinatorLookupRefused as refused:
                 return BrokerRefusal(code=refused.error_code)
             code = _read_error_code(body)
@@ -202,7 +202,7 @@ class PartitionFencer:
                 return None
             return BrokerRefusal(code=code) if code else body
 
-        return self.client.wait_until(try_request, f"{message.api} for {target}")
+        return self.client.wait_for_result(try_request, f"{message.api} for {target}")
 
 
 def _read_error_code(body: Any) -> int:

@@ -93,7 +93,7 @@ class BatchProducer:
             if (previous.node_id, previous.number) == key:
                 return previous
             previous.ready.pop(id(copy), None)
-            if copy.in_flight.count:
+            if copy.in_flight.batch_count:
                 return None
         connection = self._connections.get(key)
         if connection is None:
@@ -138,7 +138,7 @@ class BatchProducer:
                     continue
                 transactional_id = copy.setup.transactional_id
             copies.append(copy)
-            size += copy.send_queue.next_size
+            size += copy.send_queue.staged_batch_size
             if (
                 transactional_id
                 or size >= MAX_REQUEST_BYTES
@@ -190,7 +190,7 @@ class BatchProducer:
         )
         connection.in_flight += 1
         in_flight = connection.in_flight
-        self._target.call_raw(
+        self._target.call_with_encoded_body(
             connection.node_id,
             lane=connection.name,
             api_key=api_versions.PRODUCE_KEY,

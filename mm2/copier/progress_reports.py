@@ -1,7 +1,7 @@
 """Progress of each partition that a copy process reports to the driver, in `gauges` messages.
 
-A partition's progress report (`PartitionGauge`) contains its state, offsets, counters and record
-ages. Every report replaces the previous one, so reports may be dropped.
+A partition's progress report (`PartitionProgressReport`) contains its state, offsets, counters and
+record ages. Every report replaces the previous one, so reports may be dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLOCK_SHIFT_WINDOW_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionGauge:
+class PartitionProgressReport:
     """Progress report of one partition: its current state and counters."""
 
     index: int
@@ -69,11 +69,11 @@ class PartitionGauge:
     (`compute_unrecorded_since_s`), on the monotonic clock of the process that holds this report."""
 
 
-def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
+def build_progress_report(index: int, copy: PartitionReplicator) -> PartitionProgressReport:
     """Build the progress report of a partition, and reset the record ages that it reports."""
     counters = copy.counters
-    arrived, stored = counters.pop_ages()
-    return PartitionGauge(
+    arrived, stored = counters.take_record_ages()
+    return PartitionProgressReport(
         index=index,
         phase=copy.state.phase.value,
         records=counters.records,
@@ -111,7 +111,7 @@ class ClockShift:
         self._since_s = -math.inf
         self._before_s = self._least_s = math.inf
 
-    def record(self, message: JsonMessage, now_s: float) -> float:
+    def record_send_time(self, message: JsonMessage, now_s: float) -> float:
         """Record the send time of a `gauges` message received at `now_s`, and return the clock
         shift."""
         shift_s = now_s - message["now_s"]
@@ -123,8 +123,8 @@ class ClockShift:
         return min(self._before_s, self._least_s)
 
 
-def encode_gauges(
-    gauges: Sequence[PartitionGauge],
+def encode_progress_reports(
+    gauges: Sequence[PartitionProgressReport],
     *,
     connection_errors: Mapping[str, str],
     latency: LatencySnapshot,
@@ -174,7 +174,7 @@ def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
 
 _PHASES = frozenset(each.value for each in PartitionPhase)
 _HALT_CAUSES = frozenset(each.value for each in halt_messages.HaltCause) | {""}
-_GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionGauge)]
+_GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionProgressReport)]
 _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "str": (str,),
@@ -183,10 +183,12 @@ _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "float | None": (float, int, str, type(None)),
 }
 """Accepted JSON types of the fields of a progress report, by type annotation."""
-_GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionGauge)]
+_GAUGE_FIELD_TYPES = [
+    _GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionProgressReport)
+]
 
 
-def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
+def decode_progress_reports(message: JsonMessage, shift_s: float) -> list[PartitionProgressReport]:
     """Decode the partitions' progress reports in a `gauges` message. `shift_s` converts times to
     the receiver's clock."""
     return [
@@ -195,7 +197,9 @@ def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
     ]
 
 
-def check_gauge_partitions(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
+def check_reported_partitions(
+    gauges: Sequence[PartitionProgressReport], *, partition_count: int
+) -> None:
     """Raise `ValueError` if a progress report has an unknown state, or a partition index that the
     task does not have."""
     for gauge in gauges:
@@ -205,13 +209,13 @@ def check_gauge_partitions(gauges: Sequence[PartitionGauge], *, partition_count:
             raise ValueError("a progress report has an unknown phase or halt cause")
 
 
-def _encode_report_times(found: PartitionGauge) -> PartitionGauge:
+def _encode_report_times(found: PartitionProgressReport) -> PartitionProgressReport:
     if found.unrecorded_since_s is None:
         return found
     return dataclasses.replace(found, unrecorded_since_s=_encode_time(found.unrecorded_since_s))
 
 
-def _shift_report_times(found: PartitionGauge, shift_s: float) -> PartitionGauge:
+def _shift_report_times(found: PartitionProgressReport, shift_s: float) -> PartitionProgressReport:
     if found.unrecorded_since_s is None:
         return found
     return dataclasses.replace(
@@ -231,7 +235,7 @@ def _decode_time(plain: float | str, shift_s: float) -> float:
     return moment_s
 
 
-def _decode_progress_report(values: Sequence[Any]) -> PartitionGauge:
+def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
     fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
     for (name, value), types in zip(fields.items(), _GAUGE_FIELD_TYPES, strict=True):
         kind = type(value)
@@ -241,7 +245,7 @@ def _decode_progress_report(values: Sequence[Any]) -> PartitionGauge:
             raise ValueError(f"{name} is not a 64-bit integer")
         if kind is list or kind is tuple:  # JSON has no named tuples
             fields[name] = _decode_ages(value)
-    return PartitionGauge(**fields)
+    return PartitionProgressReport(**fields)
 
 
 def _decode_ages(values: Sequence[Any]) -> RecordAges:

@@ -59,7 +59,7 @@ class TransactionCoordinatorRequests:
         self._target = target
         self._reply_if_awaited = reply
 
-    def send(self, question: PendingRequest) -> None:
+    def send_instruction(self, question: PendingRequest) -> None:
         where = question.copy.setup
         self._target.call(
             _find_coordinator(where, question.instruction),
@@ -179,7 +179,9 @@ class RecoveryRequests:
         )
         self._delayed: list[tuple[float, PendingRequest]] = []
 
-    def submit(self, copy: PartitionReplicator, instruction: Instruction, now_s: float) -> None:
+    def submit_instruction(
+        self, copy: PartitionReplicator, instruction: Instruction, now_s: float
+    ) -> None:
         """Route an instruction to the cluster, coordinator or driver that handles it."""
         question = PendingRequest(copy, copy.script_runner.token, instruction)
         match instruction:
@@ -204,7 +206,7 @@ class RecoveryRequests:
                 self._delayed.append((now_s + delay_s, question))
             case _:
                 if not self._send_to_driver(question):
-                    self._coordinators.send(question)
+                    self._coordinators.send_instruction(question)
 
     def _send_to_driver(self, question: PendingRequest) -> bool:
         """Send the request to the driver. Return False if the driver does not handle this kind of
@@ -226,15 +228,15 @@ class RecoveryRequests:
                 return False
         return True
 
-    def flush(self, now_s: float) -> None:
+    def send_queued_requests(self, now_s: float) -> None:
         """Send queued requests, and resume partitions whose requested delay has ended. Resuming
         stops after `MAX_COMPUTE_TIME_S`; later calls continue."""
         if self._delayed:
             self._resume_delayed_partitions(now_s)
-        self._offsets.flush()
-        self._reads.flush()
+        self._offsets.send_queued_lookups()
+        self._reads.send_queued_reads()
 
-    def next_wake_s(self) -> float:
+    def find_next_delay_end_s(self) -> float:
         """Time at which the earliest delay requested by a partition ends (monotonic seconds);
         infinity if no delay is pending."""
         return min((due_s for due_s, _ in self._delayed), default=float("inf"))

@@ -23,12 +23,12 @@ class RunDirectory:
         self.path = path
         self._lock_fd: int | None = lock_fd
 
-    def remove(self) -> None:
+    def remove_directory(self) -> None:
         """Delete the directory with its contents. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self.keep()
+        self.keep_for_inspection()
 
-    def keep(self) -> None:
+    def keep_for_inspection(self) -> None:
         """Release the lock but keep the directory for inspection, until the next process of the
         same kind removes it."""
         if self._lock_fd is not None:

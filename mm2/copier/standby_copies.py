@@ -31,13 +31,13 @@ class StartedCopyProcess:
         alive = self.handle.state is not CopyState.ENDED
         return alive and self.channel.closed_reason is None
 
-    def end(self, reason: str) -> None:
+    def kill_process(self, reason: str) -> None:
         """Kill the process and close its channel. Thread-safe."""
         self.handle.cancel()
         self.channel.close(reason)
 
 
-def start_copy(
+def start_copy_process(
     engine: CopyEngine,
     server: ControlServer,
     inbox: ChannelInbox,
@@ -92,7 +92,7 @@ class StandbyCopies:
         self._next_start_s = 0.0
         self._next_heartbeat_s = 0.0
 
-    def set_remote_tasks(self, flow: str, count: int) -> None:
+    def set_remote_task_count(self, flow: str, count: int) -> None:
         """Set the number of the flow's tasks that run on other nodes.
 
         Must be called regularly, because each call also sends the heartbeats that keep standby
@@ -105,28 +105,28 @@ class StandbyCopies:
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
             self._adjust_standby_count(now_s)
 
-    def assign_standby(self, name: str, inbox: ChannelInbox) -> StartedCopyProcess | None:
+    def take_standby_process(self, name: str, inbox: ChannelInbox) -> StartedCopyProcess | None:
         """Take a standby process for the task called `name`, and deliver the process's messages to
         `inbox`. Return None if no standby process is available."""
         with self._lock:
             self._next_start_s = self._clock.now_s() + STANDBY_START_DELAY_S
             while self._standby:
                 copy = self._standby.pop(0)
-                if copy.is_usable and copy.channel.connected:
+                if copy.is_usable and copy.channel.is_connected:
                     copy.channel.reassign(name, inbox)
                     return copy
-                copy.end("the standby process did not connect")
+                copy.kill_process("the standby process did not connect")
         return None
 
     def _adjust_standby_count(self, now_s: float) -> None:
-        while self._inbox.pop(0.0) is not None:
+        while self._inbox.take_message(0.0) is not None:
             pass  # a standby process only reports its end, which `is_usable` shows as well
         if any(not each.is_usable for each in self._standby):
             self._standby = [each for each in self._standby if each.is_usable]
             self._next_start_s = now_s + STANDBY_RETRY_DELAY_S
         wanted = min(self._max_count, sum(self._task_counts.values()))
         while len(self._standby) > wanted:
-            self._standby.pop().end("no tasks run on other nodes")
+            self._standby.pop().kill_process("no tasks run on other nodes")
         if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.is_warm:
             self._next_start_s = now_s + STANDBY_START_INTERVAL_S
             with contextlib.suppress(FatalError):  # reported by the tasks that copy
@@ -138,7 +138,7 @@ class StandbyCopies:
                     each.channel.send({"type": "heartbeat"})
 
     def _start_standby(self) -> StartedCopyProcess:
-        return start_copy(
+        return start_copy_process(
             self._engine,
             self._server,
             self._inbox,

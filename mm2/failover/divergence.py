@@ -60,7 +60,7 @@ class ForeignRecordScan:
     def __post_init__(self) -> None:
         self.flow_end = self.start
 
-    def add_batch(self, header: BatchHeader, control: int | None) -> None:
+    def add_log_batch(self, header: BatchHeader, control: int | None) -> None:
         """Process the next batch of the log. `control` is the control record type, or None for a
         data batch."""
         if control is not None:
@@ -156,7 +156,7 @@ class ScanBudget:
         self._left = most
         self._lock = threading.Lock()
 
-    def reserve(self, more: int) -> bool:
+    def reserve_ranges(self, more: int) -> bool:
         """Reserve memory for `more` ranges; return False if the budget would be exceeded. A
         negative number releases ranges."""
         with self._lock:
@@ -196,15 +196,15 @@ def scan_log(
         at = max(at, log.find_start_offset())
     while at < scan.end:
         if clock.now_s() >= end_s or read >= MAX_SCAN_BYTES:
-            budget.reserve(-held)
+            budget.reserve_ranges(-held)
             return False
         for header, batch in log.read_batches(at):
             control = record_batch.read_control_type(batch) if header.is_control else None
-            scan.add_batch(header, control)
+            scan.add_log_batch(header, control)
             at = max(at, header.last_offset + 1)
             read += header.size
-        if not budget.reserve(scan.range_count - held):
-            budget.reserve(-held)
+        if not budget.reserve_ranges(scan.range_count - held):
+            budget.reserve_ranges(-held)
             return False
         held = scan.range_count
     return True

@@ -168,7 +168,7 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
 
     if stopped:
         with contextlib.suppress(RetriableError):  # running writers are fenced anyway
-            context.wait_until(
+            context.wait_until_done(
                 have_tasks_ended,
                 lambda: f"running: {', '.join(left)}",
                 max_wait_s=TASK_END_TIMEOUT_S,
@@ -183,14 +183,14 @@ def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult
     Partitions that do not respond are left unfenced if the operator accepted this. Partitions that
     do respond are never left unfenced. Raises `ConnectError`.
     """
-    leaves = request.accepts(plan_findings.MIRROR_UNKNOWN)
+    leaves = request.has_accepted(plan_findings.MIRROR_UNKNOWN)
     turns = FencingRounds(context, leaves=leaves)
     try:
-        context.wait_until(turns.run_round, turns.describe_wait)
+        context.wait_until_done(turns.run_round, turns.describe_wait)
     except RetriableError:
         if not (leaves and turns.unfinished):
             raise
-        turns.leave_unanswered()
+        turns.leave_unanswered_unfenced()
     found = turns.results
     return [found[each] for each in sorted(found)]
 
@@ -204,6 +204,6 @@ def fence_flow_again(
     fresh = writer_fencing.list_partitions_to_fence(context, known).keys() - {
         each.partition for each in fenced
     }
-    if fresh or any(fencing_results.is_acquired_since(known, each) for each in fenced):
+    if fresh or any(fencing_results.is_acquired_after_fencing(known, each) for each in fenced):
         return fence_flow(context, request)
     return []

@@ -85,8 +85,8 @@ def explain_unaccepted_positions(
     return (
         f"groups have lower offsets than the move wrote: {'; '.join(map(str, found))}. Their "
         "offsets may have been reset, and they would re-read records. To move them again: "
-        f"{wanted.command(*only, '--execute')}; to leave them as they are and resume the move: "
-        f"{wanted.command('--resume', '--journal', journal, *accept)}"
+        f"{wanted.build_command(*only, '--execute')}; to leave them as they are and resume the "
+        f"move: {wanted.build_command('--resume', '--journal', journal, *accept)}"
     )
 
 
@@ -121,7 +121,8 @@ def write_group_offsets(
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
     writes = {
-        name: finals[name].select_outdated(stands) for name, stands in standing.succeeded.items()
+        name: finals[name].select_positions_to_write(stands)
+        for name, stands in standing.succeeded.items()
     }
     written = groups.commit_offsets(
         {name: each for name, each in writes.items() if each}, move_context.WRITE_TIMEOUT_S
@@ -138,7 +139,7 @@ def write_group_offsets(
     left = []
     for name, failure in sorted({**standing.failed, **written.failed}.items()):
         code = _choose_finding_code(failure)
-        if request.accepts(code, name):
+        if request.has_accepted(code, name):
             left.append(name)
         else:
             refused.append(f"group {name}: {failure} (to skip it: --accept {code}:{name})")
@@ -171,7 +172,7 @@ def record_written_groups(
     ).succeeded
     active = [name for name, state in states.items() if state is GroupState.ACTIVE]
     for name, at in sorted(groups.fetch_positions(active, timeout_s).succeeded.items()):
-        if not finals[name].select_outdated(at):
+        if not finals[name].select_positions_to_write(at):
             on_moved(name)
 
 
@@ -180,7 +181,7 @@ def read_group_offsets(
 ) -> Mapping[str, CommittedPositions]:
     """Read the groups' committed offsets on the destination."""
     found = context.clusters.target.groups.fetch_positions(list(finals), context.planner.timeout_s)
-    failure = found.first_failure()
+    failure = found.get_first_failure()
     if failure is not None:
         raise failure
     return found.succeeded

@@ -148,7 +148,7 @@ class GroupMove:
         )
 
     @property
-    def set_back_partitions(self) -> frozenset[TopicPartition]:
+    def rewound_partitions(self) -> frozenset[TopicPartition]:
         """Destination partitions in which the group's position is rewound."""
         return frozenset(
             each.mirror
@@ -199,11 +199,11 @@ class GroupMove:
         return None if None in found else sum(each or 0 for each in found)
 
     @property
-    def unreplicated(self) -> int:
+    def unreplicated_records(self) -> int:
         return sum(each.unreplicated for each in self.partitions)
 
     @property
-    def unread(self) -> int:
+    def unread_records(self) -> int:
         return sum(each.unread or 0 for each in self.partitions)
 
 
@@ -393,7 +393,7 @@ def _plan_partition_move(
         current_offset=at,
         max_rereads=again_max,
         unreplicated=_count_unreplicated_reads(committed.offset, mirrored),
-        unread=None if log is None else log.count_from(to),
+        unread=None if log is None else log.count_offsets_from(to),
         deleted=to - outcome.downstream,
         metadata=committed.metadata,
         is_before_map=oldest,

@@ -82,7 +82,9 @@ def explain_outdated_positions(
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
     taken = [
-        each.partition for each in fenced if fencing_results.is_acquired_since(offset_map, each)
+        each.partition
+        for each in fenced
+        if fencing_results.is_acquired_after_fencing(offset_map, each)
     ]
     for partition in (*begun, *taken):
         return f"{partition} was acquired by another process"

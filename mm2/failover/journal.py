@@ -87,7 +87,7 @@ class MoveJournal:
         assert self.identity is not None, "the move has not begun"
         return next((step for step in self.identity.steps if step not in self.details), None)
 
-    def apply(self, line: Mapping[str, Any]) -> None:
+    def apply_entry(self, line: Mapping[str, Any]) -> None:
         """Apply one journal line, decoded by `decode_entry`."""
         at_ms = int(line["at_ms"])
         if not 0 <= at_ms < _YEAR_10000_MS:
@@ -123,7 +123,7 @@ def read_journal(text: str) -> MoveJournal:
     whole, _, _ = text.rpartition("\n")
     for number, line in enumerate(whole.split("\n") if whole else (), start=1):
         try:
-            found.apply(decode_entry(line))
+            found.apply_entry(decode_entry(line))
         except JournalError:
             raise
         except Exception as error:  # damaged lines: infinite numbers, deep nesting, wrong types

@@ -156,10 +156,10 @@ class JournalFile:
     ) -> None:
         os.close(self._fd)
 
-    def append(self, line: str) -> None:
+    def append_entry(self, line: str) -> None:
         """Append a journal line durably, and apply it to `journal`."""
         self._append_whole_line(line)
-        self.journal.apply(journal.decode_entry(line))
+        self.journal.apply_entry(journal.decode_entry(line))
 
     def _lock_file(self) -> None:
         try:

@@ -166,7 +166,9 @@ class FinalPositions:
     set_back: frozenset[TopicPartition]
     """Destination partitions in which the group's position is rewound."""
 
-    def should_write(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
+    def should_write_position(
+        self, place: TopicPartition, stands: OffsetAndMetadata | None
+    ) -> bool:
         """Return True if the final position of a partition must be written. A group with a higher
         position keeps it unless it is to be rewound. `stands` is the current position."""
         at = self.positions[place].offset
@@ -174,14 +176,14 @@ class FinalPositions:
             return True
         return stands.offset > at and place in self.set_back
 
-    def select_outdated(
+    def select_positions_to_write(
         self, stands: CommittedPositions
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Select the final positions that must replace the group's current positions (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
-            if self.should_write(place, stands.get(place))
+            if self.should_write_position(place, stands.get(place))
         }
 
 
@@ -202,7 +204,7 @@ def encode_group_positions(move: GroupMove) -> StepDetail:
                 "partition": place.partition,
                 "offset": offset,
                 "metadata": metadata[place],
-                "rewind": place in move.set_back_partitions,
+                "rewind": place in move.rewound_partitions,
             }
             for place, offset in sorted(move.minimum_offsets.items())
         ],
@@ -282,7 +284,7 @@ def decode_plan_baseline(detail: StepDetail) -> PlanBaseline:
     )
 
 
-def list_groups_to_wait_for(detail: StepDetail) -> list[str]:
+def list_groups_to_stop(detail: StepDetail) -> list[str]:
     """List the groups that must have no members before the move continues: all groups that the plan
     moves."""
     return [each["group"] for each in detail["plan"]["groups"] if each["blocking_state"] is None]

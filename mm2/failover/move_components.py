@@ -28,10 +28,10 @@ from mm2.failover import (
 )
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import ClusterIds
-from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient, ReportProgress
+from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool, ReportProgress
 from mm2.failover.planner import MovePlanner
 from mm2.failover.readiness_checks import ReadinessChecks
-from mm2.failover.unreplicated_records import UnreplicatedFinder
+from mm2.failover.unreplicated_records import UnreplicatedRecordFinder
 from mm2.kafka import command_arguments
 from mm2.replication import transactional_ids
 
@@ -68,7 +68,7 @@ class MoveComponentFactory:
     @property
     def planner(self) -> MovePlanner:
         """Planner for moves of the flow's groups."""
-        finder = UnreplicatedFinder(
+        finder = UnreplicatedRecordFinder(
             destination_pool=self._build_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
             ),
@@ -78,7 +78,7 @@ class MoveComponentFactory:
         )
         return MovePlanner(
             clusters=self.pair,
-            find_unreplicated=finder.find,
+            find_unreplicated=finder.find_unreplicated_records,
             clock=self.clock,
             timeout_s=self.timeouts.snapshot_s,
             lost_reason=SOURCE_DECLARED_LOST if self.lost else "",
@@ -207,5 +207,9 @@ class MoveComponentFactory:
             self.pair.target, props, clock=self.clock, timeout_s=timeout_s
         )
 
-    def _build_pool(self, connect: ConnectClient, doing: str, tell: ReportProgress) -> BoundedPool:
-        return BoundedPool(connect=connect, clock=self.clock, activity=doing, report_progress=tell)
+    def _build_pool(
+        self, connect: ConnectClient, doing: str, tell: ReportProgress
+    ) -> PartitionThreadPool:
+        return PartitionThreadPool(
+            connect=connect, clock=self.clock, activity=doing, report_progress=tell
+        )

@@ -53,7 +53,7 @@ class MoveContext:
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Configuration file named in the printed commands."""
 
-    def wait_until(
+    def wait_until_done(
         self,
         done: Callable[[], bool],
         describe_wait: Callable[[], str],
@@ -87,7 +87,7 @@ class MoveContext:
 
     def read_offset_map(self) -> OffsetMap:
         """Read the flow's offset map up to its current end."""
-        return self.map_reader.read(self.planner.timeout_s)
+        return self.map_reader.read_map(self.planner.timeout_s)
 
     def close(self) -> None:
         """Close the offset map reader's connection."""

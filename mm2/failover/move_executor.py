@@ -98,7 +98,7 @@ class MoveExecutor:
             _Step.REPORT: self._build_report,
         }
 
-    def run(self) -> None:
+    def run_remaining_steps(self) -> None:
         """Execute the remaining steps. Raises `ConnectError` if a step fails; the next run repeats
         that step."""
         about, found = self._context, self._file.journal
@@ -119,7 +119,7 @@ class MoveExecutor:
                     found, path=str(self._file.path), resume=self._resume_command
                 ):
                     about.print_line(given_up)
-                go_on = self._request.command("--resume", "--journal", str(self._file.path))
+                go_on = self._request.build_command("--resume", "--journal", str(self._file.path))
                 about.print_line(f"{step.value} failed; to resume the move: {go_on}")
                 raise
             self._append_entry(journal.encode_step_done(step, detail, at_ms=about.clock.wall_ms()))
@@ -138,7 +138,7 @@ class MoveExecutor:
         return OperatorCommands(file=file).build_resume_command(self._identity.flow, None)
 
     def _append_entry(self, line: str) -> None:
-        self._file.append(line)
+        self._file.append_entry(line)
 
     def _repeat_outdated_steps(self) -> None:
         """Repeat the steps whose results may be outdated because the move was interrupted, possibly
@@ -211,9 +211,7 @@ class MoveExecutor:
         return {"file": self._request.export, "records": written}
 
     def _wait_for_idle_groups(self) -> _Detail:
-        names = journal_step_results.list_groups_to_wait_for(
-            self._file.journal.details[_Step.RECORD]
-        )
+        names = journal_step_results.list_groups_to_stop(self._file.journal.details[_Step.RECORD])
         return {"groups": quiescence.wait_for_idle_groups(self._context, self._request, names)}
 
     def _wait_for_equal_ends(self) -> _Detail:

@@ -67,7 +67,7 @@ class MovePlan:
         )
 
     @property
-    def newest_ms(self) -> int | None:
+    def newest_replicated_ms(self) -> int | None:
         """Timestamp of the newest replicated record in the partitions whose lag is unknown. Records
         written later may be missing."""
         return max((each.newest_ms for each in self.mirrored if each.newest_ms), default=None)

@@ -46,11 +46,11 @@ class MoveRequest:
         """True if both clusters must be available."""
         return self.kind is not MoveKind.EMERGENCY
 
-    def accepts(self, code: str, group: str = "") -> bool:
+    def has_accepted(self, code: str, group: str = "") -> bool:
         """Return True if the operator has accepted this finding for all groups or for `group`."""
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
-    def command(self, *more: str) -> str:
+    def build_command(self, *more: str) -> str:
         """Build the command line of this move without its options, with the words `more` appended,
         such as `--resume`."""
         verb = "failback" if self.kind is MoveKind.BACK else "failover"
@@ -60,14 +60,14 @@ class MoveRequest:
             verb, self.origin, self.destination, *words, file=self.file
         )
 
-    def execute_command(self, *more: str) -> str:
+    def build_execute_command(self, *more: str) -> str:
         """Build the command line that executes this request with all its options, with the words
         `more` appended."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
         words += ["--rewind"] * self.rewind
         words += ["--export", self.export] if self.export else []
-        return self.command(*more, *words, "--execute")
+        return self.build_command(*more, *words, "--execute")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

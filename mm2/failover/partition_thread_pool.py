@@ -1,4 +1,4 @@
-"""Processes many partitions with a bounded number of threads and one deadline (`BoundedPool`).
+"""Runs a function for many partitions in threads, with one deadline (`PartitionThreadPool`).
 
 Each thread has its own connections. An item that fails with a transient error is retried after the
 queued items.
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier.blocking_client import BlockingClient
 
 K = TypeVar("K")
@@ -52,7 +52,7 @@ class PoolResult(Generic[K, T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedPool:
+class PartitionThreadPool:
     """Runs a function for many items, in threads with their own connections."""
 
     connect: ConnectClient
@@ -61,7 +61,7 @@ class BoundedPool:
     """Name of the activity, printed in progress lines."""
     report_progress: ReportProgress = lambda _: None
 
-    def run(
+    def process_items(
         self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
     ) -> PoolResult[K, T]:
         """Process items until all are done or the deadline expires.
@@ -71,11 +71,13 @@ class BoundedPool:
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)
-        ends: list[ThreadDied] = []
+        ends: list[UnexpectedThreadEnd] = []
         owned = ThreadGroup(on_unexpected_end=ends.append)
         try:
             size = min(MAX_THREADS, len(items))
-            running = [owned.start(f"partitions {n}", shared.body) for n in range(size)]
+            running = [
+                owned.start(f"partitions {n}", shared.run_worker_thread) for n in range(size)
+            ]
             self._report_progress(running, shared, ends)
         finally:
             owned.stop_all(_CLOSE_TIMEOUT_S)
@@ -89,7 +91,7 @@ class BoundedPool:
         self,
         running: list[OwnedThread],
         shared: _PoolQueue[K, T],
-        ends: list[ThreadDied],
+        ends: list[UnexpectedThreadEnd],
     ) -> None:
         told_s = self.clock.now_s()
         while any(each.is_alive for each in running) and not any(each.error for each in ends):
@@ -123,7 +125,7 @@ class _PoolQueue(Generic[K, T]):
         self.done: dict[K, T] = {}
         self.failed: dict[K, str] = {}
 
-    def body(self, stop: threading.Event) -> None:
+    def run_worker_thread(self, stop: threading.Event) -> None:
         """Process queued items until the queue is empty, the deadline expires, or `stop` is set."""
         with self._connect() as questions:
             while not stop.is_set() and not self._is_expired:

@@ -155,7 +155,7 @@ def plan_to_json(
         "origin_error": plan.origin_error,
         "lag_records": plan.lag_records,
         "lag_ms": plan.lag_ms,
-        "newest_ms": plan.newest_ms,
+        "newest_ms": plan.newest_replicated_ms,
         "unlisted_topics": list(plan.unlisted_topics),
         "checkpointed_ms": plan.checkpointed_ms,
         "reread_max": reread_estimate.compute_reread_bound(groups, all_known=all_known),
@@ -281,7 +281,10 @@ def _format_group_state(group: GroupMove, each: PartitionMove) -> str:
 def _format_plan_totals(found: MovePlan) -> Iterator[str]:
     there = found.request.destination
     point = format_rpo(
-        there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
+        there,
+        lag_records=found.lag_records,
+        lag_ms=found.lag_ms,
+        newest_ms=found.newest_replicated_ms,
     )
     waits = found.request.is_planned and found.lag_records
     yield point + (" now; the move waits until all records are replicated" if waits else "")
@@ -294,7 +297,9 @@ def _format_plan_totals(found: MovePlan) -> Iterator[str]:
         all_known=_are_all_groups_known(found),
     )
     yield f"{plurals.format_count(len(found.groups), 'group')}, re-read: {again}"
-    missing = plurals.format_count(sum(each.unreplicated for each in found.groups), "record")
+    missing = plurals.format_count(
+        sum(each.unreplicated_records for each in found.groups), "record"
+    )
     if any(each.basis is not PositionBasis.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
     yield f"records already read, but not on {there}: {missing}"

@@ -85,7 +85,7 @@ class MovePlanner:
             find_unreplicated=self.find_unreplicated,
             offset_sources=self.offset_sources,
             timeout_s=self.timeout_s,
-        ).collect(wanted, found, topics)
+        ).collect_state(wanted, found, topics)
         own, why_no_syncs = self._read_own_syncs(found)
         mirrored = mirror_state.mark_contradicted_partitions(
             fencing_results.replace_tail_bounds_with_counts(found.mirrored, known.fencing),
@@ -111,7 +111,7 @@ class MovePlanner:
             unmoved_groups=standing.unmoved,
             target_commands=self.tools,
             target_bounds=ends.succeeded,
-            unanswered=log_end_offsets.list_unanswered_partitions(ends),
+            unanswered=log_end_offsets.list_partitions_without_response(ends),
             origin_error=self._explain_source_error(found),
             incomplete_reason=standing.incomplete_reason,
             checkpointed_ms=standing.checkpointed_ms,
@@ -120,12 +120,12 @@ class MovePlanner:
             offset_syncs_error=why_no_syncs,
             excluded_topics=found.excluded_topics,
             unfenced=known.fencing.unfenced,
-            unreplicated=opposite.unreplicated if wanted.kind is MoveKind.BACK else (),
+            unreplicated=opposite.unreplicated_records if wanted.kind is MoveKind.BACK else (),
             loss_count=found.loss_count,
             baseline=known.baseline,
         )
         return move_plan.build_move_plan(
-            wanted, what, where.translate, agreed_ends=known.agreed_ends
+            wanted, what, where.translate_position, agreed_ends=known.agreed_ends
         ), opposite.tails
 
     def _fetch_log_ends(

@@ -46,7 +46,7 @@ class LocalRecords:
     """Ranges of the local records, or None if they were not counted."""
 
     @property
-    def first(self) -> int:
+    def first_unreplicated_offset(self) -> int:
         """Offset before which all local records have been replicated to the origin."""
         if self.ranges is None:
             return self.through
@@ -78,7 +78,7 @@ def combine_shared_topic_translations(
     if isinstance(back, UntranslatedReason) and not past_all_back:
         return back
     if past_all_back or isinstance(back, UntranslatedReason):
-        lowest, highest = local.first, local.through
+        lowest, highest = local.first_unreplicated_offset, local.through
     else:
         lowest, highest = back.downstream, _get_highest_offset(back)
     highest = max(lowest, highest, forward.downstream)
@@ -205,7 +205,9 @@ class PositionTranslator:
     is_stopped: bool = False
     """True if the flow is stopped and fenced."""
 
-    def translate(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
+    def translate_position(
+        self, partition: TopicPartition, offset: int
+    ) -> TranslatedPosition | None:
         """Translate a group's position in one origin partition; implements `TranslatePosition`."""
         flow = self.flow
         if not topic_selection.should_replicate_topic(flow, partition.topic):
@@ -229,18 +231,18 @@ class PositionTranslator:
             for group in groups
             for partition, position in group.positions.items()
             if position is not None
-            and (place := self.translate(partition, position.offset)) is not None
+            and (place := self.translate_position(partition, position.offset)) is not None
         }
 
     def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
         """Translate using the flow's own offset map."""
         known = MapTranslator(self.offset_map.get_partition(partition))
-        outcome = known.translate(offset)
+        outcome = known.translate_offset(offset)
         old = outcome is UntranslatedReason.TOO_OLD
         return TranslatedPosition(
             partition=map_to_target_partition(self.flow, partition),
             outcome=group_plan.cap_reread_bound(outcome, offset, self.mirrored.get(partition)),
-            known_from=known.find_first_after(offset) if old else None,
+            known_from=known.find_first_target_offset_after(offset) if old else None,
         )
 
     def _translate_backward(
@@ -259,8 +261,14 @@ class PositionTranslator:
         if born in self.reverse.outdated:
             return self._translate_recreated_topic(born)
         tail = self.unreplicated.get(born)
-        if tail is not None and tail.first is not None and offset >= tail.origin_end:
-            return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
+        if (
+            tail is not None
+            and tail.first_unreplicated_offset is not None
+            and offset >= tail.origin_end
+        ):
+            return TranslatedPosition(
+                partition=born, outcome=ExactOffset(downstream=tail.first_unreplicated_offset)
+            )
         outcome = offset_translation.translate_to_source(opposite.get_partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 

@@ -37,7 +37,7 @@ class EqualEndsDetector:
     """End offsets in the latest check that found the clusters equal."""
     _since_s: float | None = None
 
-    def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
+    def check_snapshot(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
         """Check one snapshot of the mirrored partitions. Return True once the end offsets of both
         clusters have been equal and unchanged for `quiescence_s` seconds."""
         ends: dict[TopicPartition, int] = {}
@@ -96,14 +96,14 @@ def wait_for_idle_groups(
         states = groups.describe_states(names, timeout_s)
         for name, failure in sorted(states.failed.items()):
             known = (plan_findings.GROUP_UNREADABLE, plan_findings.GROUP_READ_DENIED)
-            if not any(request.accepts(code, name) for code in known):
+            if not any(request.has_accepted(code, name) for code in known):
                 raise failure
         active = [name for name, state in states.succeeded.items() if state is GroupState.ACTIVE]
         found[:] = sorted(states.succeeded.keys() - set(active))
         busy[:] = [
             name
             for name in active
-            if not request.accepts(plan_findings.GROUP_ACTIVE_ON_ORIGIN, name)
+            if not request.has_accepted(plan_findings.GROUP_ACTIVE_ON_ORIGIN, name)
         ]
         return not busy
 
@@ -113,7 +113,7 @@ def wait_for_idle_groups(
             f"--accept {plan_findings.GROUP_ACTIVE_ON_ORIGIN}:{busy[0]}"
         )
 
-    context.wait_until(is_idle, explain_wait)
+    context.wait_until_done(is_idle, explain_wait)
     return found
 
 
@@ -123,16 +123,16 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
     both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EqualEndsDetector(
         quiescence_s=context.quiescence_s,
-        ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN),
+        ignores_unanswered=request.has_accepted(plan_findings.LAG_UNKNOWN),
     )
     with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 
         def are_ends_equal() -> bool:
-            known = reader.read(timeout_s)
+            known = reader.read_map(timeout_s)
             found = mirror_state.collect_mirror_state(
                 both, clock=context.clock, timeout_s=timeout_s, offset_map=known
             )
-            return seen_before.evaluate(found.mirrored, context.clock.now_s())
+            return seen_before.check_snapshot(found.mirrored, context.clock.now_s())
 
         def explain_wait() -> str:
             said = f"the clusters are not equal: {seen_before.reason}"
@@ -143,5 +143,5 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
                 )
             return said
 
-        context.wait_until(are_ends_equal, explain_wait)
+        context.wait_until_done(are_ends_equal, explain_wait)
     return seen_before

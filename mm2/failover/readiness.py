@@ -96,7 +96,7 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
             yield _ReadinessFinding(severity=_Severity.FORBIDS, code="other-move", text=text)
             continue
         begun = dataclasses.replace(each.request, file=wanted.file)
-        go_on = begun.command("--resume", "--journal", each.path)
+        go_on = begun.build_command("--resume", "--journal", each.path)
         text = (
             f"{each.path}: a {each.request.kind.value} between these clusters is not finished: "
             f"resume it ({go_on}), or move the file away if it was abandoned"

@@ -35,8 +35,10 @@ def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> Cl
     origin = ""
     if not lost:
         with contextlib.suppress(RetriableError):
-            origin = both.source.admin.cluster_id(mirror_state.compute_source_timeout_s(timeout_s))
-    return ClusterIds(origin=origin, destination=both.target.admin.cluster_id(timeout_s))
+            origin = both.source.admin.read_cluster_id(
+                mirror_state.compute_source_timeout_s(timeout_s)
+            )
+    return ClusterIds(origin=origin, destination=both.target.admin.read_cluster_id(timeout_s))
 
 
 T = TypeVar("T")
@@ -82,7 +84,7 @@ class ReadinessChecks:
     hooks: HookCommands
     timeout_s: float
 
-    def collect(
+    def collect_readiness(
         self,
         wanted: MoveRequest,
         journal: pathlib.Path,

@@ -21,7 +21,7 @@ from mm2.failover import position_translation, unreplicated_tails
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.position_translation import OffsetSources, ReverseFlowMap, ReverseOffsetSyncs
 from mm2.failover.unreplicated_records import FindUnreplicated
-from mm2.failover.unreplicated_tails import TailScan, UnreplicatedTail
+from mm2.failover.unreplicated_tails import TailScanInputs, UnreplicatedTail
 from mm2.kafka.client_interfaces import Admin, PerPartitionResult, TopicDescription
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
@@ -45,9 +45,9 @@ class ReverseFlowState:
     known."""
 
     @property
-    def unreplicated(self) -> tuple[UnreplicatedRecords, ...]:
+    def unreplicated_records(self) -> tuple[UnreplicatedRecords, ...]:
         """Unreplicated records by partition, as shown in the plan."""
-        return tuple(each.summarize() for _, each in sorted(self.tails.items()))
+        return tuple(each.summarize_records() for _, each in sorted(self.tails.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class ReverseFlowCollector:
     offset_sources: OffsetSources
     timeout_s: float
 
-    def collect(
+    def collect_state(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
         """Collect the reverse flow's state as needed to fail back, or to move groups that read
@@ -148,7 +148,7 @@ class ReverseFlowCollector:
         names = {each.topic for each in mirror.values()}
         here = _describe_topics(self.clusters.source.admin, names, self.timeout_s)
         why = {
-            each: mirror_state.describe_recreation(
+            each: mirror_state.explain_topic_recreation(
                 known.get_partition(each),
                 source=_get_topic_id(there, each),
                 target=_get_topic_id(here, mirror[each]),
@@ -175,7 +175,7 @@ class ReverseFlowCollector:
         asked = unreplicated_tails.list_reverse_flow_partitions(opposite, flow.policy) | {
             TopicPartition(name, number)
             for name, topic in there.items()
-            for number in range(topic.partitions)
+            for number in range(topic.partition_count)
         }
         found = self.clusters.target.logs.fetch_bounds(asked, LOG_ENDS_TIMEOUT_S)
         mirror = {each: position_translation.map_to_source_partition(flow, each) for each in asked}
@@ -183,7 +183,7 @@ class ReverseFlowCollector:
             self.clusters.source.logs.fetch_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
             whole=whole,
         )
-        looked = TailScan(
+        looked = TailScanInputs(
             reverse_map=opposite,
             offset_map=known,
             mirrors=mirror,
@@ -194,7 +194,7 @@ class ReverseFlowCollector:
         )
         return {
             **looked.build_uncounted_tails(_list_unanswered_partitions(found)),
-            **self.find_unreplicated(looked.build_scan_starts()),
+            **self.find_unreplicated(looked.build_partition_scan_inputs()),
         }
 
 

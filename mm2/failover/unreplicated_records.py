@@ -24,8 +24,12 @@ from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.partition_fencer import PartitionFencer
 from mm2.failover import divergence
 from mm2.failover.divergence import ScanBudget
-from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
-from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, UnreplicatedTail
+from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool
+from mm2.failover.unreplicated_tails import (
+    PartitionScanInputs,
+    RecordsReplicatedBack,
+    UnreplicatedTail,
+)
 from mm2.formats import records
 from mm2.formats.compression import DecompressionError
 from mm2.formats.record_batch import BatchHeader
@@ -37,21 +41,21 @@ FIND_TIMEOUT_S = 120.0
 _MAX_HEADER_CHARS = 4_096
 
 FindUnreplicated = Callable[
-    [Mapping[TopicPartition, ScanStart]], Mapping[TopicPartition, UnreplicatedTail]
+    [Mapping[TopicPartition, PartitionScanInputs]], Mapping[TopicPartition, UnreplicatedTail]
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnreplicatedFinder:
+class UnreplicatedRecordFinder:
     """Finds unreplicated records of the destination by scanning the logs of both clusters."""
 
-    destination_pool: BoundedPool
+    destination_pool: PartitionThreadPool
     """Thread pool that scans the destination."""
-    origin_pool: BoundedPool
+    origin_pool: PartitionThreadPool
     """Thread pool that scans the origin."""
 
-    def find(
-        self, begins: Mapping[TopicPartition, ScanStart]
+    def find_unreplicated_records(
+        self, begins: Mapping[TopicPartition, PartitionScanInputs]
     ) -> Mapping[TopicPartition, UnreplicatedTail]:
         """Scan for unreplicated records of these partitions. Partitions that do not respond in time
         are not counted.
@@ -66,7 +70,7 @@ class UnreplicatedFinder:
         ) -> RecordsReplicatedBack | None:
             return self._find_records_replicated_back(questions, begins[each], end)
 
-        more = self.origin_pool.run(
+        more = self.origin_pool.process_items(
             find_records_replicated_back, begins, timeout_s=FIND_TIMEOUT_S
         ).done
 
@@ -81,7 +85,9 @@ class UnreplicatedFinder:
             return begins[each].build_tail(each, found, more.get(each), whole=whole)
 
         room = ScanBudget()
-        told = self.destination_pool.run(scan_partition, begins, timeout_s=FIND_TIMEOUT_S).done
+        told = self.destination_pool.process_items(
+            scan_partition, begins, timeout_s=FIND_TIMEOUT_S
+        ).done
         unread = {
             each: begin.build_tail(each, begin.build_local_scan(), more.get(each), whole=False)
             for each, begin in begins.items()
@@ -92,7 +98,7 @@ class UnreplicatedFinder:
     def _find_records_replicated_back(
         self,
         questions: BlockingClient,
-        begin: ScanStart,
+        begin: PartitionScanInputs,
         end: Deadline,
     ) -> RecordsReplicatedBack | None:
         """Find the records that the reverse flow replicated after the end of its offset map; return

@@ -47,14 +47,14 @@ class UnreplicatedTail:
     """Reason why some records could not be counted, if known."""
 
     @property
-    def first(self) -> int | None:
+    def first_unreplicated_offset(self) -> int | None:
         """Offset before which all local records have been replicated to the origin. None if
         unknown."""
         if self.ranges is None:
             return None
         return min((each.first for each in self.ranges), default=self.end)
 
-    def summarize(self) -> UnreplicatedRecords:
+    def summarize_records(self) -> UnreplicatedRecords:
         """Summarize the unreplicated records for the plan."""
         found = self.ranges or ()
         return UnreplicatedRecords(
@@ -79,7 +79,7 @@ class RecordsReplicatedBack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanStart:
+class PartitionScanInputs:
     """Inputs for building the scans of one destination partition."""
 
     ends: LogBounds
@@ -180,7 +180,7 @@ _NO_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailScan:
+class TailScanInputs:
     """Collected inputs for the scans for unreplicated records, by destination partition."""
 
     reverse_map: OffsetMap
@@ -200,7 +200,7 @@ class TailScan:
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]] = field(default_factory=dict)
     """The reverse flow's offset syncs."""
 
-    def build_scan_starts(self) -> dict[TopicPartition, ScanStart]:
+    def build_partition_scan_inputs(self) -> dict[TopicPartition, PartitionScanInputs]:
         """Build the scan inputs of the partitions that have a known mirror or were never
         replicated."""
         return {
@@ -236,12 +236,14 @@ class TailScan:
         named = mirror != partition and ends is not None and ends.high_watermark > ends.start
         return named or bool(self.syncs.get(partition))
 
-    def _build_partition_inputs(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
+    def _build_partition_inputs(
+        self, partition: TopicPartition, ends: LogBounds
+    ) -> PartitionScanInputs:
         mine, mirror = self.reverse_map.get_partition(partition), self.mirrors[partition]
         holds = partition not in self.outdated and bool(mine.eras)
         anchor = mine.resume_point if holds else None
         same = self.offset_map.get_partition(mirror).producers if mirror == partition else ()
-        return ScanStart(
+        return PartitionScanInputs(
             ends=ends,
             map_end=(mine.replicated_to or 0) if holds else 0,
             flow_producers=frozenset(same),

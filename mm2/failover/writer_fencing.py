@@ -27,7 +27,7 @@ from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
 from mm2.failover import divergence, move_context, plan_findings
 from mm2.failover.divergence import ForeignRecordScan
 from mm2.failover.move_context import MoveContext
-from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
+from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import producer_fencing, transactional_ids
 from mm2.topics.flow_config import Flow
@@ -78,7 +78,7 @@ def fence_partitions(
     offset_map: OffsetMap,
     partitions: Sequence[TopicPartition],
     *,
-    pool: BoundedPool,
+    pool: PartitionThreadPool,
     timeout_s: float,
 ) -> list[FencingResult]:
     """Fence partitions in the given order. Idempotent.
@@ -107,7 +107,7 @@ def fence_partitions(
             raise
 
     answered: set[TopicPartition] = set()
-    found = pool.run(fence_one_partition, partitions, timeout_s=timeout_s)
+    found = pool.process_items(fence_one_partition, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.unfinished:
         failed = {each: why for each, why in found.unfinished.items() if why}
@@ -237,12 +237,12 @@ def find_denied_transactional_ids(connect: ConnectClient, names: Sequence[str]) 
             message = request_builders.build_find_coordinators_request(
                 request_builders.TRANSACTION_COORDINATOR, names
             )
-            found = questions.request(AnyNodeTarget(), message).coordinators
+            found = questions.send_request(AnyNodeTarget(), message).coordinators
         except UnsupportedVersion:
             message = request_builders.build_find_coordinator_request(
                 request_builders.TRANSACTION_COORDINATOR, names[0]
             )
-            answer = questions.request(AnyNodeTarget(), message)
+            answer = questions.send_request(AnyNodeTarget(), message)
             return [names[0]] * (int(answer.error_code) == TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return [
         str(each.key)
@@ -308,12 +308,12 @@ class FencingRounds:
         known = about.read_offset_map()
         found = self.results
         self._acquired = {
-            each for each in found if fencing_results.is_acquired_since(known, found[each])
+            each for each in found if fencing_results.is_acquired_after_fencing(known, found[each])
         }
         self._acquired.update(list_partitions_to_fence(about, known).keys() - found.keys())
         return not self._acquired
 
-    def leave_unanswered(self) -> None:
+    def leave_unanswered_unfenced(self) -> None:
         """Record the partitions that never responded as left unfenced.
 
         Raises `RetriableError` if some partitions responded but are not fenced, because the

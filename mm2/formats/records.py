@@ -128,7 +128,7 @@ class BatchDecoder:
         self.remaining = _check_record_count(header.record_count, self._data)
         """Number of unread records."""
 
-    def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
+    def decode_next_records(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
         """Decode the next records of the batch: at most `count` records and, estimated from the
         average size, about `max_bytes`, but at least one record while any remain."""
         header = self._header

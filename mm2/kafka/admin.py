@@ -61,7 +61,7 @@ class KafkaAdmin:
             access, client_id=client_id, clock=clock, is_cancelled=is_shutting_down
         )
 
-    def cluster_id(self, timeout_s: float) -> str:
+    def read_cluster_id(self, timeout_s: float) -> str:
         """Return the Kafka cluster id."""
         return self._client.read_cluster_id(timeout_s)
 
@@ -76,7 +76,7 @@ class KafkaAdmin:
             found, doing="describing topic", read=_convert_to_topic_description
         )
 
-    def topic_configs(
+    def read_topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         found = self._client.describe_topic_configs(sorted(set(names)), timeout_s)
@@ -84,7 +84,7 @@ class KafkaAdmin:
             found, doing="reading configs of", read=_convert_to_topic_configs
         )
 
-    def broker_configs(
+    def read_broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         end = self._create_deadline(timeout_s)
@@ -132,7 +132,7 @@ class KafkaAdmin:
         enough = {
             name: None
             for name, topic in described.succeeded.items()
-            if topic.partitions >= partitions[name]
+            if topic.partition_count >= partitions[name]
         }
         failed = {name: error for name, error in grown.failed.items() if name not in enough}
         return PerTopicResult(succeeded={**grown.succeeded, **enough}, failed=failed)

@@ -27,7 +27,7 @@ class CheckpointWriteTimes:
         """Time of the newest checkpoint of all groups; None if no checkpoint exists."""
         self._found: dict[str, dict[TopicPartition, int]] = {}
 
-    def record(self, record: TopicRecord) -> None:
+    def record_checkpoint(self, record: TopicRecord) -> None:
         """Store the timestamp of a checkpoint record as the write time of its group and
         partition."""
         if record.time_ms < 0 or record.key is None:
@@ -37,7 +37,7 @@ class CheckpointWriteTimes:
             about = mirrormaker2_records.decode_checkpoint_key(record.key)
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
-    def get_group(self, group: str) -> Mapping[TopicPartition, int]:
+    def get_group_times(self, group: str) -> Mapping[TopicPartition, int]:
         """Return the write times of one group's checkpoints, by target partition."""
         return self._found.get(group, {})
 
@@ -93,7 +93,7 @@ def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
         _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)
         return
     try:
-        table.apply(record.key, record.value)
+        table.apply_record(record.key, record.value)
     except UnknownRecordVersionError as error:
         table.mark_unreadable(
             record.key,

@@ -74,7 +74,7 @@ class PerTopicResult(Generic[T]):
     succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
-    def first_failure(self) -> ConnectError | None:
+    def get_first_failure(self) -> ConnectError | None:
         """Return the error of the first failed topic by name, for callers that need all topics.
         Returns None if no topic failed."""
         return self.failed[min(self.failed)] if self.failed else None
@@ -91,7 +91,7 @@ class TopicDescription:
     """Node id of each partition's leader; None if the partition has no leader."""
 
     @property
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         return len(self.leaders)
 
 
@@ -102,7 +102,7 @@ class Admin(Protocol):
     credentials or certificates are rejected.
     """
 
-    def cluster_id(self, timeout_s: float) -> str:
+    def read_cluster_id(self, timeout_s: float) -> str:
         """Return the Kafka cluster id."""
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
@@ -114,12 +114,12 @@ class Admin(Protocol):
     ) -> PerTopicResult[TopicDescription]:
         """Return the topic ids, partitions and leaders of topics."""
 
-    def topic_configs(
+    def read_topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         """Return effective topic configs with their sources. Needs DESCRIBE_CONFIGS."""
 
-    def broker_configs(
+    def read_broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         """Return the named configs of one live broker; the value is None for unknown and sensitive
@@ -152,7 +152,7 @@ class Admin(Protocol):
         """Close the connections."""
 
 
-def observe_topics(
+def describe_topics_with_configs(
     admin: Admin, names: Collection[str], timeout_s: float, *, clock: Clock
 ) -> PerTopicResult[ObservedTopic]:
     """Describe topics together with their configs.
@@ -162,7 +162,7 @@ def observe_topics(
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     described = admin.describe_topics(names, timeout_s)
-    configs = admin.topic_configs(list(described.succeeded), end.remaining_s(clock.now_s()))
+    configs = admin.read_topic_configs(list(described.succeeded), end.remaining_s(clock.now_s()))
     done: dict[str, ObservedTopic] = {}
     failed = dict(described.failed)
     for name, topic in described.succeeded.items():
@@ -172,7 +172,7 @@ def observe_topics(
             continue
         done[name] = ObservedTopic(
             name=name,
-            partitions=topic.partitions,
+            partitions=topic.partition_count,
             topic_id=topic.topic_id,
             configs=configs.succeeded.get(name),
         )
@@ -195,7 +195,7 @@ class PerGroupResult(Generic[T]):
     succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
-    def first_failure(self) -> ConnectError | None:
+    def get_first_failure(self) -> ConnectError | None:
         """Return the error of the first failed group by name, or None if no group failed."""
         return self.failed[min(self.failed)] if self.failed else None
 
@@ -503,7 +503,7 @@ class FlowStateLog(Protocol):
         """
 
     @property
-    def pending(self) -> int:
+    def pending_record_count(self) -> int:
         """Number of appended records whose callback has not run yet."""
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:

@@ -67,7 +67,7 @@ class BatchedGroupRequests:
         self._nodes: dict[str, int] = {}
         self._unknown_apis: set[str] = set()
 
-    def send(
+    def send_batches(
         self,
         groups: Collection[str],
         message: BatchRequestBuilder,
@@ -370,7 +370,7 @@ class KafkaGroups:
         done: dict[str, CommittedPositions] = {}
         same: set[str] = set()
         data: dict[str, bytes] = {}
-        for body in self._batches.send(
+        for body in self._batches.send_batches(
             groups,
             lambda chunk: group_requests.build_fetch_offsets_of_groups_request(
                 chunk, stable=stable, seen=seen
@@ -394,7 +394,7 @@ class KafkaGroups:
             ),
             end.remaining_s(self._clock.now_s()),
             read=lambda body: _convert_to_committed_positions(
-                group_requests.get_fetched_offsets(body)
+                group_requests.decode_committed_offsets(body)
             ),
             others=len(done) + len(same),
         )
@@ -414,7 +414,7 @@ class KafkaGroups:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         requested = frozenset(groups)  # a response may contain others
         done: dict[str, T] = {}
-        for body in self._batches.send(
+        for body in self._batches.send_batches(
             groups, lambda chunk: message(*chunk), timeout_s, operation=doing
         ):
             for each in body.groups:

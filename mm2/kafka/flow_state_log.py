@@ -141,8 +141,8 @@ class KafkaFlowStateLog:
         return self._get_writer().poll(timeout_s)
 
     @property
-    def pending(self) -> int:
-        return 0 if self._writer is None else self._writer.pending
+    def pending_record_count(self) -> int:
+        return 0 if self._writer is None else self._writer.pending_record_count
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
         recorded = self._get_writer().next_offsets

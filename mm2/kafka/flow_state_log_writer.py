@@ -123,7 +123,7 @@ class FlowStateLogWriter:
         )
 
     @property
-    def pending(self) -> int:
+    def pending_record_count(self) -> int:
         return self._unacknowledged + len(self._finished)
 
     def append(

@@ -73,7 +73,7 @@ class FlowStateTopics:
         if missing:
             self._create_topics(missing, end)
             described = self._describe_topics_until_known(names, end)
-        failure = described.first_failure()
+        failure = described.get_first_failure()
         if missing and isinstance(failure, TopicMissingError):
             raise RetriableError(
                 f"creating the topics of a flow on {self.where}: created, but a broker "
@@ -121,17 +121,18 @@ class FlowStateTopics:
         return described
 
     def _check_partition_count(self, topic: TopicDescription) -> None:
-        if topic.partitions != 1:
+        if topic.partition_count != 1:
             raise MisconfiguredTopicError(
-                f"checking topic {topic.name} on {self.where}: the topic has {topic.partitions} "
-                "partitions, but must have exactly 1 to preserve the order of the flow's records. "
+                f"checking topic {topic.name} on {self.where}: the topic has "
+                f"{topic.partition_count} partitions, but must have exactly 1 "
+                "to preserve the order of the flow's records. "
                 "Partitions cannot be removed: if this flow has never run, delete the topic, and "
                 "mm2 will create it again. "
                 f"{operator_commands.format_remedy(self._cluster_commands.build_delete_topic_command(topic.name))}"
             )
 
     def _check_cleanup_policy(self, names: Collection[str], end: Deadline) -> None:
-        configs = self.target.topic_configs(names, end.remaining_s(self.clock.now_s()))
+        configs = self.target.read_topic_configs(names, end.remaining_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
             if isinstance(failure, TopicMissingError):
                 # Another broker described it a moment ago, with newer metadata than this one.

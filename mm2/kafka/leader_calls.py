@@ -85,7 +85,7 @@ class LeaderCall(abc.ABC):
     _failed: dict[TopicPartition, ConnectError] = field(default_factory=dict)
 
     @abc.abstractmethod
-    def _send(self, group: RequestGroup) -> bool:
+    def _send_group_requests(self, group: RequestGroup) -> bool:
         """Send the requests of a group. The callback of each request is `_create_callback(group,
         position)`.
 
@@ -93,7 +93,9 @@ class LeaderCall(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _read(self, group: RequestGroup) -> Mapping[TopicPartition, tuple[int, Any]]:
+    def _decode_group_replies(
+        self, group: RequestGroup
+    ) -> Mapping[TopicPartition, tuple[int, Any]]:
         """Decode the replies to a request group. Returns the error code and the content for each
         partition.
 
@@ -101,11 +103,11 @@ class LeaderCall(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _handle(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
         """Process a partition's content in a reply without an error code. Ends with a call of
         `_finish`, `_fail`, `_retry` or `_continue`."""
 
-    def run(
+    def run_until_done(
         self, partitions: Collection[TopicPartition], cluster: ClusterConnections, poller: Poller
     ) -> dict[TopicPartition, ConnectError]:
         """Send requests until each partition is done or has failed, and return the errors of the
@@ -179,7 +181,7 @@ class LeaderCall(abc.ABC):
     def _send_group(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
         group = RequestGroup(node_id=node_id, partitions=partitions, size=1)
         try:
-            is_sent = self._send(group)
+            is_sent = self._send_group_requests(group)
         except UnsupportedVersion as failure:
             self._handle_failure(partitions, failure)
             return
@@ -213,7 +215,7 @@ class LeaderCall(abc.ABC):
             del self._in_flight[partition]
         failures = [each.failure for each in group.replies.values() if each.failure is not None]
         try:
-            found = {} if failures else self._read(group)
+            found = {} if failures else self._decode_group_replies(group)
         except TruncatedResponse as malformed:
             failures = [malformed]
         if failures:
@@ -221,12 +223,14 @@ class LeaderCall(abc.ABC):
             return
         for partition in partitions:
             if partition not in found:
-                self._retry(partition, RetriableError(self._explain(partition, NO_CONTENT)))
+                self._retry_partition(
+                    partition, RetriableError(self._format_problem(partition, NO_CONTENT))
+                )
             elif found[partition][0]:
                 self._handle_error_code(partition, found[partition][0])
             else:
                 self._errors.pop(partition, None)
-                self._handle(partition, found[partition][1])
+                self._handle_partition_content(partition, found[partition][1])
 
     def _handle_failure(self, partitions: Sequence[TopicPartition], failure: ConnectError) -> None:
         """Handle a group of requests that got no valid response: fail or retry its partitions."""
@@ -236,13 +240,13 @@ class LeaderCall(abc.ABC):
             if isinstance(error, AuthenticationError):
                 raise error
             if isinstance(error, FatalError):
-                self._fail(partition, error)
+                self._mark_failed(partition, error)
             else:
-                self._retry(partition, error)
+                self._retry_partition(partition, error)
 
     def _handle_error_code(self, partition: TopicPartition, code: int) -> None:
         if code == client_errors.OFFSET_OUT_OF_RANGE:
-            self._fail(partition, self._create_truncated_error(partition, _OUT_OF_RANGE))
+            self._mark_failed(partition, self._create_truncated_error(partition, _OUT_OF_RANGE))
             return
         self._cluster.refresh_metadata()
         error = client_errors.translate_error_code(
@@ -250,9 +254,9 @@ class LeaderCall(abc.ABC):
         )
         is_missing = client_errors.is_missing_topic_code(code)
         if client_errors.is_retriable_code(code) or (is_missing and self.all_required):
-            self._retry(partition, error)
+            self._retry_partition(partition, error)
         else:
-            self._fail(partition, error)
+            self._mark_failed(partition, error)
 
     def _handle_missing_leader(self, partition: TopicPartition) -> None:
         topic = self._cluster.view.get_topic(partition.topic)
@@ -267,21 +271,21 @@ class LeaderCall(abc.ABC):
 
     # Results
 
-    def _finish(self, partition: TopicPartition) -> None:
+    def _mark_done(self, partition: TopicPartition) -> None:
         del self._waiting[partition]
 
-    def _fail(self, partition: TopicPartition, error: ConnectError) -> None:
+    def _mark_failed(self, partition: TopicPartition, error: ConnectError) -> None:
         if self.all_required:
             raise error
         del self._waiting[partition]
         self._failed[partition] = error
 
-    def _retry(self, partition: TopicPartition, error: ConnectError) -> None:
+    def _retry_partition(self, partition: TopicPartition, error: ConnectError) -> None:
         """Record a partition's error, and send its next request after a pause."""
         self._errors[partition] = error
         self._resume_at_s[partition] = self.clock.now_s() + _RETRY_DELAY_S
 
-    def _continue(self, partition: TopicPartition) -> None:
+    def _request_more(self, partition: TopicPartition) -> None:
         """Request more from a partition. In the next request it comes after the leader's other
         partitions."""
         del self._waiting[partition]
@@ -303,7 +307,7 @@ class LeaderCall(abc.ABC):
                 if failure is not None or error is None:
                     failure = failure or RetriableError("no response")
                     error = self._translate_failure(partition, failure)
-            self._fail(partition, error)
+            self._mark_failed(partition, error)
 
     def _find_connection_error(self, partition: TopicPartition) -> ConnectError | None:
         """Return why a partition got no response, or None if there is no connection error."""
@@ -320,5 +324,5 @@ class LeaderCall(abc.ABC):
     def _create_truncated_error(self, partition: TopicPartition, problem: str) -> LogTruncatedError:
         return create_truncated_error(f"{self.doing} {partition} on {self.where}", problem)
 
-    def _explain(self, partition: TopicPartition, problem: str) -> str:
+    def _format_problem(self, partition: TopicPartition, problem: str) -> str:
         return f"{self.doing} {partition} on {self.where}: {problem}"

@@ -95,7 +95,7 @@ def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
     try:
         decoder = BatchDecoder(batch.header, batch.batch)
         while decoder.remaining:
-            found = decoder.read(_MAX_DECODED_RECORDS)
+            found = decoder.decode_next_records(_MAX_DECODED_RECORDS)
             if found[0].offset < batch.first:
                 found = [each for each in found if each.offset >= batch.first]
             yield from found
@@ -152,7 +152,7 @@ class LogClient:
         failed = self._run(lookup, specs)
         return PerPartitionResult(succeeded=lookup.found, failed=failed)
 
-    def fetch(
+    def fetch_batches(
         self,
         positions: Mapping[TopicPartition, LogPosition],
         end: Deadline,
@@ -200,7 +200,7 @@ class LogClient:
         if not partitions:
             return {}
         try:
-            return call.run(partitions, *self._connect())
+            return call.run_until_done(partitions, *self._connect())
         except AuthenticationError:
             self.close()  # the next call tries again, instead of reporting the same failure
             raise
@@ -240,7 +240,7 @@ class _OffsetLookup(LeaderCall):
     reached: Mapping[TopicPartition, LogPosition]
     found: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
 
-    def _send(self, group: RequestGroup) -> bool:
+    def _send_group_requests(self, group: RequestGroup) -> bool:
         requests: dict[tuple[int, bool], dict[str, list[OffsetQuery]]] = defaultdict(
             lambda: defaultdict(list)
         )
@@ -263,7 +263,9 @@ class _OffsetLookup(LeaderCall):
             )
         return True
 
-    def _read(self, group: RequestGroup) -> Mapping[TopicPartition, tuple[int, Any]]:
+    def _decode_group_replies(
+        self, group: RequestGroup
+    ) -> Mapping[TopicPartition, tuple[int, Any]]:
         codes: dict[TopicPartition, int] = {}
         offsets: dict[TopicPartition, list[int]] = defaultdict(list)
         for _, reply in sorted(group.replies.items()):
@@ -274,23 +276,25 @@ class _OffsetLookup(LeaderCall):
                     offsets[partition].append(int(each.offset))
         return {each: (code, offsets[each]) for each, code in codes.items()}
 
-    def _handle(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
         offsets: list[int] = content
         specs = self.specs[partition]
         if len(offsets) != len(specs) or not all(map(_is_possible_offset, specs, offsets)):
-            self._retry(partition, RetriableError(self._explain(partition, NO_CONTENT)))
+            self._retry_partition(
+                partition, RetriableError(self._format_problem(partition, NO_CONTENT))
+            )
             return
         if (reached := self.reached.get(partition)) is not None:
             if _is_other_topic(reached, self._get_topic_id(partition.topic)):
-                self._fail(partition, self._create_truncated_error(partition, _OTHER_TOPIC))
+                self._mark_failed(partition, self._create_truncated_error(partition, _OTHER_TOPIC))
                 return
             if offsets[-1] < reached.offset:
                 self._cluster.refresh_metadata()
                 problem = f"the log ends at offset {offsets[-1]}, but had reached {reached.offset}"
-                self._retry(partition, self._create_truncated_error(partition, problem))
+                self._retry_partition(partition, self._create_truncated_error(partition, problem))
                 return
         self.found[partition] = tuple(offsets)
-        self._finish(partition)
+        self._mark_done(partition)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -305,7 +309,7 @@ class _BatchFetch(LeaderCall):
     """Since when replies have had no records of a partition, although it came first in the request:
     monotonic time in seconds."""
 
-    def _send(self, group: RequestGroup) -> bool:
+    def _send_group_requests(self, group: RequestGroup) -> bool:
         topic_ids = {each.topic: self._get_topic_id(each.topic) for each in group.partitions}
         version = self._cluster.choose_version(
             group.node_id,
@@ -328,7 +332,7 @@ class _BatchFetch(LeaderCall):
             forgotten=(),
             rack_id="",
         )
-        self._cluster.call_raw(
+        self._cluster.call_with_encoded_body(
             group.node_id,
             lane=broker_connections.CONTROL_PURPOSE,
             api_key=api_versions.FETCH_KEY,
@@ -352,7 +356,9 @@ class _BatchFetch(LeaderCall):
             self.partition_bytes,
         )
 
-    def _read(self, group: RequestGroup) -> Mapping[TopicPartition, tuple[int, Any]]:
+    def _decode_group_replies(
+        self, group: RequestGroup
+    ) -> Mapping[TopicPartition, tuple[int, Any]]:
         reply = group.replies[0]
         response = fetch.decode_fetch_response(reply.version, reply.body)
         if response.throttle_ms > 0:
@@ -372,13 +378,13 @@ class _BatchFetch(LeaderCall):
                 )
         return found
 
-    def _handle(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
         fetched: FetchResponsePartition
         fetched, is_first = content
         position = self.positions[partition]
         problem = _explain_truncation(fetched, position)
         if problem is not None:
-            self._fail(partition, self._create_truncated_error(partition, problem))
+            self._mark_failed(partition, self._create_truncated_error(partition, problem))
             return
         scan = read_committed.scan_batches(
             fetched.records,
@@ -388,7 +394,9 @@ class _BatchFetch(LeaderCall):
         if scan.obstacle is not None and not scan.batches:
             problem = f"{scan.obstacle.reason} at offset {scan.obstacle.offset}"
             advice = "see the brokers' log, and check the network and the disks"
-            self._fail(partition, FatalError(self._explain(partition, f"{problem}; {advice}")))
+            self._mark_failed(
+                partition, FatalError(self._format_problem(partition, f"{problem}; {advice}"))
+            )
             return
         end = fetched.last_stable_offset if self.committed_only else fetched.high_watermark
         next_offset = scan.position
@@ -397,20 +405,24 @@ class _BatchFetch(LeaderCall):
         try:
             is_done = self.accept(partition, FetchedBatches(scan.batches, next_offset, end))
         except FatalError as error:
-            self._fail(partition, error)
+            self._mark_failed(partition, error)
             return
         if scan.leader_epoch >= 0:
             position.leader_epoch = scan.leader_epoch
         has_advanced = bool(scan.batches) or next_offset > position.offset
         position.offset = next_offset
         if is_done:
-            self._finish(partition)
+            self._mark_done(partition)
         elif has_advanced or not (is_first or len(fetched.records)):
-            self._continue(partition)  # only the first partition gets a batch of any size (KIP-74)
+            self._request_more(
+                partition
+            )  # only the first partition gets a batch of any size (KIP-74)
         else:
             self._cluster.refresh_metadata()
             problem = f"the leader returned no whole batch; its log ends at offset {end}"
-            self._retry(partition, RetriableError(self._explain(partition, problem)))
+            self._retry_partition(
+                partition, RetriableError(self._format_problem(partition, problem))
+            )
 
     def _is_rest_of_log_compacted(
         self, partition: TopicPartition, fetched: FetchResponsePartition

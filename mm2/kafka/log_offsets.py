@@ -150,7 +150,7 @@ class KafkaLogOffsets:
     def _fetch_without_retry(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> Mapping[TopicPartition, ConnectError]:
-        return self._client.fetch(
+        return self._client.fetch_batches(
             {each: LogPosition(offset) for each, offset in offsets.items()},
             end,
             accept=accept,

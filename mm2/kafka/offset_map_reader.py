@@ -42,7 +42,9 @@ class OffsetMapReader:
         self._tail: TopicTail | None = None
         self._map = OffsetMap(key_filter=key_filter)
 
-    def read(self, timeout_s: float, *, must_end: Callable[[], bool] = lambda: False) -> OffsetMap:
+    def read_map(
+        self, timeout_s: float, *, must_end: Callable[[], bool] = lambda: False
+    ) -> OffsetMap:
         """Read all new records of the map topic and return the map, which is empty if the topic
         does not exist.
 
@@ -69,7 +71,7 @@ class OffsetMapReader:
             raise
         for each in self._map.list_unreadable_records():
             raise FatalError(
-                each.describe(topic=f"{self._topic} of {self._where}", flow=self._flow)
+                each.format_error(topic=f"{self._topic} of {self._where}", flow=self._flow)
             )
         return self._map
 
@@ -86,4 +88,4 @@ class OffsetMapReader:
                 f"reading {self._topic} of {self._where} took longer than the timeout: increase "
                 "the timeout (--timeout), or call again to continue where reading stopped"
             )
-        self._map.fold(record.key or b"", record.value, offset=record.offset)
+        self._map.apply_or_keep_unreadable(record.key or b"", record.value, offset=record.offset)

@@ -87,7 +87,7 @@ class TopicReader:
                 self._pass_records_to_caller(partition, batch, take)
             return fetched.next_offset >= ends[partition]
 
-        self._client.fetch(
+        self._client.fetch_batches(
             {
                 each: position
                 for each, position in self._positions.items()

@@ -298,7 +298,7 @@ PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_
 """Values of the label `phase`: the partition's phase, or paused by an operator."""
 
 
-def make_metrics_registry() -> MetricRegistry:
+def create_metrics_registry() -> MetricRegistry:
     """Create a registry that contains every metric of `metric_declarations.ALL_METRICS`."""
     registry = MetricRegistry()
     for metric in metric_declarations.ALL_METRICS:
@@ -349,7 +349,7 @@ class FlowMetricsCollector:
     not affect them.
     """
 
-    registry: MetricRegistry = field(default_factory=make_metrics_registry)
+    registry: MetricRegistry = field(default_factory=create_metrics_registry)
     times_to_data_loss: Callable[[], Series] = dict
     """Returns the time to data loss in seconds, by flow and topic."""
     inputs: Callable[[], MetricInputs] = MetricInputs
@@ -371,7 +371,7 @@ class FlowMetricsCollector:
     def __post_init__(self) -> None:
         self._counters = FlowCounters(self.registry)
 
-    def update(
+    def update_metrics(
         self,
         statuses: Sequence[FlowStatus],
         overview: FlowsOverview,
@@ -520,7 +520,7 @@ class FlowMetricsCollector:
             if verdict.health is not FlowHealth.UNKNOWN:
                 healthy[(each.flow,)] = int(verdict.is_healthy)
             for side in ClusterSide:
-                reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
+                reachable[each.flow, side.value] = int(each.find_unreachable_cluster(side) is None)
         self.registry.set_gauge_series(metric_declarations.LAST_REPLICATION_AGE, ages)
         self.registry.set_gauge_series(metric_declarations.FLOW_HEALTHY, healthy)
         self.registry.set_gauge_series(metric_declarations.CLUSTER_REACHABLE, reachable)
@@ -536,7 +536,7 @@ class FlowMetricsCollector:
         given = {flow: seen.status.checkpoint_tasks for flow, seen in self._readings.items()}
         for flow in given.keys() | groups.keys():
             tasks = groups.get(flow, {}).values()
-            times = [each.done_s for each in tasks]
+            times = [each.done_until_s for each in tasks]
             if len(times) < given.get(flow, 0) or any(each.is_waiting for each in tasks):
                 times.append(before.get(flow, now_s))
             elif times:

@@ -101,7 +101,7 @@ class ConfigPublisher:
         """True if this node has no connector configuration left to write."""
         return self._written is self._plan
 
-    def set_plan(self, plan: FlowPlan) -> None:
+    def replace_plan(self, plan: FlowPlan) -> None:
         """Replace the planned connector configurations. The next call of `poll` writes them."""
         self._plan, self._refusals = plan, {}
         self.other_leader_reason = ""
@@ -114,7 +114,7 @@ class ConfigPublisher:
         """
         self._became_leader.set()
 
-    def poll(self, member: FleetMember, now_s: float) -> None:
+    def write_or_compare_configs(self, member: FleetMember, now_s: float) -> None:
         """If this node leads the group, write configurations that have not been written yet.
         Otherwise log how the leader's configurations differ from this node's plan."""
         if not member.herder.is_ready():

@@ -60,7 +60,7 @@ class ReloadableNode(Protocol):
 
     def statuses(self) -> Sequence[FlowStatus]: ...
 
-    def apply(self, settings: Mm2Settings, changes: ReloadPlan) -> None: ...
+    def apply_changes(self, settings: Mm2Settings, changes: ReloadPlan) -> None: ...
 
 
 class ConfigReloader:
@@ -94,7 +94,7 @@ class ConfigReloader:
                 self._hang_up.clear()
                 self.answer_request(ReloadRequest())
             if self._socket is not None:
-                self._socket.serve(self.answer_request, POLL_INTERVAL_S)
+                self._socket.serve_request(self.answer_request, POLL_INTERVAL_S)
             else:
                 stop.wait(POLL_INTERVAL_S)
 
@@ -113,10 +113,10 @@ class ConfigReloader:
         match request:
             case ReloadRequest():
                 if request.dry_run:
-                    return self.reload(request)
+                    return self.reload_config(request)
                 operator, before = request.peer or "unknown (SIGHUP)", self._node.settings
                 self._node.action_log.log_reload(operator)
-                answer = self.reload(request)
+                answer = self.reload_config(request)
                 if answer.code == exit_codes.DONE:
                     self._node.action_log.record_reload(operator, before=before)
                 return answer
@@ -136,12 +136,14 @@ class ConfigReloader:
                     reports=self._reports(),
                 )
                 return ProcessResponse(
-                    code=exit_codes.DONE if explanation.has_answer else exit_codes.BAD_INPUT,
-                    lines=tuple(explanation.lines()),
+                    code=exit_codes.DONE
+                    if explanation.explains_replication
+                    else exit_codes.BAD_INPUT,
+                    lines=tuple(explanation.format_lines()),
                     detail=explanation.as_json(),
                 )
 
-    def reload(self, request: ReloadRequest) -> ProcessResponse:
+    def reload_config(self, request: ReloadRequest) -> ProcessResponse:
         """Read the configuration file, compare it with the settings in effect, and apply the
         changes unless the request is a dry run. Applied changes are logged."""
         try:
@@ -160,7 +162,7 @@ class ConfigReloader:
                 code=exit_codes.DONE, lines=tuple(lines), detail={"outcome": "dry run", **detail}
             )
         try:
-            self._node.apply(settings, changes)
+            self._node.apply_changes(settings, changes)
         except ConnectError as error:
             return self._build_failure_response(
                 [str(error), CONFIG_KEPT_TEXT], code=exit_codes.FAILED

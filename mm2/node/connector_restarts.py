@@ -67,7 +67,7 @@ class RestartPlanner:
     restarts."""
     _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
-    def find_due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
+    def find_due_restarts(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
         """Return the names of the connectors and tasks to restart now. `attempts` must contain all
         connectors and tasks that are running here.
 
@@ -91,14 +91,14 @@ class RestartPlanner:
                 due_names.append(name)
         return due_names
 
-    def record_restart(self, name: str, *, failed: bool) -> None:
+    def record_restart_result(self, name: str, *, failed: bool) -> None:
         """Record the result of restarting a connector or task. If the restart failed, another one
         becomes due."""
         history = self._histories.get(name)
         if history is not None and failed:
             history.failed_at_s, history.restarted = None, False
 
-    def record_rejection(self, name: str, now_s: float) -> None:
+    def record_restart_rejection(self, name: str, now_s: float) -> None:
         """Record that a restart was rejected, for example because of a rebalance.
 
         Another restart becomes due after the same delay. The rejected restart is not counted.
@@ -107,7 +107,7 @@ class RestartPlanner:
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
-    def find_given_up(self, names: Iterable[str]) -> list[str]:
+    def find_given_up_items(self, names: Iterable[str]) -> list[str]:
         """Return the connectors and tasks among `names` that have failed too often to be
         restarted."""
         return [
@@ -177,7 +177,7 @@ class RunningItem:
         return str(self.item).startswith(flow_plan.SOURCE_CONNECTOR)
 
     @property
-    def reason(self) -> str:
+    def failure_reason(self) -> str:
         return flow_state.extract_error_message(self.started.trace)
 
 
@@ -249,7 +249,7 @@ class FailureTracker:
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
-    def evaluate(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
+    def decide_restarts(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
         """Decide which of the connectors and tasks on this node to restart, and whether to give up
         the flow."""
         by_name = {str(each.item): each for each in items}
@@ -258,7 +258,7 @@ class FailureTracker:
             for each in by_name.values()
             if each.is_mirroring and each.started.state in _HEALTHY_STATES
         )
-        due = self.restarts.find_due(
+        due = self.restarts.find_due_restarts(
             {
                 name: RunAttempt(number=each.started.times, state=each.started.state)
                 for name, each in by_name.items()
@@ -271,7 +271,7 @@ class FailureTracker:
                 by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
             ),
             give_up_reason=next(
-                (each.reason for each in failed_items if self._is_fatal_for_flow(each)), ""
+                (each.failure_reason for each in failed_items if self._is_fatal_for_flow(each)), ""
             ),
         )
 
@@ -281,7 +281,7 @@ class FailureTracker:
         if item.config_origin is ConfigOrigin.OLD:
             return False
         return self._failed_at_first_start(item) or bool(
-            self.restarts.find_given_up([str(item.item)])
+            self.restarts.find_given_up_items([str(item.item)])
         )
 
     def _failed_at_first_start(self, item: RunningItem) -> bool:

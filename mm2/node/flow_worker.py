@@ -179,7 +179,7 @@ class FlowWorker:
         ):
             return self._publisher.is_settled
         return flow_state.is_configuration_applied(
-            self._build_worker_snapshot(status_registry.REGISTRY.snapshot())
+            self._build_worker_snapshot(status_registry.REGISTRY.get_snapshot())
         )
 
     @property
@@ -232,12 +232,12 @@ class FlowWorker:
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
-    def apply_plan(self, plan: FlowPlan) -> None:
+    def replace_plan(self, plan: FlowPlan) -> None:
         """Replace the flow's plan by one with the same worker settings but different connector
         configurations."""
         self.plan = plan
         self._failures.restarts.max_restarts = plan.restart_max
-        self._publisher.set_plan(plan)
+        self._publisher.replace_plan(plan)
 
     # Runs on the flow's thread
 
@@ -347,7 +347,7 @@ class FlowWorker:
         now_s = self._clock.now_s()
         if self._reason and member.herder.is_ready():
             self._reason = self._trouble = self._logged = ""
-        self._publisher.poll(member, now_s)
+        self._publisher.write_or_compare_configs(member, now_s)
         tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
         items = connector_restarts.list_running_items(
@@ -357,19 +357,19 @@ class FlowWorker:
             plan=self.plan,
             is_leader=member.is_leader,
         )
-        decision = self._failures.evaluate(items, now_s)
+        decision = self._failures.decide_restarts(items, now_s)
         self._given_up = decision.give_up_reason or self._explain_unconfigured_flow(member)
         for each in decision.due:
-            _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.reason)
+            _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.failure_reason)
             self._restart_item(member, each.item)
         for name, reply in list(self._restart_replies.items()):
             if reply.done():
                 del self._restart_replies[name]
                 failed = reply.exception() is not None
                 if not failed and isinstance(reply.result(), RequestRefused | ForwardRequest):
-                    self._failures.restarts.record_rejection(name, now_s)
+                    self._failures.restarts.record_restart_rejection(name, now_s)
                 else:
-                    self._failures.restarts.record_restart(name, failed=failed)
+                    self._failures.restarts.record_restart_result(name, failed=failed)
 
     def _explain_unconfigured_flow(self, member: FleetMember) -> str:
         """Return why the flow cannot run: its configuration was rejected and no earlier

@@ -49,7 +49,7 @@ class NodeTelemetry:
         self._clock = clock
         self._drills = LastDrillTimes(settings.health.drill_report)
         within_s = settings.health.replicating_within_s
-        self._reports = CachedValue(watch.reports, ttl_s=REPORT_CACHE_TTL_S, clock=clock)
+        self._reports = CachedValue(watch.build_reports, ttl_s=REPORT_CACHE_TTL_S, clock=clock)
         self.metrics = FlowMetricsCollector(
             times_to_data_loss=watch.list_seconds_left,
             inputs=self._collect_metric_inputs,
@@ -82,7 +82,7 @@ class NodeTelemetry:
         """Describe, for each affected flow, which cluster does not respond, since when and why."""
         by_flow: dict[str, str] = {}
         for each in self._reports.get():
-            unreachable = [one.describe() for one in each.unreachable if not one.broker]
+            unreachable = [one.format_description() for one in each.unreachable if not one.broker]
             if unreachable:
                 by_flow[each.flow] = "; ".join(unreachable)
         return by_flow
@@ -91,13 +91,13 @@ class NodeTelemetry:
         return collector.collect_partition_metrics(self.metrics.statuses, self._clock.wall_ms())
 
     def _collect_metric_inputs(self) -> MetricInputs:
-        snapshot = status_registry.REGISTRY.snapshot()
+        snapshot = status_registry.REGISTRY.get_snapshot()
         return MetricInputs(
             latencies=snapshot.latencies,
             checkpoint_groups=snapshot.groups,
             rebalances=self._node.rebalance_counts(),
             overrides=self._node.connector_overrides(),
-            spark_slots=self._node.slots,
+            spark_slots=self._node.slot_usage,
             last_drills_s=self._drills.read_pass_times_s(),
             reports=self._reports.get(),
         )

@@ -19,7 +19,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.rest.mounted_pages import PagesByPath
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.config import config_diff, flow_plan
 from mm2.config.config_diff import ReloadPlan
 from mm2.config.flow_plan import FlowPlan, FlowSelection
@@ -76,12 +76,12 @@ class GracefulShutdown:
             each.stop_requested.set()
             self._ending.append(each)
 
-    def wait(self, until_s: float) -> None:
+    def wait_for_workers(self, until_s: float) -> None:
         """Wait until all stopping workers have ended or the time `until_s` is reached.
 
         Workers that have not ended in time are logged, unless they never joined their group.
         """
-        self.wait_for(lambda: not self.unfinished, until_s)
+        self.wait_until(lambda: not self.unfinished, until_s)
         for each in self.unfinished:
             if each.is_member:
                 _log.warning(
@@ -90,7 +90,7 @@ class GracefulShutdown:
                     each.name,
                 )
 
-    def wait_for(self, done: Callable[[], bool], until_s: float) -> None:
+    def wait_until(self, done: Callable[[], bool], until_s: float) -> None:
         """Wait until `done` returns True or the time `until_s` is reached."""
         waiting = threading.Event()
         while not done() and self._clock.now_s() < until_s:
@@ -233,7 +233,7 @@ class Mm2Node:
         return [each.readiness for each in self._workers]
 
     @property
-    def slots(self) -> tuple[int, int] | None:
+    def slot_usage(self) -> tuple[int, int] | None:
         """Spark's used and free task slots; None without Spark, or while they are unknown."""
         if self._plane is None or self._settings.spark.engine != "spark":
             return None
@@ -243,7 +243,7 @@ class Mm2Node:
     def statuses(self) -> Sequence[FlowStatus]:
         """Return the status of each flow that replicates, in the order of the configuration
         file."""
-        snapshot = status_registry.REGISTRY.snapshot()
+        snapshot = status_registry.REGISTRY.get_snapshot()
         workers = {each.plan.name: each for each in self._workers if each.plan.replicates_topics}
         previous = self._shown
         shown: dict[str, FlowStatus] = {}
@@ -277,11 +277,11 @@ class Mm2Node:
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
         self._shutdown.request_stop(self._workers)
-        self._shutdown.wait_for(self._have_copy_processes_ended, until_s - ENGINE_STOP_TIMEOUT_S)
+        self._shutdown.wait_until(self._have_copy_processes_ended, until_s - ENGINE_STOP_TIMEOUT_S)
         if self._plane is not None:
-            self._plane.release()
+            self._plane.release_reference()
             data_plane.close(max(ENGINE_STOP_TIMEOUT_S, until_s - self._clock.now_s()))
-        self._shutdown.wait(until_s)
+        self._shutdown.wait_for_workers(until_s)
         self._threads.stop_all(0.1)
         self._fleet.close(REST_CLOSE_TIMEOUT_S)
         self.action_log.close(OPERATOR_LOG_TIMEOUT_S)
@@ -306,7 +306,7 @@ class Mm2Node:
         """
         return [line for each in self._workers for line in each.ineffective_changes]
 
-    def apply(self, settings: Mm2Settings, changes: ReloadPlan) -> None:
+    def apply_changes(self, settings: Mm2Settings, changes: ReloadPlan) -> None:
         """Apply `changes`, whose result is `settings`. Call from one thread at a time.
 
         Flows with changed worker settings are stopped and started. Other flows are reconfigured by
@@ -331,11 +331,11 @@ class Mm2Node:
         self._is_reloading = True
         try:
             self._shutdown.request_stop(running[name] for name in worker_changes.stopped)
-            self._shutdown.wait(self._clock.now_s() + STOP_TIMEOUT_S)
+            self._shutdown.wait_for_workers(self._clock.now_s() + STOP_TIMEOUT_S)
             self._settings = after
             self._workers = [new_workers.get(name) or running[name] for name in plans]
             for name in worker_changes.kept:
-                running[name].apply_plan(plans[name])
+                running[name].replace_plan(plans[name])
             for worker in new_workers.values():
                 if not self._stopping.is_set():
                     self._start_worker(worker)
@@ -345,7 +345,7 @@ class Mm2Node:
     def _have_copy_processes_ended(self) -> bool:
         stopping = {each.name for each in self._shutdown.unfinished}
         return stopping.isdisjoint(
-            name for name, tasks in status_registry.REGISTRY.snapshot().tasks.items() if tasks
+            name for name, tasks in status_registry.REGISTRY.get_snapshot().tasks.items() if tasks
         )
 
     # Wiring
@@ -363,13 +363,13 @@ class Mm2Node:
 
     def _set_remote_tasks(self, flow: str, count: int) -> None:
         if self._plane is not None and not self._stopping.is_set():
-            self._plane.standby.set_remote_tasks(flow, count)
+            self._plane.standby_copies.set_remote_task_count(flow, count)
 
     def _start_worker(self, worker: FlowWorker) -> None:
         for line in worker.plan.worker.warnings:
             _log.warning("%s: %s", worker.plan.name, line)
         self._threads.start(f"flow {worker.plan.name}", worker.run)
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         if end.error is not None:
             self._crashed = f"{end.name}: {end.error!r}"

@@ -179,7 +179,7 @@ class RunLoop:
     def _update_statuses(self, now_s: float) -> None:
         statuses = tuple(self._node.statuses())
         is_unchanged = [*map(id, statuses)] == [*map(id, self._seen_statuses)]
-        if is_unchanged and not self._progress.needs_ticks:
+        if is_unchanged and not self._progress.needs_periodic_observation:
             return
         self._seen_statuses = statuses
         if self._goal.until_caught_up:
@@ -225,10 +225,13 @@ class RunLoop:
             progress=self._progress_now,
         )
         self._run_isolated_action(
-            "metrics", lambda: self._deps.metrics.update(statuses, overview, engine_ready=ready)
+            "metrics",
+            lambda: self._deps.metrics.update_metrics(statuses, overview, engine_ready=ready),
         )
         before_s = self._deps.clock.now_s()
-        self._run_isolated_action(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
+        self._run_isolated_action(
+            _TABLE_ACTION, lambda: self._deps.display.show_frame(frame, now_s)
+        )
         return self._deps.clock.now_s() - before_s
 
     def _describe_engine_start(self) -> tuple[str, ...]:
@@ -304,7 +307,7 @@ class RunLoop:
             return (f"caught up: {partitions}, {done}",)
         late = f" within {self._goal.timeout_s:g} s" if reason is ExitReason.TIMEOUT else ""
         if progressed.remote_flows and reason is ExitReason.VERDICT:
-            lines = self._progress.unfinished_lines(self._seen_statuses)
+            lines = self._progress.format_unfinished_lines(self._seen_statuses)
             if not own_flows:
                 head = (
                     "this process had no partitions to replicate; to show the lag of other nodes, "
@@ -321,4 +324,4 @@ class RunLoop:
             )
         head = f"not caught up{late}: {progressed.done:,} of {partitions} done, {copied}"
         # Uses the statuses before the stop, because it closes all partitions.
-        return (head, *self._progress.unfinished_lines(self._seen_statuses))
+        return (head, *self._progress.format_unfinished_lines(self._seen_statuses))

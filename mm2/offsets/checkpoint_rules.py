@@ -66,7 +66,7 @@ class CheckpointTable:
     _groups: dict[str, dict[TopicPartition, Checkpoint]] = field(default_factory=dict)
     _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
 
-    def apply(self, key: bytes, value: bytes | None) -> str | None:
+    def apply_record(self, key: bytes, value: bytes | None) -> str | None:
         """Apply one record of the checkpoints topic; a `value` of None is a tombstone. Returns the
         group if its checkpoint changed. If the record is malformed, raises `MalformedRecordError`
         and changes nothing; the reader logs the error and continues."""
@@ -94,7 +94,7 @@ class CheckpointTable:
         """Return why a current checkpoint of the group cannot be read; "" if all are readable."""
         return next((why for key, why in self._unreadable.items() if key.group == group), "")
 
-    def publish(self, point: Checkpoint) -> None:
+    def store_published_checkpoint(self, point: Checkpoint) -> None:
         """Store a checkpoint that has been or will be published."""
         self._store_checkpoint(point)
         self.changed.add(point.group)
@@ -196,7 +196,7 @@ class CheckpointRules:
             case _:
                 return False
 
-    def to_target_partition(self, partition: TopicPartition) -> TopicPartition:
+    def map_to_target_partition(self, partition: TopicPartition) -> TopicPartition:
         """Return the target partition that mirrors this source partition."""
         known = self._renamed.get(partition)
         if known is not None:
@@ -225,7 +225,7 @@ class CheckpointRules:
             return None
         return Checkpoint(
             group=group,
-            partition=self.to_target_partition(partition),
+            partition=self.map_to_target_partition(partition),
             upstream=committed.offset,
             downstream=downstream,
             metadata=_limit_metadata(committed.metadata),
@@ -277,11 +277,11 @@ class AcknowledgedRounds:
     acknowledged: int = 0
     _waiting: deque[tuple[int, CheckpointRound]] = field(default_factory=deque)
 
-    def count_sent(self, records: int) -> None:
+    def count_sent_records(self, records: int) -> None:
         """Count checkpoint records that were sent to the target."""
         self.sent += records
 
-    def count_acknowledged(self, records: int) -> None:
+    def count_acknowledged_records(self, records: int) -> None:
         """Count checkpoint records that were stored on the target or dropped by a transform."""
         self.acknowledged += records
 
@@ -291,7 +291,7 @@ class AcknowledgedRounds:
             self._waiting.pop()
         self._waiting.append((self.sent, found))
 
-    def pop_acknowledged_round(self) -> CheckpointRound | None:
+    def take_acknowledged_round(self) -> CheckpointRound | None:
         """Return the latest checkpoint round that became acknowledged since the last call; None if
         there is none."""
         found = None

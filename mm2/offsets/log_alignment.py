@@ -47,7 +47,7 @@ class LogDigests:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def add(
+    def add_item(
         self,
         offset: int,
         digest: int,
@@ -60,7 +60,7 @@ class LogDigests:
 
         `digest` is a signed 64-bit number.
         """
-        self.skip_to(offset, hole=True)
+        self.skip_to_offset(offset, hole=True)
         self.offsets.append(offset)
         self.spans.append(span)
         self.digests.append(digest)
@@ -69,7 +69,7 @@ class LogDigests:
         self._hole = False
         self.end = offset + span
 
-    def skip_to(self, offset: int, *, hole: bool = False) -> None:
+    def skip_to_offset(self, offset: int, *, hole: bool = False) -> None:
         """Skip to `offset`. The skipped offsets contain nothing to replicate, or unknown records if
         `hole` is True."""
         if offset > self.end:
@@ -80,7 +80,7 @@ class LogDigests:
         """Return the offset after the log's item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
-    def is_needed(self, at: int) -> bool:
+    def is_copy_required(self, at: int) -> bool:
         """Return whether the item at index `at` must exist on the other side."""
         return not self._flags[at] & _OPTIONAL_FLAG
 
@@ -95,7 +95,7 @@ class LogDigests:
         assert not self.offsets or self.get_end_offset(len(self) - 1) <= self.end
 
 
-class MatchedPair(NamedTuple):
+class MatchedItems(NamedTuple):
     """Indexes of a source item and the target item that it matches."""
 
     source: int
@@ -107,9 +107,9 @@ class LogMatches:
     """Result of matching the items of two logs: all matched pairs, and the pairs that are certain
     to be copies."""
 
-    pairs: list[MatchedPair]
+    pairs: list[MatchedItems]
     """All matched pairs, in log order."""
-    certain: list[MatchedPair]
+    certain: list[MatchedItems]
     """Matched pairs where every earlier source record has its copy before the pair's target
     record."""
     bounded: Set[int]
@@ -152,11 +152,11 @@ class LogAlignment:
     """Producer ids of matched items, in order of appearance."""
 
     @property
-    def through(self) -> int:
+    def source_end(self) -> int:
         return self.ranges[-1].through
 
     @property
-    def target_next(self) -> int:
+    def target_end(self) -> int:
         return self.ranges[-1].target_next
 
 
@@ -204,7 +204,7 @@ class _AlignmentBuilder:
         writers = self._target.producer_ids
         return tuple(dict.fromkeys(writers[each.target] for each in self._pairs))
 
-    def _get_offset_and_delta(self, pair: MatchedPair) -> tuple[int, int]:
+    def _get_offset_and_delta(self, pair: MatchedItems) -> tuple[int, int]:
         offset = self._source.offsets[pair.source]
         return offset, self._target.offsets[pair.target] - offset
 
@@ -235,7 +235,7 @@ class _AlignmentBuilder:
         """Find the first source offset of the alignment, including preceding offsets that need no
         copy."""
         source, at = self._source, self._sure[0].source
-        before = any(map(source.is_needed, range(at)))
+        before = any(map(source.is_copy_required, range(at)))
         if before or source.has_hole(0, at):
             return source.offsets[at]
         return source.start
@@ -254,11 +254,11 @@ class _AlignmentBuilder:
         if last.target + 1 < len(target):
             return source.get_end_offset(last.source), target.get_end_offset(last.target)
         left = range(last.source + 1, len(source))
-        first = next(filter(source.is_needed, left), None)
+        first = next(filter(source.is_copy_required, left), None)
         return source.end if first is None else source.offsets[first], target.end
 
 
-_Pair = MatchedPair
+_Pair = MatchedItems
 _BEFORE_FIRST_PAIR = _Pair(-1, -1)
 _BYTES_PER_RECORD = 35
 _BYTES_PER_PAIR = 360
@@ -334,7 +334,7 @@ class _LogMatcher:
         found = (
             (at, there.get(digest, -1))
             for digest, at in self._source_index.items()
-            if at >= 0 and (may_be or source.is_needed(at))
+            if at >= 0 and (may_be or source.is_copy_required(at))
         )
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
@@ -368,7 +368,9 @@ class _LogMatcher:
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
             here = self._count_missing_items_before(left, right)
             gone += here
-            among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
+            among = list(
+                filter(self._source.is_copy_required, range(left.source + 1, right.source))
+            )
             most = gone if self._has_uncopied_item(among, left, right) else here if among else -1
             if most >= len(pairs) - index:
                 return pairs[:index]
@@ -434,8 +436,8 @@ class _LogMatcher:
         last = min(right.source, len(source) - 1), min(right.target, len(target) - 1)
         if source.has_hole(here[0], last[0]) or target.has_hole(there[0], last[1]):
             return None
-        needed = [at for at in here if source.is_needed(at)]
-        aborted = [at for at in here if not source.is_needed(at)]
+        needed = [at for at in here if source.is_copy_required(at)]
+        aborted = [at for at in here if not source.is_copy_required(at)]
         for among in (needed,) if any(map(self._has_equal_record, aborted)) else (needed, here):
             if len(among) == len(there) and all(
                 source.digests[one] == target.digests[other]
@@ -453,7 +455,7 @@ class _LogMatcher:
         if self._source.has_hole(left.source + 1, begins):
             return None
         rest = range(left.source + 1, begins)
-        return None if any(map(self._source.is_needed, rest)) else pairs
+        return None if any(map(self._source.is_copy_required, rest)) else pairs
 
     def _has_unknown_items_between(self, left: _Pair, right: _Pair) -> bool:
         """Return whether any target item between the two matched pairs may be a copy of a source
@@ -479,7 +481,7 @@ class _LogMatcher:
                     break
                 pairs.append(_Pair(here, there))
                 there += 1
-            elif source.is_needed(here):
+            elif source.is_copy_required(here):
                 break
             here += 1
         return pairs
@@ -506,7 +508,7 @@ class _LogMatcher:
                     break
                 there -= 1
                 pairs.append(_Pair(here, there))
-            elif source.is_needed(here):
+            elif source.is_copy_required(here):
                 break
         return pairs[::-1]
 

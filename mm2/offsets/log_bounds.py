@@ -26,6 +26,6 @@ class LogBounds:
         visible to read_committed consumers or not."""
         return self.end + self.pending
 
-    def count_from(self, offset: int | None) -> int:
+    def count_offsets_from(self, offset: int | None) -> int:
         """Count the existing offsets from `offset` to the end; None counts from the log start."""
         return max(0, self.end - max(self.start if offset is None else offset, self.start))

@@ -64,7 +64,7 @@ class RebuildPlan:
     """Target offset up to which both logs are compared; -1 for the log end."""
 
     @property
-    def is_due(self) -> bool:
+    def is_rebuild_needed(self) -> bool:
         """True if any part of the map has to be rebuilt."""
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 

@@ -117,7 +117,7 @@ class OwnerSegments:
         at = bisect_left(self.firsts, first_source)
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
 
-    def put(self, first_source: int, value: bytes) -> None:
+    def store_segment(self, first_source: int, value: bytes) -> None:
         """Store the encoded segment that begins at `first_source`."""
         at = bisect_left(self.firsts, first_source)
         if at < len(self.firsts) and self.firsts[at] == first_source:
@@ -132,7 +132,7 @@ class OwnerSegments:
         if self._valid is not self or not extends_last:
             self._valid = None
 
-    def drop(self, first_source: int) -> None:
+    def remove_segment(self, first_source: int) -> None:
         """Remove the segment that begins at `first_source`, if it exists."""
         at = self.find_index(first_source)
         if at is not None:
@@ -182,20 +182,20 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
     def __init__(self, segments: Mapping[MapSegmentKey, MapSegment] | None = None) -> None:
         self._list_owners: dict[OwnerOrder, OwnerSegments] = {}
         for key, segment in (segments or {}).items():
-            self.store(key, offset_map_records.encode_map_value(segment))
+            self.store_segment(key, offset_map_records.encode_map_value(segment))
 
-    def store(self, key: MapSegmentKey, value: bytes | None) -> None:
+    def store_segment(self, key: MapSegmentKey, value: bytes | None) -> None:
         """Store a segment as encoded in the map topic. A `value` of None deletes the segment."""
         mine = self._list_owners.get(key.owner_order)
         if value is None:
             if mine is not None:
-                mine.drop(key.first_source)
+                mine.remove_segment(key.first_source)
                 if not mine:
                     del self._list_owners[key.owner_order]
             return
         if mine is None:
             mine = self._list_owners[key.owner_order] = OwnerSegments(key)
-        mine.put(key.first_source, value)
+        mine.store_segment(key.first_source, value)
 
     @property
     def owners(self) -> list[OwnerSegments]:
@@ -207,7 +207,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
         return [self._list_owners[each] for each in sorted(self._list_owners) if each[-1] == number]
 
     @property
-    def newest(self) -> MapSegmentKey | None:
+    def newest_segment_key(self) -> MapSegmentKey | None:
         """Key of the last segment of the newest owner."""
         if not self._list_owners:
             return None
@@ -311,7 +311,7 @@ class EraRuns:
             target_next=last.target_next,
         )
 
-    def to_target(self, upstream: int) -> OffsetBounds:
+    def translate_to_target(self, upstream: int) -> OffsetBounds:
         """Translate source offset `upstream`, which must not be below `floor`, to bounds of the
         target offset.
 
@@ -330,7 +330,7 @@ class EraRuns:
             min(limit, max(least, here - before.below)), min(limit, max(least, here + before.above))
         )
 
-    def to_source(self, downstream: int) -> OffsetBounds | None:
+    def translate_to_source(self, downstream: int) -> OffsetBounds | None:
         """Translate target offset `downstream` to bounds of the source offset. Returns None if that
         part of the map was deleted.
 
@@ -353,7 +353,7 @@ class EraRuns:
     def find_exact_pair_before(self, downstream: int) -> tuple[int, int] | None:
         """Find the last exactly known pair of source and target offset at or before `downstream`.
         Returns None if there is none."""
-        found = self.to_source(downstream)
+        found = self.translate_to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
         before, _ = self._find_runs_around(downstream, order=_get_run_target)
@@ -488,13 +488,13 @@ class PartitionMap:
         """True if an owner newer than the resume point's owner began an era (mirror generation) in
         which nothing has been replicated yet."""
         begun = max((key.owner_order for key in self.era_records), default=None)
-        newest = self.segments.newest
+        newest = self.segments.newest_segment_key
         return begun is not None and newest is not None and begun > newest.owner_order
 
     @property
     def resume_point(self) -> ResumePoint | None:
         """Resume point of the newest owner that stored one; None if no owner did."""
-        key = self.segments.newest
+        key = self.segments.newest_segment_key
         if key is None:
             return None
         return ResumePoint(key=key, segment=self.segments[key])
@@ -585,11 +585,11 @@ class UnreadableMapRecord:
         without its era record."""
         return isinstance(self.decoded_key, EraKey)
 
-    def may_concern(self, partition: TopicPartition) -> bool:
+    def may_affect_partition(self, partition: TopicPartition) -> bool:
         """Return whether the unreadable record may affect this source partition."""
         return self.partition is None or self.partition.topic == partition.topic
 
-    def describe(self, *, topic: str, flow: str) -> str:
+    def format_error(self, *, topic: str, flow: str) -> str:
         """Build the error message about the unreadable record. `topic` is the map topic, `flow` the
         flow's name ("" if unknown)."""
         words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
@@ -613,13 +613,13 @@ class OffsetMap:
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
 
-    def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
+    def apply_or_keep_unreadable(self, key: bytes, value: bytes | None, *, offset: int) -> None:
         """Apply the next record of the map topic. An unreadable record is kept for
         `list_unreadable_records` until a later record or tombstone with the same key replaces
         it."""
         self._unreadable.pop(key, None)
         try:
-            self.apply(key, value)
+            self.apply_record(key, value)
         except offset_map_records.UNREADABLE_RECORD_ERRORS as error:
             if value is None:
                 return
@@ -639,9 +639,9 @@ class OffsetMap:
         found = self._unreadable.values()
         if partition is None:
             return list(found)
-        return [each for each in found if each.may_concern(partition)]
+        return [each for each in found if each.may_affect_partition(partition)]
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
+    def apply_record(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the map topic; a `value` of None is a tombstone. Raises the errors of
         `offset_map_records.decode_map_key`."""
         name = offset_map_records.decode_map_key(key)
@@ -657,7 +657,7 @@ class OffsetMap:
             case MapProducerKey():
                 _set_or_delete(partition.producers, name.producer_id, decoded)
             case MapSegmentKey():
-                partition.segments.store(name, value)
+                partition.segments.store_segment(name, value)
             case NewEraRequestKey():
                 assert decoded is None or isinstance(decoded, NewEraRequest)
                 partition.request = decoded

@@ -62,7 +62,7 @@ class OffsetSyncStore:
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
+    def apply_record(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the offset-syncs topic. A `value` of None is a tombstone, which
         removes all syncs of the partition.
 
@@ -71,9 +71,9 @@ class OffsetSyncStore:
         if value is None:
             self._partitions.pop(mirrormaker2_records.decode_offset_sync_key(key), None)
         else:
-            self.add(mirrormaker2_records.decode_offset_sync(key, value))
+            self.add_sync(mirrormaker2_records.decode_offset_sync(key, value))
 
-    def add(self, sync: OffsetSync) -> None:
+    def add_sync(self, sync: OffsetSync) -> None:
         """Add a decoded offset sync, which becomes the newest sync of its partition."""
         old = self._partitions.get(sync.partition)
         rewound = old is not None and sync.upstream < old[0].upstream
@@ -199,7 +199,7 @@ class PartitionSyncState:
     last_sync_downstream: int = _NO_OFFSET
     """Target offset of the last sync that was due at once, not only at the next commit."""
 
-    def acknowledge(
+    def record_acknowledgement(
         self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
     ) -> int | None:
         """Record that the target acknowledged `records` consecutive records starting at these
@@ -243,14 +243,16 @@ class OffsetSyncWriter:
     _delayed: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
     _under_way: int = 0
 
-    def acknowledge(
+    def record_acknowledgement(
         self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
     ) -> None:
         """Record that the target acknowledged `records` consecutive records starting at these
         offsets. Same result as one call per record (Java: `maybeQueueOffsetSyncs`)."""
         assert records > 0, records
         state = self._states.setdefault(partition, PartitionSyncState())
-        due = state.acknowledge(upstream, downstream, records, offset_lag_max=self.offset_lag_max)
+        due = state.record_acknowledgement(
+            upstream, downstream, records, offset_lag_max=self.offset_lag_max
+        )
         if due is not None:
             self._delayed.pop(partition, None)
             self._pending[partition] = _create_sync(partition, upstream + due, downstream + due)
@@ -264,7 +266,7 @@ class OffsetSyncWriter:
         self._pending.update(self._delayed)
         self._delayed.clear()
 
-    def pop_due_syncs(self) -> list[OffsetSync]:
+    def take_due_syncs(self) -> list[OffsetSync]:
         """Remove and return the syncs to write now, oldest first. Call `on_written` for each sync
         (Java: `firePendingOffsetSyncs`)."""
         taken: list[OffsetSync] = []
@@ -273,7 +275,7 @@ class OffsetSyncWriter:
             self._under_way += 1
         return taken
 
-    def on_written(self, sync: OffsetSync, *, stored: bool) -> None:
+    def record_write_result(self, sync: OffsetSync, *, stored: bool) -> None:
         """Record whether writing a popped sync succeeded (`stored`).
 
         A failed sync is written again at the next commit unless a newer sync exists; Java drops it.
@@ -298,17 +300,17 @@ class OffsetSyncWriter:
             table.pop(partition, None)
 
     @property
-    def pending(self) -> Mapping[TopicPartition, OffsetSync]:
+    def due_syncs(self) -> Mapping[TopicPartition, OffsetSync]:
         """Offset syncs that are due now, by partition."""
         return self._pending
 
     @property
-    def delayed(self) -> Mapping[TopicPartition, OffsetSync]:
+    def delayed_syncs(self) -> Mapping[TopicPartition, OffsetSync]:
         """Offset syncs that become due at the next commit of source offsets, by partition."""
         return self._delayed
 
     @property
-    def in_flight(self) -> int:
+    def in_flight_count(self) -> int:
         """Number of offset syncs that are being written."""
         return self._under_way
 

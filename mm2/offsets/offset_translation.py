@@ -79,7 +79,7 @@ class MapTranslator:
         self._has_other_topics = len(self._eras) < len(eras)
         self._runs: dict[int, EraRuns] = {}
 
-    def translate(self, upstream: int) -> TranslatedOffset:
+    def translate_offset(self, upstream: int) -> TranslatedOffset:
         """Translate a source offset to the target, as `translate_to_target` does."""
         eras = self._eras
         if not eras:
@@ -92,7 +92,7 @@ class MapTranslator:
             return UntranslatedReason.TOO_OLD
         following = min((eras[each].first_target for each in eras if each > number), default=None)
         if upstream <= found.through:
-            lowest, highest = found.to_target(upstream)
+            lowest, highest = found.translate_to_target(upstream)
         elif following is None:
             lowest, highest = found.target_next, found.target_next + upstream - found.through
         else:
@@ -104,7 +104,7 @@ class MapTranslator:
             lowest, highest = min(lowest, following), min(highest, following)
         return _build_translation_outcome(lowest, again_max=max(0, highest - lowest))
 
-    def find_first_after(self, upstream: int) -> int | None:
+    def find_first_target_offset_after(self, upstream: int) -> int | None:
         """Find the first known target offset for a source offset that is `TOO_OLD` to translate.
 
         Returns None if no target offset is known, or if the map also has eras (mirror generations)
@@ -115,7 +115,7 @@ class MapTranslator:
             return None
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
         found = self._get_runs(min(eras) if number is None else number)
-        return found.to_target(found.floor).lowest
+        return found.translate_to_target(found.floor).lowest
 
     def agrees_with_sync(self, newest: OffsetSync) -> bool:
         """Return whether the map is consistent with the newest offset sync of the partition.
@@ -123,7 +123,7 @@ class MapTranslator:
         If it is not, MirrorMaker 2 has replicated after this flow: it recreated the topic, so that
         the map has different offsets, or it replicated some records again.
         """
-        match self.translate(newest.upstream):
+        match self.translate_offset(newest.upstream):
             case ExactOffset(downstream=downstream):
                 return downstream == newest.downstream
             case _:
@@ -144,7 +144,7 @@ def translate_to_target(partition_map: PartitionMap, upstream: int) -> Translate
     counts all of them. Those that the source still had were replicated again; those that compaction
     has removed since are unknown.
     """
-    return MapTranslator(partition_map).translate(upstream)
+    return MapTranslator(partition_map).translate_offset(upstream)
 
 
 def translate_to_source(partition_map: PartitionMap, downstream: int) -> TranslatedOffset:
@@ -168,7 +168,7 @@ def translate_to_source(partition_map: PartitionMap, downstream: int) -> Transla
     else:
         found = EraRuns.from_segments(partition_map.segments, number, eras[number])
         beyond = max(0, downstream - found.target_next)
-        place = found.to_source(downstream)
+        place = found.translate_to_source(downstream)
         if place is None:
             return UntranslatedReason.TOO_OLD
         sure, most = (found.through, found.through) if beyond else place

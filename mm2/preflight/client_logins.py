@@ -52,7 +52,7 @@ def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[
     found: list[ClusterLogin] = []
     for flow, accesses in accesses_of.values():
         for client, access in accesses.items():
-            alias = flow.source if client.on_source else flow.target
+            alias = flow.source if client.connects_to_source else flow.target
             new = ClusterLogin(
                 alias=alias, access=access, clients=(f"{client.value} of {flow.name}",)
             )

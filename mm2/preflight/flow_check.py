@@ -134,12 +134,12 @@ class FlowCheck:
         self, both: FlowPair, brokers: Mapping[str, int]
     ) -> Iterator[CheckFinding]:
         flow, admin = self._flow, both.target.admin
-        source_id = both.source.admin.cluster_id(self._timeout_s)
-        target_id = admin.cluster_id(self._timeout_s)
+        source_id = both.source.admin.read_cluster_id(self._timeout_s)
+        target_id = admin.read_cluster_id(self._timeout_s)
         yield from broker_limits.check_same_cluster(
             flow.name, source_id, target_id, renames=flow.policy.renames_topics
         )
-        self._configs = admin.broker_configs(broker_limits.BROKER_SETTINGS, self._timeout_s)
+        self._configs = admin.read_broker_configs(broker_limits.BROKER_SETTINGS, self._timeout_s)
         target = TargetBrokers(
             alias=flow.target,
             brokers=brokers[flow.target],

@@ -50,7 +50,7 @@ class ProbeResult:
     target: ClusterCapabilities
     verdict: DeliveryAssessment
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Yield the result as lines of text."""
         yield f"{self.flow.name}: {self.verdict}"
         for reason in self.verdict.reasons:
@@ -63,7 +63,7 @@ class ProbeResult:
             if observed.has_topic_ids is not None:
                 yield f"  {observed.alias} has {'' if observed.has_topic_ids else 'no '}topic ids"
         for check in CapabilityCheck:
-            answer = self.target.get_result(check)
+            answer = self.target.get_check_result(check)
             detail = f" ({answer.detail})" if answer.detail else ""
             yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
 
@@ -85,8 +85,8 @@ class ProbeResult:
             ],
             "checks": {
                 check.name.lower().replace("_", "-"): {
-                    "outcome": self.target.get_result(check).outcome.value,
-                    "detail": self.target.get_result(check).detail,
+                    "outcome": self.target.get_check_result(check).outcome.value,
+                    "detail": self.target.get_check_result(check).detail,
                 }
                 for check in CapabilityCheck
             },
@@ -126,7 +126,7 @@ def probe_flow(
             target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
             target = target_probe.build_untested_capabilities(refused)
-        told = target_admin.broker_configs(_EXPIRATION_KEYS, PROBE_TIMEOUT_S)
+        told = target_admin.read_broker_configs(_EXPIRATION_KEYS, PROBE_TIMEOUT_S)
         target = replace(target, reports_producer_expiration=any((told or {}).values()))
     finally:
         source_admin.close()
@@ -143,7 +143,7 @@ def _create_probe_topic(target: Admin, flow: Flow) -> ConnectError | None:
         replication_factor=None if flow.replication_factor == -1 else flow.replication_factor,
         configs=_PROBE_TOPIC_CONFIGS,
     )
-    failure = target.create_topics([wanted], PROBE_TIMEOUT_S).first_failure()
+    failure = target.create_topics([wanted], PROBE_TIMEOUT_S).get_first_failure()
     return None if isinstance(failure, TopicExistsError) else failure
 
 
@@ -163,7 +163,8 @@ def check_delivery_guarantee(found: ProbeResult, target: ClusterCommands) -> Ite
     verdict, flow = found.verdict, found.flow
     wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
     denied = any(
-        found.target.get_result(check).outcome is CheckOutcome.DENIED for check in CapabilityCheck
+        found.target.get_check_result(check).outcome is CheckOutcome.DENIED
+        for check in CapabilityCheck
     )
     for reason in verdict.reasons:
         if verdict.guarantee is _Delivery.NONE:

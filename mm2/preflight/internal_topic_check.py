@@ -139,9 +139,9 @@ class InternalTopicUse:
     """True if the flow writes to the topic."""
 
     @property
-    def on_source(self) -> bool:
+    def is_on_source(self) -> bool:
         """True if the topic is on the source cluster."""
-        return self.creator.on_source
+        return self.creator.connects_to_source
 
     @property
     def required_acls(self) -> InternalTopicAcls:

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, ThreadDied
+from connect_runtime.system.threads import OwnedThread, UnexpectedThreadEnd
 from mm2.config import effective_config, flow_plan, mirror_connector_config
 from mm2.config.flow_plan import FlowPlan, FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
@@ -58,7 +58,7 @@ def run_concurrently(
     return dict(found)
 
 
-def _ignore_thread_end(_: ThreadDied) -> None:
+def _ignore_thread_end(_: UnexpectedThreadEnd) -> None:
     """Ignore the end of a check thread, because a check thread ends when its check is done."""
 
 

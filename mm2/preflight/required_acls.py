@@ -26,7 +26,7 @@ class FlowClient(enum.Enum):
     WORKER = "worker"
 
     @property
-    def on_source(self) -> bool:
+    def connects_to_source(self) -> bool:
         """True if the client connects to the source cluster."""
         return self in (FlowClient.SOURCE_ADMIN, FlowClient.CONSUMER)
 
@@ -356,7 +356,7 @@ def _build_finding(
         case ResourceKind.TOPIC:
             where = _format_names("topic", names)
             command = operator.build_allow_topics_command(names[:_MAX_NAMES_IN_COMMAND], *spelled)
-    side = "source" if lack.client.on_source else "target"
+    side = "source" if lack.client.connects_to_source else "target"
     return CheckFinding(
         subject=flow,
         area=CheckArea.RIGHTS,

@@ -183,5 +183,5 @@ def _start_engine(
         )
         return seen(spark.get_slot_usage().total, failure=spark.failure or "")
     finally:
-        plane.release()
+        plane.release_reference()
         data_plane.close(_ENGINE_CLOSE_TIMEOUT_S)

@@ -101,7 +101,7 @@ class TopicCheck:
         )
         longest_s = _REQUESTS_TO_PLAN * around.timeout_s
         end = Deadline.after(longest_s, now_s=around.clock.now_s())
-        seen = looks.preview(self.mirrored, end)
+        seen = looks.preview_changes(self.mirrored, end)
         self._fits_broker_count(
             flow.target,
             "",
@@ -163,14 +163,14 @@ class TopicCheck:
         wanted: Mapping[str, ExpectedInternalTopic],
     ) -> Iterator[CheckFinding]:
         around, flow = self._deps, self._flow
-        tool = around.operator.source if maker.on_source else around.operator.target
-        alias = flow.source if maker.on_source else flow.target
+        tool = around.operator.source if maker.connects_to_source else around.operator.target
+        alias = flow.source if maker.connects_to_source else flow.target
         described = asked.describe_topics(list(wanted), around.timeout_s)
-        configs = asked.topic_configs(list(described.succeeded), around.timeout_s).succeeded
+        configs = asked.read_topic_configs(list(described.succeeded), around.timeout_s).succeeded
         for name, topic in sorted(described.succeeded.items()):
             entry = configs.get(name, {}).get(_CLEANUP_POLICY_KEY)
             seen = ObservedInternalTopic(
-                partitions=topic.partitions,
+                partitions=topic.partition_count,
                 cleanup_policy=None if entry is None else entry.value,
             )
             yield from internal_topic_check.check_internal_topic(

@@ -94,7 +94,7 @@ def compare_logs(
         comparing.await_all_tasks(Deadline.after(timeout_s, now_s=clock.now_s()))
     finally:
         comparing.close()
-        plane.release()
+        plane.release_reference()
         data_plane.close(_COMPARE_CLOSE_TIMEOUT_S)
 
 
@@ -144,7 +144,7 @@ class _LogComparison:
     def await_all_tasks(self, end: Deadline) -> None:
         """Receive results until all tasks have finished."""
         while self._left:
-            taken = self._inbox.pop(_COMPARE_POLL_INTERVAL_S)
+            taken = self._inbox.take_message(_COMPARE_POLL_INTERVAL_S)
             if taken is not None:
                 self._handle_message(*taken)
             elif self._plane.failure:
@@ -173,7 +173,7 @@ class _LogComparison:
             raise FatalError(f"{name} ended: {handle.error or message['reason']}")
         else:
             with control_messages.reject_malformed_message(message):
-                found = self._answers[name].add(message)
+                found = self._answers[name].add_message(message)
             if found is not None:
                 self._done(found)
 
@@ -293,10 +293,10 @@ class MapRebuild:
         """
         tools = self._tools
         tools.store.open(REQUEST_TIMEOUT_S)
-        known = tools.store.catch_up(REQUEST_TIMEOUT_S)
+        known = tools.store.read_map_to_end(REQUEST_TIMEOUT_S)
         for unread in known.list_unreadable_records():
             raise FatalError(
-                unread.describe(topic="the flow's offset map", flow=tools.copy_config.flow)
+                unread.format_error(topic="the flow's offset map", flow=tools.copy_config.flow)
             )
         self._build_setups(topics)
         for each in sorted(self._setups):
@@ -304,7 +304,7 @@ class MapRebuild:
             self._plans[each] = wanted
             why = wanted.kind.value if wanted.kind is RebuildScope.NOT_STARTED else ""
             self.results[each] = RebuiltPartition(partition=each, scope=wanted.kind, reason=why)
-        due = [each for each, wanted in self._plans.items() if wanted.is_due]
+        due = [each for each, wanted in self._plans.items() if wanted.is_rebuild_needed]
         lost = [each for each in due if self._plans[each].kind is RebuildScope.LOST]
         if lost and self._writes:
             self._require_stopped_flow()
@@ -321,13 +321,13 @@ class MapRebuild:
             each for each in topics or listed if topic_selection.should_replicate_topic(flow, each)
         }
         described = both.source.admin.describe_topics(wanted, REQUEST_TIMEOUT_S)
-        failure = described.first_failure()
+        failure = described.get_first_failure()
         if failure is not None:
             raise failure
         asked = [
             TopicPartition(name, number)
             for name, topic in described.succeeded.items()
-            for number in range(topic.partitions)
+            for number in range(topic.partition_count)
         ]
         looking = PartitionSetupBuilder(
             flow, source=both.source.admin, target=both.target.admin, clock=tools.clock
@@ -502,7 +502,7 @@ class MapRebuild:
         compared: LogCompareResult,
     ) -> tuple[int, str]:
         assert compared.alignment is not None
-        known = self._tools.store.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.read_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
         if map_rebuild.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
@@ -529,7 +529,7 @@ class MapRebuild:
 
     def _is_era_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
         """Return True if the map contains the stored era (mirror generation) and no newer owner."""
-        known = self._tools.store.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.read_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
         newest = known.resume_point is not None and known.resume_point.key == last
         return all(
@@ -615,7 +615,7 @@ def _partition_to_json(each: RebuiltPartition) -> dict[str, Any]:
         "mirror_records": None if compared is None else compared.target_records,
         "first_source_offset": None if matched is None else matched.first_source,
         "first_mirror_offset": None if matched is None else matched.first_target,
-        "through": None if matched is None else matched.through,
+        "through": None if matched is None else matched.source_end,
         "matched": None if matched is None else matched.matched_offsets,
         "bounded": None if matched is None else matched.bounded_offsets,
         "unmatched_tail": None if matched is None else matched.unmatched_tail,

@@ -32,7 +32,7 @@ class NothingToSkipError(FatalError):
     (mirror generation) record or given for another record. Nothing was changed."""
 
 
-def skip_record(
+def skip_unreadable_record(
     store: FlowStateStore,
     flow: Flow,
     offset: int,
@@ -70,10 +70,11 @@ def skip_record(
         undone = FlowStateRecord(key=statement.key, value=None, incident=True)
         flow_state_writes.append_records(store, [undone], clock=clock)
         raise
-    for item in _build_replacement_records(found, store.catch_up(READ_TIMEOUT_S), position):
+    for item in _build_replacement_records(found, store.read_map_to_end(READ_TIMEOUT_S), position):
         flow_state_writes.append_records(store, [item], clock=clock)
     if any(
-        each.key == found.key for each in store.catch_up(READ_TIMEOUT_S).list_unreadable_records()
+        each.key == found.key
+        for each in store.read_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
     ):
         raise RetriableError(
             f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
@@ -85,7 +86,7 @@ def skip_record(
 def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> UnreadableMapRecord:
     """Read the store (the flow's offset map and incident topics) to its end and find the record
     among the unreadable ones."""
-    unreadable = store.catch_up(READ_TIMEOUT_S).list_unreadable_records()
+    unreadable = store.read_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)

@@ -174,7 +174,7 @@ def _select_partitions(
     """Return the partitions to reset and the topic's id."""
     flow, topic = order.flow, order.topic
     described = source.describe_topics([topic], RECORD_TIMEOUT_S)
-    failure = described.first_failure()
+    failure = described.get_first_failure()
     if isinstance(failure, TopicMissingError):
         mirrored = [
             name
@@ -190,7 +190,7 @@ def _select_partitions(
         reason = topic_selection.explain_mismatch(flow, topic)
         raise InvalidResetError(f"flow {flow.name} does not replicate topic '{topic}': {reason}")
     found = described.succeeded[topic]
-    count = found.partitions
+    count = found.partition_count
     beyond = [number for number in order.partitions if number >= count]
     if beyond:
         raise InvalidResetError(
@@ -389,7 +389,7 @@ class ResetWaiter:
 
     def _read_offset_map(self) -> OffsetMap | None:
         try:
-            return self.store.catch_up()
+            return self.store.read_map_to_end()
         except RetriableError:
             return None
 

@@ -118,7 +118,7 @@ class ClusterCapabilities:
     checks: Mapping[CapabilityCheck, CapabilityCheckResult] = field(default_factory=dict)
     """Results of the capability checks. Target only."""
 
-    def get_result(self, check: CapabilityCheck) -> CapabilityCheckResult:
+    def get_check_result(self, check: CapabilityCheck) -> CapabilityCheckResult:
         """Return the result of a check, or UNKNOWN if the check did not run."""
         return self.checks.get(check, CHECK_NOT_TRIED)
 
@@ -200,7 +200,7 @@ def assess_delivery(
     unknown = [
         check
         for check in (*_FENCING_CHECKS, *_ORDERING_CHECKS)
-        if target.get_result(check).outcome is CheckOutcome.UNKNOWN
+        if target.get_check_result(check).outcome is CheckOutcome.UNKNOWN
     ]
     if reasons:
         return DeliveryAssessment(
@@ -210,7 +210,7 @@ def assess_delivery(
             notes=notes,
         )
     untried = tuple(
-        f"{target.alias}: not verified that {check.value}: {target.get_result(check).detail}"
+        f"{target.alias}: not verified that {check.value}: {target.get_check_result(check).detail}"
         for check in unknown[:1]
     )
     return DeliveryAssessment(
@@ -228,7 +228,7 @@ def _explain_weaker_guarantee(
         consequence = _CONSEQUENCES[CapabilityCheck.TRANSACTIONAL_ID]
         yield f"{target.alias} does not support {api.name}, so {consequence}"
     for check in (*_FENCING_CHECKS, *_ORDERING_CHECKS):
-        answer = target.get_result(check)
+        answer = target.get_check_result(check)
         if answer.outcome is CheckOutcome.DENIED:
             yield (
                 f"{target.alias}: not authorized to check that {check.value}, so "
@@ -247,7 +247,7 @@ def _explain_weaker_guarantee(
 def _describe_differences(
     source: ClusterCapabilities, target: ClusterCapabilities
 ) -> Iterator[str]:
-    unchanged = target.get_result(CapabilityCheck.UNCHANGED)
+    unchanged = target.get_check_result(CapabilityCheck.UNCHANGED)
     if unchanged.outcome is CheckOutcome.FAILS:
         yield (
             f"{target.alias} rewrites batches ({unchanged.detail}): replicated batches are "

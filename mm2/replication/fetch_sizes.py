@@ -28,7 +28,7 @@ class AdaptiveFetchSize:
     """Bytes to request per partition (`partition.fetch.bytes`)."""
     min_bytes: int = FETCH_BYTES_MIN
 
-    def record_response(
+    def adapt_to_response(
         self, size: int, *, requested_bytes: int, elapsed_s: float, rtt_s: float
     ) -> None:
         """Adapt the fetch size to a response of `size` bytes. The request asked for

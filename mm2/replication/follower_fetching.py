@@ -67,28 +67,28 @@ class PreferredReadReplicas:
             if choice.replica in brokers:
                 return FetchBroker(choice.replica, False)
             # The leader knows a new broker before our metadata do, and would name it again at once.
-            self.mark_unavailable(key, now_s)
+            self.mark_replica_unavailable(key, now_s)
         choice.replica = NO_REPLICA
         return FetchBroker(leader, now_s < choice.leader_only_until_s)
 
-    def set_replica(self, key: Hashable, replica: int, now_s: float) -> None:
+    def set_preferred_replica(self, key: Hashable, replica: int, now_s: float) -> None:
         """Store the preferred read replica that the leader returned."""
         choice = self._choices.get(key)
         if choice is not None and replica != choice.leader:
             choice.replica, choice.until_s = replica, now_s + self.max_age_s
 
-    def is_replica(self, key: Hashable, node_id: int) -> bool:
+    def is_preferred_replica(self, key: Hashable, node_id: int) -> bool:
         """Return True if this broker is used as the partition's read replica, not as its leader."""
         choice = self._choices.get(key)
         return choice is not None and choice.replica == node_id
 
-    def record_success(self, key: Hashable) -> None:
+    def record_replica_success(self, key: Hashable) -> None:
         """Reset the failure backoff after the replica returned records."""
         choice = self._choices.get(key)
         if choice is not None and choice.replica != NO_REPLICA:
             choice.leader_only_s = 0.0
 
-    def mark_unavailable(self, key: Hashable, now_s: float) -> None:
+    def mark_replica_unavailable(self, key: Hashable, now_s: float) -> None:
         """Use only the leader for a while, because the replica failed, timed out, or is missing
         from the metadata."""
         choice = self._choices.get(key)

@@ -255,7 +255,7 @@ def format_reset_remedy(
         setup.flow, setup.topic, position=position, partition=partition
     )
     remedy = operator_commands.format_remedy(*filter(None, (before, line)))
-    return f"{setup.operator.describe_other_positions(position)} {remedy}"
+    return f"{setup.operator.describe_other_reset_positions(position)} {remedy}"
 
 
 def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:

@@ -43,7 +43,7 @@ def find_hanging_transaction(
     answer = yield FindOpenTransactions()
     if isinstance(answer, OpenTransactions):
         return _react_to_open_transactions(attempt, answer)
-    again = recovery_outcomes.retry_after_answer(
+    again = recovery_outcomes.retry_after_failed_instruction(
         "listing open transactions (DescribeProducers)", answer
     )
     if not isinstance(answer, InstructionRefused):
@@ -101,7 +101,9 @@ def _read_stable_offset(offset: int) -> Script[FetchedRecords | RetryRecovery]:
     answer = yield ReadTarget(offset=offset)
     if isinstance(answer, FetchedRecords):
         return answer
-    return recovery_outcomes.retry_after_answer("reading the mirror's last stable offset", answer)
+    return recovery_outcomes.retry_after_failed_instruction(
+        "reading the mirror's last stable offset", answer
+    )
 
 
 def _react_to_open_transactions(

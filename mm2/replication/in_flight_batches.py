@@ -56,7 +56,7 @@ class InFlightBatches:
         self._sequence = 0
 
     @property
-    def count(self) -> int:
+    def batch_count(self) -> int:
         return len(self._in_flight)
 
     @property
@@ -64,7 +64,7 @@ class InFlightBatches:
         """Return True if no further batch may be sent before an acknowledgement."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
-    def send(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
+    def stamp_batch(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
         """Stamp the batch with the producer id, epoch and sequence, count the batch as in flight,
         and return its bytes."""
         attributes = out.attributes & _PRODUCED_ATTRIBUTES

@@ -49,14 +49,14 @@ class JavaOffsetSyncs:
     def __bool__(self) -> bool:
         return bool(self._syncs)
 
-    def apply(self, source: int, target: int) -> None:
+    def add_sync(self, source: int, target: int) -> None:
         """Apply the next offset sync. If target offsets decrease, the mirror was recreated or
         truncated."""
         while self._syncs and self._syncs[-1][1] >= target:
             self._syncs.pop()
         self._syncs.append((source, target))
 
-    def find_below(self, next_offset: int) -> SyncOffsets | None:
+    def find_sync_below(self, next_offset: int) -> SyncOffsets | None:
         """Choose an offset sync below source offset `next_offset` from which the mirror can be
         retraced. Return None if no sync is below it.
 
@@ -214,7 +214,7 @@ class MapReconstruction:
             self._undecoded.append((entry, entry.header.base_offset in committed))
         self._undecoded_end = found.position, found.leader_epoch
         self.obstacle = found.obstacle
-        return self.match_available()
+        return self.match_available_records()
 
     def _decode_fetched_batches(self) -> MissingInput | None:
         """Decode the fetched source batches. Return None once all of them are decoded."""
@@ -258,13 +258,13 @@ class MapReconstruction:
         except BatchUnreadableError as error:
             return self._fail_matching(f"target offset {header.base_offset}: {error}")
         self._mirror_records.extend(each for each in opened if each.offset >= self.target)
-        return self.match_available()
+        return self.match_available_records()
 
-    def end_source(self) -> MissingInput:
+    def mark_source_ended(self) -> MissingInput:
         """End the source at `read_to`, where its log currently ends, and match the records read
         until now."""
         self._source_ended = True
-        need = self.match_available()
+        need = self.match_available_records()
         self._source_ended = False
         return need
 
@@ -275,9 +275,9 @@ class MapReconstruction:
             nearer = log_start if log_start > self.read_to else self.source
             self.read_to = min(nearer, self.source)
         else:
-            self.fail(f"the source does not have offset {self.read_to}")
+            self.abort_matching(f"the source does not have offset {self.read_to}")
 
-    def fail(self, why: str) -> None:
+    def abort_matching(self, why: str) -> None:
         """End matching with a mismatch, because the mirror's tail or the source records that it
         should match were deleted."""
         self._fail_matching(why)
@@ -293,7 +293,7 @@ class MapReconstruction:
 
     # Matching
 
-    def match_available(self) -> MissingInput:
+    def match_available_records(self) -> MissingInput:
         """Match the mirror and source records read so far; return which side to read next."""
         if not self.mismatch and (need := self._decode_fetched_batches()) is not None:
             return need

@@ -145,7 +145,7 @@ def _check_mirror_is_empty(
         if told is not None and told.log_start > 0:
             return _build_mirror_not_empty_halt(attempt.setup, deleted)
         if not isinstance(answer, FetchedRecords):
-            return recovery_outcomes.retry_after_answer(
+            return recovery_outcomes.retry_after_failed_instruction(
                 reading, answer
             )  # for example after an unclean leader election
         before = at
@@ -224,7 +224,7 @@ def _resolve_start_position(position: str) -> Script[int | RetryRecovery]:
 def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
     found = yield FindSourceOffset(position=position)
     if not isinstance(found, SourceLogOffset):
-        return recovery_outcomes.retry_after_answer(
+        return recovery_outcomes.retry_after_failed_instruction(
             f"finding the source offset of {position}", found
         )
     return found.offset
@@ -262,7 +262,7 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     failed = yield from record_producer_id(attempt, era=number)
     if failed is None:
         incidents = [_create_incident_record(each) for each in era.incidents]
-        failed = yield from store_records(
+        failed = yield from store_flow_state_records(
             [*era.previous_era_records, *incidents, _create_map_record(key, value)]
         )
     if failed is not None:
@@ -282,7 +282,7 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     )
 
 
-def store_records(
+def store_flow_state_records(
     items: Sequence[FlowStateRecord],
 ) -> Script[RetryRecovery | None]:
     """Append records to the flow's topics one by one. Each record must be durable before the next
@@ -290,7 +290,7 @@ def store_records(
     for item in items:
         answer = yield AppendToFlowState(items=(item,))
         if not isinstance(answer, InstructionDone):
-            return recovery_outcomes.retry_after_answer(
+            return recovery_outcomes.retry_after_failed_instruction(
                 "storing the acquisition in the offset map", answer
             )
     return None
@@ -310,7 +310,7 @@ def record_producer_id(
     if not items:
         return None
     ours = attempt.fence.producer.id
-    failed = yield from store_records(items)
+    failed = yield from store_flow_state_records(items)
     if failed is not None:
         return failed
     known = yield from recovery_outcomes.read_recovered_state(attempt.context)
@@ -397,12 +397,12 @@ def continue_era(
     began at source offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
-    return failed or create_partition_acquired(
+    return failed or build_acquired_partition(
         attempt, era=era, start=start, match=match, target=target
     )
 
 
-def create_partition_acquired(
+def build_acquired_partition(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch, target: int
 ) -> PartitionAcquired:
     """Build the acquired state from the matched tail. `target` is the next data offset on the

@@ -87,7 +87,7 @@ class MapWriter:
         )
         self._begin_segment(through)
 
-    def record_acknowledged(
+    def add_acknowledged_batch(
         self, batch: OutboundBatch, *, target: int, crc: int, now_s: float
     ) -> None:
         """Record that an acknowledged batch is stored at target offset `target` with this CRC."""
@@ -106,7 +106,7 @@ class MapWriter:
         if self._unwritten_since_s is None:
             self._unwritten_since_s = now_s
 
-    def record_skipped(self, source: int, *, source_epoch: int, now_s: float) -> None:
+    def record_skipped_offsets(self, source: int, *, source_epoch: int, now_s: float) -> None:
         """Record that every source record before `source` was replicated or cannot be
         replicated."""
         if source > self.through:
@@ -115,7 +115,7 @@ class MapWriter:
             if self._unwritten_since_s is None:
                 self._unwritten_since_s = now_s
 
-    def record_marker(self, next_target: int, *, now_s: float) -> None:
+    def record_transaction_marker(self, next_target: int, *, now_s: float) -> None:
         """Record one of our transaction markers: the next data offset on the target follows the
         marker."""
         self.target_next = next_target
@@ -140,7 +140,7 @@ class MapWriter:
         return self._unwritten_since_s is not None
 
     @property
-    def awaits_storage(self) -> bool:
+    def has_unstored_segments(self) -> bool:
         """Return True if a written map segment has not yet been acknowledged as stored."""
         return bool(self._unrecorded)
 
@@ -150,14 +150,14 @@ class MapWriter:
         return self._unwritten_since_s is None and not self._unrecorded
 
     @property
-    def unrecorded_since_s(self) -> float | None:
+    def oldest_unrecorded_time_s(self) -> float | None:
         """Time of the oldest acknowledged progress that is not durably recorded (monotonic
         seconds); None if all progress is recorded."""
         return min(self._unrecorded.values(), default=self._unwritten_since_s)
 
     def must_pause_sending(self, now_s: float) -> bool:
         """Return True if sending must pause because the recorded progress lags too far behind."""
-        oldest = self.unrecorded_since_s
+        oldest = self.oldest_unrecorded_time_s
         return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
 
     def create_write_instruction(self, now_s: float) -> AppendToFlowState:
@@ -176,7 +176,7 @@ class MapWriter:
             items.append(self._create_open_segment_record(closed=False))
         return AppendToFlowState(items=tuple(items), token=self._token)
 
-    def on_stored(self, token: int) -> None:
+    def on_segments_stored(self, token: int) -> None:
         """Mark all progress up to the write with this token as stored in the offset map."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]

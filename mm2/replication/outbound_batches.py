@@ -125,7 +125,7 @@ class SourceBatchDecoder:
         return self._decoder.size
 
     @property
-    def remaining(self) -> int:
+    def remaining_records(self) -> int:
         """Number of unread records, including the records before the batch's first offset to
         replicate (`first`)."""
         return self._decoder.remaining
@@ -135,11 +135,11 @@ class SourceBatchDecoder:
         """Return True if all records were read."""
         return not self._decoder.remaining
 
-    def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
+    def decode_next_records(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
         """Decode up to `count` records or `max_bytes` bytes, but at least one record. Return the
         records that must be stored on the target."""
         try:
-            found = self._decoder.read(count, max_bytes=max_bytes)
+            found = self._decoder.decode_next_records(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:
             raise _convert_decode_error(error) from error
         behind = self._entry.header.last_offset if self.is_done else found[-1].offset

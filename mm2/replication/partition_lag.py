@@ -72,5 +72,5 @@ def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
     """
     if copy.map is None:
         return None
-    since_s = copy.map.unrecorded_since_s
+    since_s = copy.map.oldest_unrecorded_time_s
     return math.inf if since_s is None else since_s

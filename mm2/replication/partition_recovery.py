@@ -84,7 +84,7 @@ class RecoveryScriptRunner:
     def is_running(self) -> bool:
         return self._script is not None
 
-    def start(
+    def start_script(
         self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
     ) -> list[Instruction]:
         """Run a script (a generator of instructions) up to its first instruction. `on_end` is
@@ -103,7 +103,7 @@ class RecoveryScriptRunner:
                 self.setup, offset=error.base_offset, reason=str(error)
             )
 
-    def on_answer(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
+    def on_response(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
         """Pass the response to the outstanding instruction to the script (generator of
         instructions), and return the next instructions."""
         assert self._script is not None, answer
@@ -113,7 +113,7 @@ class RecoveryScriptRunner:
         """Return True if this instruction is outstanding."""
         return instruction is self._outstanding
 
-    def abandon(self) -> None:
+    def abandon_script(self) -> None:
         """Close the running script (generator of instructions) and ignore the response to its
         outstanding instruction."""
         assert self._script is not None
@@ -198,7 +198,7 @@ def acquire_partition(
     stored = yield first
     if not isinstance(stored, InstructionDone):
         return RetryRecovery(reason="storing the first map segment failed")
-    written.on_stored(first.token)
+    written.on_segments_stored(first.token)
     return outcome, written
 
 
@@ -255,7 +255,7 @@ class PartitionRecovery:
             return []
         self._state.begin_acquiring()
         script = acquire_partition(self._context, now_s)
-        return self._runner.start(script, self._on_acquire_end, now_s=now_s)
+        return self._runner.start_script(script, self._on_acquire_end, now_s=now_s)
 
     def _close_or_halt(self, now_s: float) -> bool:
         """Close the partition if shutdown was requested, or halt it if the topic was recreated.
@@ -301,7 +301,7 @@ class PartitionRecovery:
             return self.retry_after_backoff(FENCED_REASON, now_s)
         self._state.begin_owner_check()
         script = transactions.find_new_owner(self._context, fenced_producer=fenced_producer)
-        return self._runner.start(script, self._on_owner_check_end, now_s=now_s)
+        return self._runner.start_script(script, self._on_owner_check_end, now_s=now_s)
 
     def _on_owner_check_end(self, by_another: object, now_s: float) -> Instructions:
         if isinstance(by_another, PartitionHalt):
@@ -387,7 +387,7 @@ class PartitionRecovery:
 
     def _halt_for_recreated_topic(self, stop: PartitionHalt, now_s: float) -> None:
         if self._state.phase is _Phase.ACQUIRING:
-            self._runner.abandon()
+            self._runner.abandon_script()
             self._close_or_halt(now_s)
         elif self._state.is_idle:
             self._state.halt_partition(stop, now_s)
@@ -407,7 +407,7 @@ class PartitionRecovery:
         """Shut down while nothing is being replicated. A running boundary (transaction step without
         batches in flight) finishes first."""
         if self._state.phase is _Phase.ACQUIRING:
-            self._runner.abandon()
+            self._runner.abandon_script()
             self._state.close()
         elif self._state.is_idle:
             self._state.close()

@@ -70,7 +70,7 @@ class PartitionCounters:
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     """Replication latency histogram, shared by all partitions of a task."""
 
-    def record_fetched(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
+    def record_fetched_ages(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
         """Record the ages of fetched batches, which may still be dropped and fetched again."""
         for each in batches:
             header = each.header
@@ -78,9 +78,9 @@ class PartitionCounters:
                 replication_latency.compute_source_ages(header, wall_ms=wall_ms)
             )
             if header.max_timestamp > wall_ms:
-                self.latency.record_fetched(header.max_timestamp, wall_ms)
+                self.latency.record_fetched_batch(header.max_timestamp, wall_ms)
 
-    def record_acknowledged(self, sent: SentBatch, *, now_s: float, wall_ms: int) -> None:
+    def count_acknowledged_batch(self, sent: SentBatch, *, now_s: float, wall_ms: int) -> None:
         """Count an acknowledged batch and record its latency."""
         batch = sent.batch
         self.records += batch.records
@@ -99,15 +99,15 @@ class PartitionCounters:
             wall_ms=wall_ms,
         )
         self.acknowledged_ages = self.acknowledged_ages.merge(acked_ages)
-        self.latency.record_acknowledged(acked_ages, now_s)
+        self.latency.record_acknowledged_batch(acked_ages, now_s)
 
-    def record_refused(self, code: int, sent: SentBatch) -> None:
+    def count_refused_batch(self, code: int, sent: SentBatch) -> None:
         """Count a rejected batch if the error code means that the target already has its
         records."""
         if code in error_policy.ALREADY_STORED_CODES:
             self.already_stored += sent.batch.records
 
-    def pop_ages(self) -> tuple[RecordAges, RecordAges]:
+    def take_record_ages(self) -> tuple[RecordAges, RecordAges]:
         """Return the ages at fetch and at acknowledgement, and reset both."""
         taken = (self.fetched_ages, self.acknowledged_ages)
         self.fetched_ages = self.acknowledged_ages = replication_latency.NO_AGES
@@ -143,7 +143,7 @@ class SourcePosition:
         self.obstacle = None
         self.unresolved_producers = ()
 
-    def advance(
+    def advance_past(
         self,
         records: FetchedRecords,
         *,
@@ -262,7 +262,7 @@ class PartitionReplicator:
         """Return True if skipped offsets must be recorded, or if an unreadable batch at the end
         must be handled."""
         assert self.map is not None
-        if self.in_flight.count or self.send_queue.queued_batches:
+        if self.in_flight.batch_count or self.send_queue.queued_batches:
             return False
         return self.source.is_blocked or self.map.through < self.source.position
 
@@ -270,7 +270,7 @@ class PartitionReplicator:
         """Record that a map segment is stored. The segment was written by `tick` or at a boundary
         (a pause without batches in flight)."""
         if self.map is not None:
-            self.map.on_stored(token)
+            self.map.on_segments_stored(token)
 
     def _begin_copying(
         self, taken: PartitionAcquired, written: MapWriter, now_s: float
@@ -288,7 +288,7 @@ class PartitionReplicator:
     # Data from the source
 
     @property
-    def wants_data(self) -> bool:
+    def accepts_fetched_records(self) -> bool:
         """Return True if fetched records of this partition are accepted."""
         return (
             self.state.phase is _COPYING
@@ -298,20 +298,20 @@ class PartitionReplicator:
             and not self.state.closing
         )
 
-    def on_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
+    def on_records_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
         """Queue fetched records. They are ignored unless `wants_data`."""
-        if not self.wants_data:
+        if not self.accepts_fetched_records:
             return []
-        found = self.source.advance(
+        found = self.source.advance_past(
             records,
             target_codec=self.setup.target_codec,
             reverse_producers=self._context.reverse_producers,
             max_bytes=self._context.memory_budget.largest_decoded_bytes,
         )
         wall_ms = self._context.wall_ms()
-        self.counters.record_fetched(found.batches, wall_ms=wall_ms)
-        self.send_queue.push(found, old_before_ms=wall_ms - self.setup.old_after_ms)
-        return [] if self.in_flight.count else self._handle_all_acknowledged(now_s)
+        self.counters.record_fetched_ages(found.batches, wall_ms=wall_ms)
+        self.send_queue.push_batches(found, old_before_ms=wall_ms - self.setup.old_after_ms)
+        return [] if self.in_flight.batch_count else self._handle_all_acknowledged(now_s)
 
     def on_fetch_error(self, code: int, now_s: float) -> Instructions:
         """Handle an error code in the Fetch response for this partition."""
@@ -372,11 +372,11 @@ class PartitionReplicator:
             return False
         # Check the age only after staging: the part that remains of a decoded batch may be older.
         return self.transaction_mode.may_send(
-            old=bool(self.send_queue.next_needs_transaction), now_s=now_s
+            old=bool(self.send_queue.staged_batch_needs_transaction), now_s=now_s
         )
 
     def _stage_next_batch(self) -> bool:
-        if self.send_queue.stage():
+        if self.send_queue.stage_next_batch():
             return True
         obstacle = self.send_queue.unreadable
         if obstacle is not None:
@@ -387,10 +387,10 @@ class PartitionReplicator:
     def pop_next_batch(self, now_s: float) -> memoryview:
         """Return the staged batch, stamped with our producer id. The batch counts as in flight from
         now on."""
-        old = self.send_queue.next_needs_transaction
-        out = self.send_queue.pop_staged()
+        old = self.send_queue.staged_batch_needs_transaction
+        out = self.send_queue.pop_staged_batch()
         self.transaction_mode.record_sent(len(out.batch), old=bool(old), now_s=now_s)
-        return self.in_flight.send(out, transactional=self.transaction_mode.is_active)
+        return self.in_flight.stamp_batch(out, transactional=self.transaction_mode.is_active)
 
     def on_produce_acknowledged(
         self, base_offset: int, append_time_ms: int, now_s: float
@@ -422,16 +422,16 @@ class PartitionReplicator:
             )
             return self._begin_draining(ErrorReaction(action=then, reason=reason), now_s)
         assert self.map is not None
-        self.map.record_acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
+        self.map.add_acknowledged_batch(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.state.has_errors:
             self.state.reset_retries()
-        self.counters.record_acknowledged(sent, now_s=now_s, wall_ms=self._context.wall_ms())
-        return [] if self.in_flight.count else self._handle_all_acknowledged(now_s)
+        self.counters.count_acknowledged_batch(sent, now_s=now_s, wall_ms=self._context.wall_ms())
+        return [] if self.in_flight.batch_count else self._handle_all_acknowledged(now_s)
 
     def on_produce_error(self, code: int, message: str, now_s: float) -> Instructions:
         """Handle an error code in the Produce response for the oldest batch in flight."""
         sent = self.in_flight.pop_oldest()
-        self.counters.record_refused(code, sent)
+        self.counters.count_refused_batch(code, sent)
         reaction = error_policy.react_to_produce_error(
             self.setup,
             code=code,
@@ -463,7 +463,7 @@ class PartitionReplicator:
         # Open a transaction only for a staged batch: the transform may drop all that is queued.
         self._stage_next_batch()
         if not self.send_queue.queued_batches:
-            self.map.record_skipped(
+            self.map.record_skipped_offsets(
                 self.source.position, source_epoch=self.source.epoch, now_s=now_s
             )
             if (found := self.source.obstacle) is not None and not self.transaction_mode.is_open:
@@ -481,7 +481,7 @@ class PartitionReplicator:
             )
         waits = self.map.must_pause_sending(now_s)
         step = self.transaction_mode.switch_to_next_step(
-            next_is_old=None if waits else self.send_queue.next_needs_transaction,
+            next_is_old=None if waits else self.send_queue.staged_batch_needs_transaction,
             paused=self.paused,
             now_s=now_s,
         )
@@ -505,7 +505,7 @@ class PartitionReplicator:
         return self._begin_draining(reaction, now_s)
 
     def _finish_draining(self, now_s: float) -> Instructions:
-        if self.in_flight.count:
+        if self.in_flight.batch_count:
             return []
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
@@ -521,7 +521,7 @@ class PartitionReplicator:
 
     def _drop_send_queue(self) -> None:
         """Drop the send queue and rewind, so that unsent records are never counted as skipped."""
-        if (first := self.send_queue.drop()) is not None:
+        if (first := self.send_queue.drop_all_batches()) is not None:
             self.source.rewind(first)
 
     # Boundaries: transactions, renewing the fence, closing
@@ -532,7 +532,7 @@ class PartitionReplicator:
         found: Instructions = []
         if self.map.is_write_due(now_s) and not self.transaction_mode.is_open:
             found.append(self.map.create_write_instruction(now_s))
-        if self.in_flight.count or self._reaction is not None:
+        if self.in_flight.batch_count or self._reaction is not None:
             return found
         return [*found, *self._handle_all_acknowledged(now_s)]
 
@@ -543,11 +543,14 @@ class PartitionReplicator:
         )
 
     def _run_boundary_script(self, script: Script[object], now_s: float) -> Instructions:
-        assert not self.in_flight.count
+        assert not self.in_flight.batch_count
         # While a transaction is open no map segment is written, so write the pending one now.
         news = self._write_pending_segment(now_s)
         self.state.begin_boundary()
-        return [*news, *self.script_runner.start(script, self._on_boundary_done, now_s=now_s)]
+        return [
+            *news,
+            *self.script_runner.start_script(script, self._on_boundary_done, now_s=now_s),
+        ]
 
     def _on_boundary_done(self, outcome: object, now_s: float) -> Instructions:
         assert self.map is not None
@@ -565,15 +568,15 @@ class PartitionReplicator:
 
     def _on_marker_written(self, outcome: PartitionBoundary, now_s: float) -> Instructions:
         assert self.map is not None
-        self.transaction_mode.record_marker(now_s)
+        self.transaction_mode.record_transaction_marker(now_s)
         moved = self._is_only_writer and outcome.next_target != self.in_flight.next_target + 1
         if moved or outcome.leader_epoch != self.map.leader_epoch:
             self._drop_send_queue()
             return self._recovery.acquire(now_s)
         self.in_flight.next_target = outcome.next_target
-        self.map.record_marker(outcome.next_target, now_s=now_s)
+        self.map.record_transaction_marker(outcome.next_target, now_s=now_s)
         if not self.send_queue.queued_batches:
-            self.map.record_skipped(
+            self.map.record_skipped_offsets(
                 self.source.position, source_epoch=self.source.epoch, now_s=now_s
             )
         return [self.map.create_write_instruction(now_s), *self._resume_copying(now_s)]
@@ -602,7 +605,7 @@ class PartitionReplicator:
             return self._run_boundary_script(
                 self._create_boundary_script(BoundaryStep.COMMIT), now_s
             )
-        assert not self.in_flight.count
+        assert not self.in_flight.batch_count
         self.state.close()
         return self._write_pending_segment(now_s)
 
@@ -614,7 +617,7 @@ class PartitionReplicator:
             return True
         if self.state.phase in (_COPYING, PartitionPhase.BOUNDARY):
             return self.map.is_fully_recorded
-        return not self.map.awaits_storage
+        return not self.map.has_unstored_segments
 
     def check_invariants(self) -> None:
         self.in_flight.check_invariants()

@@ -86,7 +86,7 @@ def find_resume_position(
         leader_epoch=segment.leader_epoch, current_leader_epoch=attempt.fence.leader_epoch
     )
     if not isinstance(answer, EpochEnd):
-        return recovery_outcomes.retry_after_answer(
+        return recovery_outcomes.retry_after_failed_instruction(
             "finding the end offset of the resume point's leader epoch", answer
         )
     if answer.offset < 0 and attempt.fence.leader_epoch < segment.leader_epoch:
@@ -233,7 +233,7 @@ def _read_batch_before(
             back = at - answer.log_start
             continue
         if not isinstance(answer, FetchedRecords):
-            return recovery_outcomes.retry_after_answer(doing, answer)
+            return recovery_outcomes.retry_after_failed_instruction(doing, answer)
         first = next(record_sets.iter_batches(answer.records), None)
         if first is not None and first[0].base_offset < at:
             return first[0]
@@ -359,7 +359,9 @@ def _resume_without_source(
     """
     found = yield FindSourceOffset(position="earliest")
     if not isinstance(found, SourceLogOffset):
-        return recovery_outcomes.retry_after_answer("finding the source's log start", found)
+        return recovery_outcomes.retry_after_failed_instruction(
+            "finding the source's log start", found
+        )
     if found.offset <= pairs.position:
         return halt_messages.build_source_truncated_halt(
             attempt.setup,
@@ -453,7 +455,7 @@ def _create_matched_segments(
     (generation of the mirror)."""
     if not pairs.runs:
         return ()
-    found = mirror_generations.create_partition_acquired(
+    found = mirror_generations.build_acquired_partition(
         attempt, era=position.era, start=position.source, match=pairs, target=pairs.matched_to
     )
     return (

@@ -110,7 +110,10 @@ class PartitionState:
         self.has_errors = True
         if self._halts.continues_series(stop.cause, now_s):
             return True
-        return self._transient_errors.record(stop.cause, now_s) >= retry_delays.TRANSIENT_RETRIES
+        return (
+            self._transient_errors.count_occurrence(stop.cause, now_s)
+            >= retry_delays.TRANSIENT_RETRIES
+        )
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
         """Halt permanently, or for `stop.retry_after_s`, which is doubled with each repetition of
@@ -121,10 +124,10 @@ class PartitionState:
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
             self.has_errors = True
-            doublings = min(self._halts.record(stop.cause, now_s), 16)
+            doublings = min(self._halts.count_occurrence(stop.cause, now_s), 16)
             wait_s = min(stop.retry_after_s * 2.0**doublings, retry_delays.HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
-            self._halts.extend_until(self.wake_at_s)
+            self._halts.extend_series_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
             self.reason = operator_commands.insert_sentence_before_remedy(self.reason, note)
 
@@ -137,7 +140,7 @@ class PartitionState:
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):
             if each.cause is not HaltCause.FENCED:
-                each.reset()
+                each.end_series()
         self.has_errors = False
 
     def mark_fenced(self, stop: PartitionHalt) -> None:

@@ -153,7 +153,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
             return RetryRecovery(reason=failure.reason)
 
 
-def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecovery:
+def retry_after_failed_instruction(operation: str, answer: InstructionAnswer) -> RetryRecovery:
     """Build the retry outcome for an instruction that was rejected or timed out."""
     match answer:
         case InstructionRefused():
@@ -176,7 +176,7 @@ def read_recovered_state(
     """
     known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):
-        return retry_after_answer("reading the offset map", known)
+        return retry_after_failed_instruction("reading the offset map", known)
     if known.unreadable is not None:
         return halt_messages.build_map_unreadable_halt(context.setup, known.unreadable)
     return known

@@ -135,7 +135,7 @@ class LatencySnapshot(NamedTuple):
         counts = tuple(now - was for now, was in zip(self.counts, before.counts, strict=True))
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
-    def add_later(self, later: LatencySnapshot) -> LatencySnapshot:
+    def add_later_counts(self, later: LatencySnapshot) -> LatencySnapshot:
         """Add the counts of a later snapshot whose counting started from zero. All other values are
         taken from the later snapshot."""
         return later._replace(
@@ -164,13 +164,13 @@ class LatencyHistogram:
     """Cached upper bound of the newest batch's latency bucket. The next batch usually belongs to
     the same bucket."""
 
-    def record_fetched(self, newest_ms: int, wall_ms: int) -> None:
+    def record_fetched_batch(self, newest_ms: int, wall_ms: int) -> None:
         """Record the newest timestamp of a fetched batch."""
         ahead_ms = newest_ms - wall_ms
         if self.ahead_ms < ahead_ms <= AHEAD_MAX_MS:
             self.ahead_ms = ahead_ms
 
-    def record_acknowledged(self, found: RecordAges, now_s: float) -> None:
+    def record_acknowledged_batch(self, found: RecordAges, now_s: float) -> None:
         """Record the ages of a batch that the target acknowledged."""
         self.replicated_at_s = now_s
         records, sum_ms, youngest, oldest = found

@@ -40,18 +40,18 @@ class RetryCounter:
         """Return True if `cause` continues the current series."""
         return self.cause is cause and now_s <= self.until_s
 
-    def record(self, cause: HaltCause, now_s: float) -> int:
+    def count_occurrence(self, cause: HaltCause, now_s: float) -> int:
         """Count an occurrence of the problem `cause`. Return the number of earlier occurrences in
         the series."""
         before = self.count if self.continues_series(cause, now_s) else 0
         self.cause, self.count = cause, before + 1
-        self.extend_until(now_s)
+        self.extend_series_until(now_s)
         return before
 
-    def extend_until(self, wake_at_s: float) -> None:
+    def extend_series_until(self, wake_at_s: float) -> None:
         """Extend the series to the next attempt, because the problem cannot occur before then."""
         self.until_s = wake_at_s + RETRY_COUNTER_RESET_S
 
-    def reset(self) -> None:
+    def end_series(self) -> None:
         """End the current series of occurrences."""
         self.cause = None

@@ -67,7 +67,7 @@ class PartitionSendQueue:
         self._decoder: SourceBatchDecoder | None = None
         self._old_before_ms = 0
 
-    def push(self, scan: SourceScan, *, old_before_ms: int) -> None:
+    def push_batches(self, scan: SourceScan, *, old_before_ms: int) -> None:
         """Add fetched batches. Batches with a newest timestamp before `old_before_ms` are sent in
         transactions."""
         self._queue.extend(scan.batches)
@@ -85,7 +85,7 @@ class PartitionSendQueue:
         return self._decoder is not None or any(each.is_decoded for each in self._staged)
 
     @property
-    def next_needs_transaction(self) -> bool | None:
+    def staged_batch_needs_transaction(self) -> bool | None:
         """Return True if the staged batch must be sent in a transaction; None if no batch is
         staged."""
         return self._staged[0].max_timestamp < self._old_before_ms if self._staged else None
@@ -98,17 +98,17 @@ class PartitionSendQueue:
         return self._queue[0].header.oldest_timestamp if self._queue else None
 
     @property
-    def next_size(self) -> int:
+    def staged_batch_size(self) -> int:
         """Size of the staged batch in bytes."""
         return len(self._staged[0].batch)
 
-    def pop_staged(self) -> OutboundBatch:
+    def pop_staged_batch(self) -> OutboundBatch:
         """Remove and return the staged batch. The caller releases its `held_bytes`."""
         found = self._staged.popleft()
         self.queued_bytes -= found.held_bytes
         return found
 
-    def drop(self) -> DroppedPosition | None:
+    def drop_all_batches(self) -> DroppedPosition | None:
         """Drop all batches. Return the source position of the first dropped batch, or None if the
         queue was empty."""
         first: DroppedPosition | None = None
@@ -128,7 +128,7 @@ class PartitionSendQueue:
 
     # Choosing the next batch
 
-    def stage(self) -> bool:
+    def stage_next_batch(self) -> bool:
         """Prepare the next batch and return True if a batch is staged.
 
         Returns False if the queue is empty, the next batch is `unreadable`, other partitions'
@@ -218,7 +218,7 @@ class PartitionSendQueue:
                 found = outbound_batches.decode_source_batch(head, self._transform, max_bytes=most)
             else:
                 opened = SourceBatchDecoder(head, self._transform, max_bytes=most)
-                found = opened.read(
+                found = opened.decode_next_records(
                     batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
                 )
                 if not opened.is_done:
@@ -240,7 +240,7 @@ class PartitionSendQueue:
         head, start, size = self._queue[0], opened.next_source, opened.size
         why = self._get_decode_reason(head) or "the batch must be decoded"
         try:
-            found = opened.read(
+            found = opened.decode_next_records(
                 batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
             )
         except (BatchUnreadableError, RecordTransformError) as error:

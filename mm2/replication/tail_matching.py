@@ -194,7 +194,11 @@ class TailMatcher:
         )
         if not mine.is_exhausted:
             assert mine.batch is not None
-            left += len(mine.records) + mine.batch.remaining - self.tail[self.matched_batches].count
+            left += (
+                len(mine.records)
+                + mine.batch.remaining_records
+                - self.tail[self.matched_batches].count
+            )
         return end - self._source_to >= left
 
     def discard_matches(self) -> None:
@@ -228,14 +232,14 @@ class TailMatcher:
         self._read_to, self._read_epoch = found.position, found.leader_epoch
         self.obstacle, self.unresolved_producers = found.obstacle, found.unresolved_producers
         self._done_bytes = 0
-        return self.match_available()
+        return self.match_available_records()
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
         """Add the target batch at `next_offset` in order to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
-        return self.match_available()
+        return self.match_available_records()
 
-    def match_available(self) -> MissingInput:
+    def match_available_records(self) -> MissingInput:
         """Match the source and target records read so far; return which side to read next."""
         while not (self.is_complete or self.mismatch or self.too_large):
             theirs, mine = self._source_side, self._target_side
@@ -308,9 +312,9 @@ class TailMatcher:
     def _decode_part(self, side: _MatchSide) -> None:
         """Decode the next part of a batch."""
         assert side.batch is not None
-        start, left = side.batch.next_source, side.batch.remaining
+        start, left = side.batch.next_source, side.batch.remaining_records
         try:
-            found = side.batch.read(
+            found = side.batch.decode_next_records(
                 batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
             )
         except (BatchUnreadableError, RecordTransformError) as error:
@@ -318,7 +322,7 @@ class TailMatcher:
             return
         finally:
             self._update_reserved_bytes(side)
-        read = min(left - side.batch.remaining, batch_splitting.DECODE_PART_RECORDS)
+        read = min(left - side.batch.remaining_records, batch_splitting.DECODE_PART_RECORDS)
         whole_part = side.has_more or read == batch_splitting.DECODE_PART_RECORDS
         share = batch_splitting.DECODE_PART_BYTES * read // batch_splitting.DECODE_PART_RECORDS
         self._done_bytes += batch_splitting.DECODE_PART_BYTES if whole_part else share

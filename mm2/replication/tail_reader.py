@@ -96,10 +96,12 @@ def read_tail(
         ):
             if answer.log_start <= left.next_offset:
                 return retry_after_truncation()
-            left.skip_deleted(answer.log_start)
+            left.skip_deleted_batch(answer.log_start)
             continue
         if not isinstance(answer, FetchedRecords):
-            return recovery_outcomes.retry_after_answer("reading the tail of the mirror", answer)
+            return recovery_outcomes.retry_after_failed_instruction(
+                "reading the tail of the mirror", answer
+            )
         before = left.next_offset
         found = _add_to_tail(left, answer.records, attempt.fence)
         if isinstance(found, OwnershipLost | RetryRecovery):
@@ -127,7 +129,7 @@ def _add_to_tail(
                 return OwnershipLost(fenced_producer=fenced.producer)
             if _has_replaced_marker(header, fenced):
                 return retry_after_truncation()
-            left.add(header, batch)
+            left.add_batch(header, batch)
     except DamagedBatchError as error:
         return None if left.is_complete else error
     return None
@@ -230,7 +232,7 @@ def match_in_steps(
                 reason="not enough free memory (buffer.memory) to decode the mirror's tail"
             )
         yield Delay(delay_s=BUDGET_POLL_INTERVAL_S if waited else 0.0)
-        need = matcher.match_available()
+        need = matcher.match_available_records()
     return need
 
 
@@ -257,7 +259,7 @@ def resolve_reverse_flow_producers(
     """Look up which producers belong to the reverse flow and store the result in `context`."""
     answer = yield FindReverseFlowProducers(producers=producers)
     if not isinstance(answer, ReverseFlowProducers):
-        found = recovery_outcomes.retry_after_answer(
+        found = recovery_outcomes.retry_after_failed_instruction(
             "looking up the reverse flow's producers", answer
         )
         denied = isinstance(answer, InstructionRefused)
@@ -318,7 +320,7 @@ def _feed_tail_batch(
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
         answer = yield ReadTarget(offset=pairs.next_offset)
         if not isinstance(answer, FetchedRecords):
-            return recovery_outcomes.retry_after_answer(doing, answer)
+            return recovery_outcomes.retry_after_failed_instruction(doing, answer)
         first = next(record_sets.iter_batches(answer.records, position=pairs.next_offset), None)
         if first is None and answer.end > pairs.next_offset:
             continue  # other partitions filled the response
@@ -341,7 +343,7 @@ def react_to_source_read_failure(
             if reaction.action is ErrorAction.HALT:
                 return reaction.halt
             return RetryRecovery(reason=reaction.reason, halt_if_persistent=reaction.halt)
-    return recovery_outcomes.retry_after_answer(
+    return recovery_outcomes.retry_after_failed_instruction(
         "reading the source to match the mirror's tail", answer
     )
 

@@ -76,11 +76,15 @@ def find_log_starts(
     start."""
     source = yield FindSourceOffset(position="earliest")
     if not isinstance(source, SourceLogOffset):
-        return recovery_outcomes.retry_after_answer("finding the source's log start", source)
+        return recovery_outcomes.retry_after_failed_instruction(
+            "finding the source's log start", source
+        )
     target = yield ReadTarget(offset=0)
     out = isinstance(target, InstructionRefused) and target.code == error_policy.OFFSET_OUT_OF_RANGE
     if not out and not isinstance(target, FetchedRecords):
-        return recovery_outcomes.retry_after_answer("finding the mirror's log start", target)
+        return recovery_outcomes.retry_after_failed_instruction(
+            "finding the mirror's log start", target
+        )
     assert isinstance(target, FetchedRecords | InstructionRefused)
     start = max(target.log_start, 0)
     if java.next_offset > source.offset and attempt.fence.tail_end - start > FULL_RETRACE_MAX:
@@ -113,7 +117,7 @@ def find_java_records(
             and answer.code == error_policy.OFFSET_OUT_OF_RANGE
         ):
             return None
-        return recovery_outcomes.retry_after_answer(
+        return recovery_outcomes.retry_after_failed_instruction(
             "reading the source record of an offset sync", answer
         )
     most = attempt.context.memory_budget.largest_decoded_bytes
@@ -149,7 +153,7 @@ def _read_foreign_batch(
         ):
             return None
         if not isinstance(answer, FetchedRecords):
-            return recovery_outcomes.retry_after_answer(doing, answer)
+            return recovery_outcomes.retry_after_failed_instruction(doing, answer)
         first = next(record_sets.iter_batches(answer.records, position=target), None)
         if first is None and answer.end > target:
             continue  # other partitions filled the response
@@ -194,7 +198,7 @@ def retrace_mirror(
             max_decoded_bytes=attempt.context.memory_budget.largest_decoded_bytes,
         )
         if left.lost:
-            traced.fail(left.lost)
+            traced.abort_matching(left.lost)
         elif left.committed:
             failed = yield from _compare_mirror_with_source(attempt, traced, left.committed)
             if failed is not None:
@@ -208,7 +212,7 @@ def _compare_mirror_with_source(
     attempt: RecoveryAttempt, traced: MapReconstruction, batches: Sequence[TailBatch]
 ) -> Script[RetryRecovery | PartitionHalt | None]:
     at = idle = 0
-    need = traced.match_available()
+    need = traced.match_available_records()
     while need is not MissingInput.NOTHING and not (
         need is MissingInput.TARGET and at == len(batches)
     ):
@@ -216,7 +220,7 @@ def _compare_mirror_with_source(
         if need is MissingInput.TARGET:
             answer = yield ReadTarget(offset=max(batches[at].offset, traced.target))
             if not isinstance(answer, FetchedRecords):
-                return recovery_outcomes.retry_after_answer(
+                return recovery_outcomes.retry_after_failed_instruction(
                     "reading the records of MirrorMaker 2 on the mirror", answer
                 )
             need, at = _feed_mirror_batches(traced, answer.records, batches, at=at)
@@ -224,7 +228,7 @@ def _compare_mirror_with_source(
         else:
             answer = yield ReadSource(offset=traced.read_to)
             if isinstance(answer, InstructionRefused) and _is_source_deleted(traced, answer):
-                need = traced.match_available()
+                need = traced.match_available_records()
                 continue
             if not isinstance(answer, FetchedRecords):
                 return tail_reader.react_to_source_read_failure(
@@ -242,7 +246,7 @@ def _compare_mirror_with_source(
         elif ends and traced.obstacle is not None:
             return halt_messages.build_unreadable_batch_halt(attempt.setup, traced.obstacle)
         elif ends and need is MissingInput.SOURCE:
-            need = traced.end_source()
+            need = traced.mark_source_ended()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
                 "comparing the records of MirrorMaker 2 with the source"

@@ -101,7 +101,7 @@ class TargetTail:
         """Committed batches in offset order, as read_committed consumers see them."""
         return sorted(self._batches, key=lambda each: each.offset)
 
-    def skip_deleted(self, log_start: int) -> None:
+    def skip_deleted_batch(self, log_start: int) -> None:
         """Skip the batch before the resume point if it was deleted, or mark the tail as lost if
         later batches were deleted too. The target's log starts at `log_start`."""
         if self.next_offset < log_start <= self.start:
@@ -109,7 +109,7 @@ class TargetTail:
         else:
             self.lost = f"the target's log no longer has offset {self.next_offset}"
 
-    def add(self, header: BatchHeader, batch: memoryview) -> None:
+    def add_batch(self, header: BatchHeader, batch: memoryview) -> None:
         """Add the next batch of the target to the tail."""
         if header.last_offset < self.next_offset or self.is_complete:
             return

@@ -24,7 +24,7 @@ class ByteRateLimit:
     _level: float = 0.0
     _at_s: float = -1.0
 
-    def is_open(self, now_s: float) -> bool:
+    def may_fetch(self, now_s: float) -> bool:
         """Refill the bucket and return True if more bytes may be fetched."""
         if not self.bytes_per_s:
             return True
@@ -37,7 +37,7 @@ class ByteRateLimit:
         self._at_s = now_s
         return self._level > 0
 
-    def consume(self, size: int) -> None:
+    def deduct_bytes(self, size: int) -> None:
         """Deduct received bytes from the token bucket."""
         self._level -= size
 
@@ -49,17 +49,17 @@ class ByteRateLimits:
     flow: ByteRateLimit
     topics: Mapping[str, ByteRateLimit] = field(default_factory=dict)
 
-    def is_topic_open(self, topic: str, now_s: float) -> bool:
+    def may_fetch_topic(self, topic: str, now_s: float) -> bool:
         """Return True if more records of this topic may be fetched. Does not check the flow's
         limit."""
         found = self.topics.get(topic)
-        return found is None or found.is_open(now_s)
+        return found is None or found.may_fetch(now_s)
 
-    def consume_topic(self, topic: str, size: int) -> None:
+    def deduct_topic_bytes(self, topic: str, size: int) -> None:
         """Deduct received bytes from a topic's limit."""
         found = self.topics.get(topic)
         if found is not None:
-            found.consume(size)
+            found.deduct_bytes(size)
 
     def limit_response_bytes(self, wanted: int) -> int:
         """Limit the size of one response.

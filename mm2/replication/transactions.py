@@ -88,7 +88,7 @@ class TransactionMode:
         self.open_from = source
         self.open_bytes = 0
 
-    def record_marker(self, now_s: float) -> None:
+    def record_transaction_marker(self, now_s: float) -> None:
         """Record that one of our transaction markers was read back."""
         self.is_open = False
         self.open_bytes = 0

@@ -68,11 +68,11 @@ class KafkaBroker(JavaServer):
             self._spec.before_start()
         super().launch()
 
-    def prepare(self) -> None:
+    def write_startup_files(self) -> None:
         """Write the broker's settings file into its directory."""
         java_server.write_settings_file(self.properties_path, self._settings)
 
-    def command(self) -> list[str]:
+    def make_start_command(self) -> list[str]:
         return self.runner.make_broker_command(self.properties_path, flags=self._spec.jvm)
 
     def change_settings(self, changes: Mapping[str, str | None]) -> None:
@@ -103,7 +103,7 @@ def format_storage(brokers: Iterable[KafkaBroker], *, cluster_id: str) -> None:
     """Format the storage of all `brokers` concurrently."""
     nodes = list(brokers)
     for node in nodes:
-        node.prepare()
+        node.write_startup_files()
     unformatted = [node for node in nodes if not _write_cached_storage(node, cluster_id=cluster_id)]
     _run_storage_tool(unformatted, cluster_id=cluster_id)
     for node in unformatted[:1]:

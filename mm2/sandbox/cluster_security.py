@@ -64,7 +64,7 @@ class ClusterSecurity:
         """Path of the keystore with the brokers' private key and certificate."""
         return self.folder / "broker.pem"
 
-    def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
+    def make_client_properties(self, user: str, mechanism: str) -> dict[str, str]:
         """Return the Java client properties of a user."""
         if mechanism not in SASL_MECHANISMS:
             raise SandboxError(
@@ -79,7 +79,7 @@ class ClusterSecurity:
             "ssl.truststore.location": str(self.folder / "ca.pem"),
         }
 
-    def broker_settings(
+    def make_broker_settings(
         self,
         client_listeners: Iterable[str],
         *,

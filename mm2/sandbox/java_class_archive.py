@@ -88,7 +88,7 @@ def _run_archiving_broker(folder: Path, jars: Path, *, release: KafkaRelease, fl
         client, controller = (port_reservation.reserve_port() for _ in range(2))
         cleanup.callback(client.release)
         cleanup.callback(controller.release)
-        settings = release.defaults(1) | broker_settings.make_kraft_addresses(
+        settings = release.make_default_settings(1) | broker_settings.make_kraft_addresses(
             1, client_port=client.port, controller_ports={1: controller.port}
         )
         spec = BrokerSpec(

@@ -184,16 +184,16 @@ class JavaServer:
         """Start the server process without waiting until it accepts requests."""
         if self.running:
             raise SandboxError(f"{self.name} in {self.folder} is already running")
-        self.prepare()
+        self.write_startup_files()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
-            self._child = self.runner.start(self.command(), output=log, cwd=self.folder)
+            self._child = self.runner.start(self.make_start_command(), output=log, cwd=self.folder)
 
-    def prepare(self) -> None:
+    def write_startup_files(self) -> None:
         """Write the files that the server reads when it starts."""
         raise NotImplementedError
 
-    def command(self) -> list[str]:
+    def make_start_command(self) -> list[str]:
         """Return the command line that starts the server."""
         raise NotImplementedError
 

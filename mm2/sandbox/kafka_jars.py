@@ -106,7 +106,7 @@ class IvyProgress:
         self._report = report
         self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
 
-    def feed(self, line: str) -> None:
+    def process_output_line(self, line: str) -> None:
         """Process a line of Ivy's output, and report progress if due."""
         for start in self._counts:
             if line.strip().startswith(start):
@@ -127,7 +127,7 @@ def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress)
         while not end.is_expired(now_s()):
             status = child.wait(_IVY_POLL_INTERVAL_S)
             for line in log:
-                progress.feed(line)
+                progress.process_output_line(line)
             if status is not None:
                 return status
     return None
@@ -165,7 +165,7 @@ class JarSet:
     name: str
     modules: tuple[str, ...]
 
-    def digests(self) -> dict[str, str]:
+    def read_expected_digests(self) -> dict[str, str]:
         """Return the expected sha256 (in hex) of each file, from the list shipped with this
         package."""
         text = resources.files("mm2.sandbox").joinpath(f"{self.name}.sha256").read_text()
@@ -216,7 +216,7 @@ def ensure_jars(
     say = print_to_stderr if report is None else report
     base = temporary_directories.find_cache_folder() if cache is None else cache
     folder = base / artefacts.name
-    digests = artefacts.digests()
+    digests = artefacts.read_expected_digests()
     _check_writers(base, folder)
     if _is_stamp_valid(folder, digests):
         return folder
@@ -236,7 +236,7 @@ def _check_writers(base: Path, folder: Path) -> None:
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
-        if file_access.is_trusted_folder(path):
+        if file_access.is_trusted_directory(path):
             continue
         owner = path.stat().st_uid
         own_folder = "set MM2_CACHE to a directory that belongs to this user"
@@ -280,7 +280,7 @@ def _download_jars_again(
     )
     fresh = Path(tempfile.mkdtemp(prefix=f".{artefacts.name}-", dir=folder.parent))
     try:
-        digests = artefacts.digests()
+        digests = artefacts.read_expected_digests()
         try:
             retrieve_jars(
                 artefacts.modules, fresh / "jars", work=fresh, expected=len(digests), report=report

@@ -48,7 +48,7 @@ class KafkaRelease:
         """Major and minor version, such as `2.8`."""
         return self.version.rpartition(".")[0]
 
-    def defaults(self, brokers: int) -> dict[str, str]:
+    def make_default_settings(self, brokers: int) -> dict[str, str]:
         """Return the default broker settings that this release supports, for a cluster of `brokers`
         nodes."""
         known = {

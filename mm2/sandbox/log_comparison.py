@@ -19,7 +19,7 @@ from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2.sandbox import log_records, patience_diff
 from mm2.sandbox.log_records import ComparedRecord, RawRecord, RecordChunk, RecordContent
-from mm2.sandbox.patience_diff import MatchedPair
+from mm2.sandbox.patience_diff import MatchedItems
 
 _MEGABYTE = 1_000_000
 _DETAILED_PARTITIONS_MAX = 4
@@ -82,7 +82,7 @@ class PartitionComparison:
     def is_equal(self) -> bool:
         return not self.differences
 
-    def count(self, kind: DifferenceKind) -> int:
+    def count_differences(self, kind: DifferenceKind) -> int:
         """Return the number of records with this kind of difference."""
         return sum(each.count for each in self.differences if each.kind is kind)
 
@@ -111,9 +111,9 @@ class TopicsComparison:
         """Total bytes of keys and values on the source."""
         return sum(each.size for each in self.partitions)
 
-    def count(self, kind: DifferenceKind) -> int:
+    def count_differences(self, kind: DifferenceKind) -> int:
         """Return the number of records with this kind of difference in all partitions."""
-        return sum(each.count(kind) for each in self.partitions)
+        return sum(each.count_differences(kind) for each in self.partitions)
 
     def __str__(self) -> str:
         return "\n".join(_render_comparison(self))
@@ -219,12 +219,12 @@ class UnmatchedRecords:
     def is_truncated(self) -> bool:
         return bool(self._more_lost or self._more_added)
 
-    def open_gap(self) -> None:
+    def start_gap(self) -> None:
         """Start a new gap (section between two matches). Records added afterwards are assigned to
         this gap."""
         self._gap += 1
 
-    def add_lost(self, record: ComparedRecord, other_offset: int | None) -> None:
+    def add_lost_record(self, record: ComparedRecord, other_offset: int | None) -> None:
         """Add a lost record; `other_offset` is the offset of the target's record in the same
         position."""
         if self.is_allowed_to_lack(record.offset):
@@ -234,7 +234,7 @@ class UnmatchedRecords:
         else:
             self._more_lost += 1
 
-    def add_extra(self, record: ComparedRecord, other_offset: int | None) -> None:
+    def add_extra_record(self, record: ComparedRecord, other_offset: int | None) -> None:
         """Add a record that only the target has; `other_offset` is the offset of the source's
         record in the same position."""
         if len(self._added) < KEPT_UNMATCHED_MAX:
@@ -563,7 +563,7 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
         window *= 2
 
 
-def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedPair:
+def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedItems:
     """Return how many records to skip on each side if the windows have no match.
 
     If one log has ended, all records read from the other log are skipped. Otherwise half of each
@@ -581,7 +581,7 @@ def _add_unmatched_records(
     left: _LogWindow,
     right: _LogWindow,
     *,
-    pairs: Sequence[MatchedPair],
+    pairs: Sequence[MatchedItems],
     found: UnmatchedRecords,
 ) -> None:
     """Record the unmatched records between the matched pairs, and skip everything before the last
@@ -589,10 +589,10 @@ def _add_unmatched_records(
     start_left = start_right = 0
     for end_left, end_right in pairs:
         if end_left > start_left or end_right > start_right:
-            found.open_gap()
+            found.start_gap()
             for index in range(start_left, end_left):
-                found.add_lost(left.get_record_at(index), right.get_offset_at(end_right))
+                found.add_lost_record(left.get_record_at(index), right.get_offset_at(end_right))
             for index in range(start_right, end_right):
-                found.add_extra(right.get_record_at(index), left.get_offset_at(end_left))
+                found.add_extra_record(right.get_record_at(index), left.get_offset_at(end_left))
         start_left, start_right = end_left + 1, end_right + 1
     left.at, right.at = pairs[-1]

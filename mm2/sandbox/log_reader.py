@@ -43,7 +43,7 @@ class ConsumerLogReader:
         self._clients = SandboxClients(properties, alias=alias)
         self._clock = now or SystemClock()
         self._stall_s = stall_s
-        self._consumer = self._clients.consumer(
+        self._consumer = self._clients.create_consumer(
             f"proof-{alias}",
             isolation_level=isolation,
             queued_max_messages_kbytes=_CONSUMER_QUEUE_KB,
@@ -61,14 +61,14 @@ class ConsumerLogReader:
             raise self._clients.create_error(found.error, doing)
         return len(found.partitions)
 
-    def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
+    def iterate_record_chunks(self, partition: TopicPartition) -> Iterator[RecordChunk]:
         """Yield a partition's records in chunks, from the log start to the current end (which
         depends on the isolation level).
 
         Finish one partition before reading another. Raises an exception if no record arrives for 30
         s, or if the cluster rejects a request.
         """
-        start, end = self.read_bounds(partition)
+        start, end = self.read_log_bounds(partition)
         if start >= end:
             return
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
@@ -128,7 +128,7 @@ class ConsumerLogReader:
             return records, False
         return [message for message in records if message.offset() < end], True
 
-    def read_bounds(self, partition: TopicPartition) -> tuple[int, int]:
+    def read_log_bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """Return a partition's log start offset and end offset. With read_committed, the end is the
         last stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)

@@ -128,12 +128,12 @@ class CondensedLog:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def key_hash(self, index: int) -> bytes:
+    def get_key_hash(self, index: int) -> bytes:
         """Return a 12-byte hash of the record's key; empty for a null key."""
         found = bytes(self._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         return found if found.strip(b"\0") else b""
 
-    def content_hash(self, index: int) -> bytes:
+    def get_content_hash(self, index: int) -> bytes:
         """Return a 16-byte hash of the record's content."""
         return bytes(self._sums[index * _HASH_BYTES : (index + 1) * _HASH_BYTES])
 
@@ -147,9 +147,9 @@ class CondensedLog:
         found = index < len(self.offsets) and self.offsets[index] == offset
         return index if found else None
 
-    def last_indices(self) -> dict[bytes, int]:
+    def find_last_index_per_key(self) -> dict[bytes, int]:
         """Return the index of each key's last record. Null keys are omitted."""
-        return {key: index for index in range(len(self)) if (key := self.key_hash(index))}
+        return {key: index for index in range(len(self)) if (key := self.get_key_hash(index))}
 
     def merge(self, other: CondensedLog) -> CondensedLog:
         """Merge two logs by offset. If both have a record at an offset, the record of `other` is
@@ -176,19 +176,20 @@ class CondensedLog:
                 left._append_record_from(self, index)
         return left
 
-    def chunks(self) -> Iterator[RecordChunk]:
+    def iterate_record_chunks(self) -> Iterator[RecordChunk]:
         """Yield the log as record chunks. Contents are hashes without timestamps."""
         for start in range(0, len(self), _CONDENSED_CHUNK_RECORDS):
             some = range(start, min(start + _CONDENSED_CHUNK_RECORDS, len(self)))
             contents: list[RawRecord] = [
-                (self.key_hash(index), self.content_hash(index), None, (0, 0)) for index in some
+                (self.get_key_hash(index), self.get_content_hash(index), None, (0, 0))
+                for index in some
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
     def _append_record_from(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         self._append_record(
-            other.offsets[index], key, other.content_hash(index), other.is_tombstone(index)
+            other.offsets[index], key, other.get_content_hash(index), other.is_tombstone(index)
         )
 
     def _append_record(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:

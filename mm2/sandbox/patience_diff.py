@@ -16,13 +16,13 @@ _THOROUGH_PRODUCT_MAX = 40_000
 """Maximum product of the lengths of two sections that are compared item by item because they have
 no anchors."""
 
-MatchedPair = tuple[int, int]
+MatchedItems = tuple[int, int]
 _Span = tuple[int, int, int, int]
 
 
-def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[MatchedPair]:
+def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[MatchedItems]:
     """Return the pairs of equal items (left index, right index), both strictly increasing."""
-    found: list[MatchedPair] = []
+    found: list[MatchedItems] = []
     open_spans: list[_Span] = [(0, len(left), 0, len(right))]
     while open_spans:
         span = _trim_common_ends(left, right, span=open_spans.pop(), found=found)
@@ -39,7 +39,7 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
 
 
 def _trim_common_ends(
-    left: Sequence[Hashable], right: Sequence[Hashable], *, span: _Span, found: list[MatchedPair]
+    left: Sequence[Hashable], right: Sequence[Hashable], *, span: _Span, found: list[MatchedItems]
 ) -> _Span:
     """Match the common prefix and suffix of a span. Return the span without them."""
     low, high, start, end = span
@@ -54,7 +54,7 @@ def _trim_common_ends(
 
 def _find_anchors(
     left: Sequence[Hashable], right: Sequence[Hashable], span: _Span
-) -> list[MatchedPair]:
+) -> list[MatchedItems]:
     low, high, start, end = span
     left_counts = Counter(left[low:high])
     right_counts = Counter(right[start:end])
@@ -67,7 +67,7 @@ def _find_anchors(
     return _find_longest_increasing(pairs)
 
 
-def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
+def _find_longest_increasing(pairs: Sequence[MatchedItems]) -> list[MatchedItems]:
     """Return the longest subsequence of pairs whose second elements increase."""
     tails: list[int] = []
     holders: list[int] = []
@@ -77,7 +77,7 @@ def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
         before.append(holders[length - 1] if length else -1)
         tails[length : length + 1] = [place]
         holders[length : length + 1] = [index]
-    run: list[MatchedPair] = []
+    run: list[MatchedItems] = []
     index = holders[-1] if holders else -1
     while index >= 0:
         run.append(pairs[index])
@@ -85,7 +85,7 @@ def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
     return run[::-1]
 
 
-def _list_spans_between_anchors(anchors: Sequence[MatchedPair], span: _Span) -> list[_Span]:
+def _list_spans_between_anchors(anchors: Sequence[MatchedItems], span: _Span) -> list[_Span]:
     low, high, start, end = span
     spans: list[_Span] = []
     for left_index, right_index in [*anchors, (high, end)]:
@@ -96,7 +96,7 @@ def _list_spans_between_anchors(anchors: Sequence[MatchedPair], span: _Span) -> 
 
 def _align_item_by_item(
     left: Sequence[Hashable], right: Sequence[Hashable], span: _Span
-) -> list[MatchedPair]:
+) -> list[MatchedItems]:
     low, high, start, end = span
     matcher = difflib.SequenceMatcher(None, left[low:high], right[start:end], autojunk=False)
     return [

@@ -118,7 +118,7 @@ class _SandboxSupervisor:
 
         def check_servers() -> bool:
             for each in self._clusters:
-                for server in each.servers():
+                for server in each.list_servers():
                     if not server.running and (each.name, server.name) not in reported:
                         reported.add((each.name, server.name))
                         _print_log_line(
@@ -134,7 +134,7 @@ def _describe_cluster(each: SandboxCluster) -> RunningCluster:
     return RunningCluster(
         name=each.name,
         kafka_version=each.release.version,
-        properties=each.client_properties(),
+        properties=each.make_client_properties(),
         brokers=tuple(
             RunningBroker(
                 node_id=node,

@@ -154,7 +154,7 @@ class _TopicComparer:
 def _read_record_chunks(
     reader: ConsumerLogReader, partition: TopicPartition, *, restamped: bool
 ) -> Iterable[RecordChunk]:
-    chunks = reader.read(partition)
+    chunks = reader.iterate_record_chunks(partition)
     return map(log_records.drop_timestamp_types, chunks) if restamped else chunks
 
 
@@ -187,7 +187,7 @@ def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
         for partition in _list_partitions(reader, topic):
-            for chunk in reader.read(partition):
+            for chunk in reader.iterate_record_chunks(partition):
                 for key, value, *_ in chunk.contents:
                     assert key is not None
                     if value is None:
@@ -288,7 +288,7 @@ def compare_partition_logs(
 ) -> LogComparison:
     """Compare the logs of one partition. Pure."""
     held = sides.before.merge(sides.source)
-    last = held.last_indices()
+    last = held.find_last_index_per_key()
 
     def is_allowed_to_lack(offset: int) -> bool:
         if _is_offset_in_ranges(offset, sides.may_be_missing):
@@ -300,13 +300,15 @@ def compare_partition_logs(
             return True
         if not target_cleaned and not is_gone:
             return False
-        key = held.key_hash(index)
+        key = held.get_key_hash(index)
         return bool(key) and (last[key] > index or held.is_tombstone(index))
 
     outcome = log_comparison.compare_logs(
-        held.chunks(),
-        sides.target.exclude_ranges(sides.ignored).chunks(),
-        find_originals=lambda wanted: log_comparison.find_original_offsets(held.chunks(), wanted),
+        held.iterate_record_chunks(),
+        sides.target.exclude_ranges(sides.ignored).iterate_record_chunks(),
+        find_originals=lambda wanted: log_comparison.find_original_offsets(
+            held.iterate_record_chunks(), wanted
+        ),
         is_allowed_to_lack=is_allowed_to_lack,
     )
     # Contents are hashes, so the altered field is unknown.
@@ -348,8 +350,8 @@ def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[Recor
 def _find_last_values(log: _CondensedLog) -> dict[bytes, tuple[int, bytes]]:
     """Return the offset and content of each key's last record. Tombstones are omitted."""
     return {
-        key: (log.offsets[index], log.content_hash(index))
-        for key, index in log.last_indices().items()
+        key: (log.offsets[index], log.get_content_hash(index))
+        for key, index in log.find_last_index_per_key().items()
         if not log.is_tombstone(index)
     }
 
@@ -361,7 +363,9 @@ def _is_offset_in_ranges(offset: int, ranges: _OffsetRanges) -> bool:
 def _read_condensed_log(reader: ConsumerLogReader, partition: TopicPartition) -> _CondensedLog:
     if partition.partition >= reader.count_partitions(partition.topic):
         return _CondensedLog()
-    return _CondensedLog.from_chunks(map(log_records.drop_timestamp_types, reader.read(partition)))
+    return _CondensedLog.from_chunks(
+        map(log_records.drop_timestamp_types, reader.iterate_record_chunks(partition))
+    )
 
 
 def _list_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartition]:

@@ -47,7 +47,7 @@ class SandboxClients:
         except FatalError as error:
             raise ClientFailedError(f"invalid client properties of {alias}: {error}") from None
 
-    def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
+    def create_producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
         """Create a producer. `settings` are librdkafka settings with `_` instead of `.`.
 
         Producing to a missing topic fails after 10 s.
@@ -60,7 +60,7 @@ class SandboxClients:
             reports=self._reports,
         )
 
-    def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
+    def create_consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
         """Create a consumer for use with `assign`. The consumer joins no group and commits no
         offsets."""
         ours = {
@@ -77,7 +77,7 @@ class SandboxClients:
             reports=self._reports,
         )
 
-    def admin(self, client_id: str) -> kafka_admin.AdminClient:
+    def create_admin_client(self, client_id: str) -> kafka_admin.AdminClient:
         return librdkafka_clients.create_admin_client(
             self._access, client_id=client_id, settings={}, reports=self._reports
         )

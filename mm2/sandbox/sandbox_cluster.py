@@ -67,7 +67,7 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
     Raises `SandboxError` if the cluster rejects the request.
     """
     made = SandboxClients(access, alias="sandbox")
-    admin = made.admin(_SETUP_CLIENT_ID)
+    admin = made.create_admin_client(_SETUP_CLIENT_ID)
     doing = "creating the SCRAM users"
 
     def alter_user_credentials(mechanism: kafka_admin.ScramMechanism) -> None:
@@ -103,9 +103,9 @@ def await_full_metadata(
     `timeout_s`.
     """
     for address in addresses:
-        admin = SandboxClients({**access, "bootstrap.servers": address}, alias="sandbox").admin(
-            _SETUP_CLIENT_ID
-        )
+        admin = SandboxClients(
+            {**access, "bootstrap.servers": address}, alias="sandbox"
+        ).create_admin_client(_SETUP_CLIENT_ID)
 
         def knows_all_brokers(admin: kafka_admin.AdminClient = admin) -> bool:
             try:
@@ -204,7 +204,7 @@ class SandboxCluster:
         start."""
         return dict(self._addresses)
 
-    def listener_bootstrap(self, listener_name: str) -> str:
+    def get_listener_bootstrap(self, listener_name: str) -> str:
         """Return the bootstrap servers (`host:port,…`) advertised by one of the additional
         listeners."""
         return ",".join(
@@ -214,7 +214,7 @@ class SandboxCluster:
             if listener.name == listener_name
         )
 
-    def client_properties(
+    def make_client_properties(
         self,
         user: str = cluster_security.ADMIN_USER,
         *,
@@ -227,7 +227,7 @@ class SandboxCluster:
         base = {"bootstrap.servers": self.bootstrap}
         if self.security is None:
             return base | {"security.protocol": "PLAINTEXT"}
-        return base | self.security.client_properties(user, mechanism)
+        return base | self.security.make_client_properties(user, mechanism)
 
     @property
     def log_text(self) -> str:
@@ -285,17 +285,17 @@ class SandboxCluster:
 
     def kill(self) -> None:
         """Send SIGKILL to all brokers and to their ZooKeeper."""
-        for each in self.servers():
+        for each in self.list_servers():
             each.kill()
 
     def freeze(self) -> None:
         """Send SIGSTOP to all brokers and to their ZooKeeper."""
-        for each in self.servers():
+        for each in self.list_servers():
             each.freeze()
 
     def unfreeze(self) -> None:
         """Send SIGCONT to all processes that `freeze` stopped."""
-        for each in self.servers():
+        for each in self.list_servers():
             each.unfreeze()
 
     def close(self) -> None:
@@ -385,10 +385,10 @@ class SandboxCluster:
         self.brokers[node] = KafkaBroker(spec)
 
     def _complete_settings(self, node: int, addresses: Mapping[str, str]) -> dict[str, str]:
-        settings = self.release.defaults(len(self._node_ids)) | dict(addresses)
+        settings = self.release.make_default_settings(len(self._node_ids)) | dict(addresses)
         if self.security is not None:
             listeners = self._listeners.get(node, ())
-            settings |= self.security.broker_settings(
+            settings |= self.security.make_broker_settings(
                 [broker_settings.CLIENT_LISTENER, *(listener.name for listener in listeners)],
                 controller=None if self.release.zookeeper else broker_settings.CONTROLLER_LISTENER,
                 authorizer=self.release.authorizer,
@@ -400,7 +400,7 @@ class SandboxCluster:
     def _get_security_protocol(self) -> str:
         return "SASL_SSL" if self.security else "PLAINTEXT"
 
-    def servers(self) -> list[JavaServer]:
+    def list_servers(self) -> list[JavaServer]:
         """Return all brokers, followed by the ZooKeeper server if the cluster uses one."""
         keeper = [] if self.zookeeper is None else [self.zookeeper]
         return [*self.brokers.values(), *keeper]
@@ -416,11 +416,11 @@ class SandboxCluster:
         if self.zookeeper is None and not needs_users:
             return
         if self.security is not None and needs_users:
-            access = self.client_properties(mechanism=cluster_security.PLAIN)
+            access = self.make_client_properties(mechanism=cluster_security.PLAIN)
             await_full_metadata(access, list(self._addresses.values()))
             create_scram_users(access, self.security)
             self._has_users = True
-        await_full_metadata(self.client_properties(), list(self._addresses.values()))
+        await_full_metadata(self.make_client_properties(), list(self._addresses.values()))
 
     def _reserve_port(self, preferred: int | None = None) -> int:
         reservation = port_reservation.reserve_port(preferred=preferred)
@@ -438,7 +438,7 @@ class SandboxCluster:
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()
-        for each in self.servers():
+        for each in self.list_servers():
             shutil.rmtree(each.folder, ignore_errors=True)
         self.brokers.clear()
         self.zookeeper = None

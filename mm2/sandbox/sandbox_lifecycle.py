@@ -35,7 +35,7 @@ _COMMAND_LOCK_TIMEOUT_S = 300.0
 _PACKAGES_FOLDER = Path(__file__).parents[2]
 
 
-def find_default_folder() -> Path:
+def find_default_directory() -> Path:
     """Return the directory of this user's sandbox, which is used unless the user specifies another
     directory."""
     return temporary_directories.find_cache_folder() / "sandbox"
@@ -49,7 +49,7 @@ def start_sandbox(
     Returns the sandbox state, and False if the clusters were already running. Raises `SandboxError`
     if other clusters are running in the directory, or if the requested clusters do not start.
     """
-    request.check()
+    request.validate()
     release = kafka_releases.find_release(request.kafka_version)
     request = dataclasses.replace(request, kafka_version=release.version)
     home = SandboxFolder(folder.absolute())
@@ -84,8 +84,8 @@ def stop_sandbox(folder: Path) -> bool:
             and not _end_supervisor(home, signal.SIGKILL)
         ):
             raise SandboxError(
-                f"the supervisor of {home.folder}, process {home.supervisor_pid()}, still exists "
-                f"{_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL"
+                f"the supervisor of {home.folder}, process {home.read_supervisor_pid()}, still "
+                f"exists {_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL"
             )
         if not clock.wait_until(
             lambda: not find_processes(home), timeout_s=_SANDBOX_STOP_TIMEOUT_S
@@ -106,7 +106,7 @@ def _open_folder(folder: Path) -> SandboxFolder:
     """Open the sandbox directory, which need not exist. Raises `SandboxError` if the directory is
     not private."""
     home = SandboxFolder(folder.absolute())
-    home.check()
+    home.check_is_private()
     return home
 
 
@@ -134,7 +134,7 @@ def make_shell_variables(folder: Path, state: SandboxState) -> dict[str, str]:
     for cluster in state.clusters:
         found[shell_variables.make_variable_name(cluster.name)] = cluster.bootstrap
         found[shell_variables.make_config_variable_name(cluster.name)] = str(
-            home.client_properties(cluster.name)
+            home.get_client_properties_path(cluster.name)
         )
     return found
 
@@ -154,7 +154,7 @@ def make_kafka_command(
         home = SandboxFolder(folder.absolute())
         target = ToolTarget(
             bootstrap=facts.bootstrap,
-            config=home.client_properties(facts.name) if facts.secure else None,
+            config=home.get_client_properties_path(facts.name) if facts.secure else None,
         )
     return kafka_tools.make_tool_command(
         tool, arguments, target=target, jars=kafka_jars.ensure_jars()
@@ -259,7 +259,7 @@ def _await_ready_sandbox(home: SandboxFolder) -> SandboxState:
 
 def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
     """Send the supervisor a signal and wait until the process ends. Return False on timeout."""
-    pid = home.supervisor_pid()
+    pid = home.read_supervisor_pid()
     with suppress(ProcessLookupError):
         os.kill(pid, number)
     return clock.wait_until(

@@ -41,7 +41,7 @@ class SandboxRequest:
     kafka_version: str = kafka_releases.NEWEST_RELEASE.version
     in_containers: bool = False
 
-    def check(self) -> None:
+    def validate(self) -> None:
         """Raise `SandboxError` if the request is invalid."""
         for name in self.names:
             if not _CLUSTER_NAME.fullmatch(name):
@@ -127,7 +127,7 @@ class SandboxFolder:
     def supervisor_log(self) -> Path:
         return self.folder / "supervisor.log"
 
-    def client_properties(self, cluster: str) -> Path:
+    def get_client_properties_path(self, cluster: str) -> Path:
         """Return the path of the Java client properties file of a cluster.
 
         The file is outside the brokers' directories, so that programs that use the file are not
@@ -139,18 +139,18 @@ class SandboxFolder:
         """Create the sandbox directory. Raises `SandboxError` if the directory exists and is not
         private."""
         try:
-            file_access.ensure_private_folder(self.folder)
+            file_access.ensure_private_directory(self.folder)
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox directory: {error}") from error
 
-    def check(self) -> None:
+    def check_is_private(self) -> None:
         """Raise `SandboxError` if the directory exists and is not private.
 
         The directory must be private because its files name processes to kill and addresses to
         connect to.
         """
         try:
-            file_access.check_private_folder(self.folder, uid=os.geteuid())
+            file_access.check_private_directory(self.folder, uid=os.geteuid())
         except FileNotFoundError:
             return
         except OSError as error:
@@ -186,7 +186,7 @@ class SandboxFolder:
         return SandboxState(**fields, clusters=clusters)
 
     def write_client_properties(self, cluster: RunningCluster) -> None:
-        path = self.client_properties(cluster.name)
+        path = self.get_client_properties_path(cluster.name)
         path.touch(mode=0o600)
         path.write_text(broker_settings.render_properties(cluster.properties))
 
@@ -220,7 +220,7 @@ class SandboxFolder:
                 return True
         return False
 
-    def supervisor_pid(self) -> int:
+    def read_supervisor_pid(self) -> int:
         """Return the process id of the running supervisor."""
         return int((self.folder / SUPERVISOR_LOCK).read_text())
 

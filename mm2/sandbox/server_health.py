@@ -88,7 +88,9 @@ def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> Serve
     if not processes.is_process_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}
-    admin = SandboxClients(alone, alias=f"broker {broker.node_id}").admin("mm2-sandbox-status")
+    admin = SandboxClients(alone, alias=f"broker {broker.node_id}").create_admin_client(
+        "mm2-sandbox-status"
+    )
     try:
         admin.list_topics(timeout=_HEALTH_TIMEOUT_S)
     except confluent_kafka.KafkaException:

@@ -152,7 +152,7 @@ class SparkCluster:
         for port in self._ports:
             port.release()
         if self._own_folder is not None:
-            self._own_folder.remove()
+            self._own_folder.remove_directory()
 
     def __enter__(self) -> Self:
         try:

@@ -51,7 +51,7 @@ def make_private_folder(kind: str) -> Path:
     another user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return file_access.ensure_private_folder(folder)
+        return file_access.ensure_private_directory(folder)
     except OSError as error:
         raise SandboxError(f"cannot use a private directory: {error}") from error
 
@@ -60,7 +60,7 @@ def find_cache_folder() -> Path:
     """Return `file_access.find_user_cache_folder()`. Raises `SandboxError` if the cache directory
     cannot be trusted."""
     try:
-        return file_access.find_user_cache_folder()
+        return file_access.find_user_cache_directory()
     except OSError as error:
         raise SandboxError(f"{error}, or set MM2_CACHE") from error
 

@@ -48,7 +48,7 @@ class ZooKeeper(JavaServer):
         """Address that brokers connect to."""
         return f"{broker_settings.LOOPBACK_HOST}:{self._port}"
 
-    def prepare(self) -> None:
+    def write_startup_files(self) -> None:
         java_server.write_settings_file(
             self._properties_path,
             {
@@ -62,7 +62,7 @@ class ZooKeeper(JavaServer):
             },
         )
 
-    def command(self) -> list[str]:
+    def make_start_command(self) -> list[str]:
         return java_server.make_java_command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(self._properties_path),

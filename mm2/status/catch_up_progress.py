@@ -52,7 +52,9 @@ class FlowCatchUp:
     _copied: dict[TopicPartition, int] = field(default_factory=dict)
     _failed: set[TopicPartition] = field(default_factory=set)
 
-    def report(self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool) -> None:
+    def update_partition(
+        self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool
+    ) -> None:
         """Update a partition's progress. `copied_to` and `end` are -1 while unknown."""
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
@@ -64,9 +66,9 @@ class FlowCatchUp:
         else:
             self._failed.discard(partition)
 
-    def progress(self) -> FlowProgress:
+    def compute_progress(self) -> FlowProgress:
         """Compute the progress over all partitions."""
-        done = {each for each in self.partitions if self.is_done(each)}
+        done = {each for each in self.partitions if self.is_partition_done(each)}
         failed = self._failed - done
         if len(done) == len(self.partitions):
             verdict = CatchUpState.CAUGHT_UP
@@ -87,7 +89,7 @@ class FlowCatchUp:
             done=len(done),
         )
 
-    def is_done(self, partition: TopicPartition) -> bool:
+    def is_partition_done(self, partition: TopicPartition) -> bool:
         """Return True if all records that the partition had when first reported are replicated."""
         end = self._ends.get(partition)
         return end is not None and self._copied.get(partition, -1) >= end
@@ -144,7 +146,7 @@ class CatchUpTracker:
     _elsewhere: set[str] = field(default_factory=set)
 
     @property
-    def needs_ticks(self) -> bool:
+    def needs_periodic_observation(self) -> bool:
         """True if `observe` must be called even if no flow status changes, because the verdict may
         change after a timeout."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
@@ -175,14 +177,14 @@ class CatchUpTracker:
             self._complete = self._complete and ended
             return CatchUpState.IN_ERROR if ended else CatchUpState.COPYING
         for each in status.partitions:
-            flow.report(
+            flow.update_partition(
                 each.partition,
                 copied_to=each.copied_to,
                 end=each.source_end,
                 stopped=each.is_halted,
             )
             self._complete = self._complete and each.source_end >= 0
-        result = self._results[status.flow] = flow.progress()
+        result = self._results[status.flow] = flow.compute_progress()
         if not flow.partitions:
             return CatchUpState.IN_ERROR
         if result.verdict is CatchUpState.COPYING and status.state in _ENDED_FLOW_STATES:
@@ -234,7 +236,7 @@ class CatchUpTracker:
             return None
         return (total - copied) * (now_s - first_s) / (copied - first)
 
-    def unfinished(
+    def list_unfinished_items(
         self, statuses: Sequence[FlowStatus]
     ) -> list[tuple[str, TopicPartition | None, str]]:
         """Return (flow, partition, reason) for each flow or partition that is not finished. The
@@ -253,13 +255,13 @@ class CatchUpTracker:
             found.extend(
                 (status.flow, each.partition, _explain_partition_unfinished(each))
                 for each in sorted(status.partitions, key=_get_finding_partition)
-                if flow is None or not flow.is_done(each.partition)
+                if flow is None or not flow.is_partition_done(each.partition)
             )
         return found
 
-    def unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
+    def format_unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
         """Format each entry of `unfinished` as one line."""
-        found = self.unfinished(statuses)
+        found = self.list_unfinished_items(statuses)
         lines = [
             f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"
             for flow, partition, reason in found[:LISTED_PARTITIONS_MAX]

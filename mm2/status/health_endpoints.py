@@ -65,7 +65,7 @@ class MainLoopHeartbeat:
         self._at_s = self._clock.now_s()
 
     @property
-    def silent_s(self) -> float:
+    def seconds_since_last_iteration(self) -> float:
         """Seconds since the last iteration of the main loop."""
         return self._clock.now_s() - self._at_s
 
@@ -86,14 +86,16 @@ def make_health_pages(
     """
 
     def check_live() -> HealthResult:
-        return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crash_reason)
+        return process_health.check_liveness(
+            silent_s=beats.seconds_since_last_iteration, crashed=running.crash_reason
+        )
 
     def check_ready() -> HealthResult:
         running.statuses()  # updates the readiness
         lost = {
-            each.flow: found.describe()
+            each.flow: found.format_description()
             for each in reports()
-            if (found := each.lost_cluster(ClusterSide.TARGET)) is not None
+            if (found := each.find_unreachable_cluster(ClusterSide.TARGET)) is not None
         }
         standings = (
             dataclasses.replace(each, joined=False, reason=lost[each.flow])

@@ -24,7 +24,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.clusters import cluster_clients
 from mm2.config import flow_plan, mirror_connector_keys, operator_overrides
 from mm2.config.mm2_settings import Mm2Settings
@@ -327,7 +327,7 @@ class OperatorLog:
         topic = naming.format_incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
-        failure = described.first_failure()
+        failure = described.get_first_failure()
         if isinstance(failure, TopicMissingError):
             raise RetriableError(
                 "the topic does not exist yet; the flow creates it when it starts to replicate"
@@ -394,7 +394,7 @@ def _warn_about_unrecorded_actions(entries: Sequence[_PendingAction], why_not: s
         )
 
 
-def _log_thread_death(end: ThreadDied) -> None:
+def _log_thread_death(end: UnexpectedThreadEnd) -> None:
     _log.error(
         "until mm2 is restarted, operator actions are logged but not stored as incidents; the "
         "recording thread failed: %r",

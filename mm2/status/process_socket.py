@@ -25,7 +25,7 @@ from typing import Any
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.system import file_access
-from connect_runtime.system.file_access import ForeignFolderError
+from connect_runtime.system.file_access import ForeignDirectoryError
 from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
@@ -91,7 +91,7 @@ class ProcessResponse:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
+def find_socket_directory(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
     """Return the directory that contains this user's sockets: `$MM2_RUN_DIR`, else
     `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory."""
     if environ.get("MM2_RUN_DIR"):
@@ -117,7 +117,9 @@ class ProcessSocket:
             self._listener.close()
             raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
 
-    def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
+    def serve_request(
+        self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float
+    ) -> None:
         """Wait up to `timeout_s` for a request, and respond to it."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
@@ -278,10 +280,10 @@ def _check_directory_owner(
     created.
     """
     try:
-        file_access.check_private_folder(
+        file_access.check_private_directory(
             where, uid=uid, root_may_use_foreign=not ours, opened=opened
         )
-    except ForeignFolderError as error:
+    except ForeignDirectoryError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another directory for both mm2 run and this command: "
             "anyone with access to this directory could impersonate the mm2 process of user id "

@@ -128,7 +128,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     """Yield the problems that make a flow unhealthy in any state."""
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable_clusters(report):
-            yield FlowHealth.UNHEALTHY, each.describe()
+            yield FlowHealth.UNHEALTHY, each.format_description()
     yield from _check_flow_state(report)
     for task in report.tasks:
         if task.state == status_document.TASK_FAILED:
@@ -147,8 +147,8 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     if damaged:
         first = damaged[0]
         more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-        yield FlowHealth.UNHEALTHY, f"{first.place}: {first.reason}{more}"
-    short = [each for each in report.partitions if each.retention_risk.is_short]
+        yield FlowHealth.UNHEALTHY, f"{first.source_partition}: {first.reason}{more}"
+    short = [each for each in report.partitions if each.retention_risk.is_time_short]
     soonest = status_document.find_soonest_data_loss(short)
     if soonest is not None:
         yield FlowHealth.UNHEALTHY, retention_estimate.describe_data_loss(soonest)
@@ -192,7 +192,7 @@ def _strip_unreachable_clusters(report: FlowReport) -> str:
     separately."""
     reason = report.reason
     for each in report.unreachable:
-        reason = reason.replace(each.describe(), "").strip("; ")
+        reason = reason.replace(each.format_description(), "").strip("; ")
     return reason
 
 
@@ -288,7 +288,7 @@ def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_Healt
 def _list_notes(report: FlowReport) -> Iterator[str]:
     for each in report.unreachable:
         if each.broker:
-            yield each.describe()
+            yield each.format_description()
     if report.partitions_on_other_nodes:
         count = plurals.format_count(report.partitions_on_other_nodes, "partition", "are")
         yield f"{count} replicated by other nodes"

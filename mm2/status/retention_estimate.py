@@ -116,7 +116,7 @@ class RetentionRisk:
     """Number of offsets that were deleted before they were replicated."""
 
     @property
-    def is_short(self) -> bool:
+    def is_time_short(self) -> bool:
         """True if so little time is left that a warning should be logged."""
         return self.kind is RiskKind.GONE or (self.share is not None and self.share < SHORT_SHARE)
 
@@ -145,7 +145,7 @@ class RetentionRiskEstimator:
         while len(self._samples) > 2 and seen.at_ms - self._samples[1].at_ms >= RATE_SAMPLING_MS:
             self._samples.popleft()
 
-    def estimate(self, retention: TopicRetention | None) -> RetentionRisk:
+    def estimate_risk(self, retention: TopicRetention | None) -> RetentionRisk:
         """Estimate the risk as of the newest sample. `retention` is None if the topic's
         configuration is unknown."""
         if not self._samples:

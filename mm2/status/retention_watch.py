@@ -160,7 +160,7 @@ class SourceRetentionReader:
         retention: TopicRetention | None,
     ) -> RetentionRisk:
         self._estimators[of].observe(seen)
-        return self._estimators[of].estimate(retention)
+        return self._estimators[of].estimate_risk(retention)
 
     def _read_timestamps(
         self,
@@ -213,7 +213,9 @@ class SourceRetentionReader:
                 del known[topic]
         fresh = sorted(set(topics) - known.keys())
         if fresh:
-            answered = self._source.admin.topic_configs(fresh, SOURCE_REQUEST_TIMEOUT_S).succeeded
+            answered = self._source.admin.read_topic_configs(
+                fresh, SOURCE_REQUEST_TIMEOUT_S
+            ).succeeded
             known.update(
                 (name, status_from_process.parse_topic_retention(answered.get(name)))
                 for name in fresh
@@ -230,7 +232,7 @@ class SourceRetentionReader:
         for each, seen in sorted(
             found.items(), key=lambda item: item[1].retention_risk.left_ms or 0
         ):
-            if seen.retention_risk.is_short:
+            if seen.retention_risk.is_time_short:
                 worst.setdefault(each.topic, (each, seen.retention_risk))
         now_s = self._clock.now_s()
         due = [
@@ -368,7 +370,7 @@ class RetentionWatch:
             for flow in list(self._sources):
                 self._close_reader(flow)
 
-    def reports(self) -> list[FlowReport]:
+    def build_reports(self) -> list[FlowReport]:
         """Build the reports of all flows of this process. Values read from source clusters may be
         up to `SOURCE_POLL_INTERVAL_S` old."""
         statuses = {each.flow: each for each in self._running.statuses()}
@@ -399,7 +401,7 @@ class RetentionWatch:
         self, statuses: Iterable[FlowStatus], *, now_s: float, wall_ms: int
     ) -> dict[str, ReplicationActivity | None]:
         """Return the replication activity on this node, by flow."""
-        pulses, found = status_registry.REGISTRY.snapshot().latencies, {}
+        pulses, found = status_registry.REGISTRY.get_snapshot().latencies, {}
         for each in statuses:
             found[each.flow] = self._activity_tracker.observe(
                 each.flow,
@@ -517,7 +519,7 @@ class RetentionWatch:
     def _has_waited_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
         """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shorter
         waits are normal: after a start, all partitions wait."""
-        since_ms = self._history.since_ms(flow, each.partition)
+        since_ms = self._history.find_state_start_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 
     def _collect_from_source(

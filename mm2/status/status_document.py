@@ -87,7 +87,7 @@ class PartitionReport:
     """Estimate of when retention may delete unreplicated records."""
 
     @property
-    def place(self) -> TopicPartition:
+    def source_partition(self) -> TopicPartition:
         """The source partition."""
         return TopicPartition(self.topic, self.partition)
 
@@ -104,7 +104,7 @@ class PartitionReport:
             source_end=self.end, copied_to=copied_to, log_start=self.start
         )
 
-    def lag_ms(self, now_ms: int) -> int | None:
+    def compute_lag_ms(self, now_ms: int) -> int | None:
         """Return the age of the oldest unreplicated record, 0 if all records are replicated. Return
         None if the age is unknown, or if the timestamp is in the future."""
         return partition_lag.compute_lag_ms(
@@ -182,7 +182,7 @@ class FlowReport:
     other_nodes_error: str = ""
     """Reason why the partitions on other nodes are unknown, or "" if they were not queried."""
 
-    def lost_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
+    def find_unreachable_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
         """Return the source or target cluster, as selected by the argument, if it is entirely
         unreachable; otherwise None."""
         found = (each for each in self.unreachable if each.side is side and not each.broker)
@@ -207,7 +207,7 @@ class ReportedLag:
 def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
     """Aggregate the lags of partitions."""
     records = [each.lag_records for each in partitions]
-    lags_ms = [each.lag_ms(now_ms) for each in partitions]
+    lags_ms = [each.compute_lag_ms(now_ms) for each in partitions]
     known, known_ms = _drop_none_values(records), _drop_none_values(lags_ms)
     return ReportedLag(
         records=sum(known) if known else None,
@@ -231,7 +231,7 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
     for each in partitions:
         if each.state in HALTED_STATES:
             found.setdefault(
-                (each.topic, replace_partition_by_topic(each.place, each.reason)), []
+                (each.topic, replace_partition_by_topic(each.source_partition, each.reason)), []
             ).append(each)
     return [
         HaltGroup(
@@ -254,7 +254,7 @@ def replace_partition_by_topic(place: TopicPartition, text: str) -> str:
 def list_past_problems(report: FlowReport) -> list[FlowProblem]:
     """Return the problems except the reasons for current halts, which are reported separately."""
     lasting = {
-        replace_partition_by_topic(each.place, each.reason)
+        replace_partition_by_topic(each.source_partition, each.reason)
         for each in report.partitions
         if each.state in HALTED_STATES
     }
@@ -333,7 +333,7 @@ def _partition_to_json(each: PartitionReport, now_ms: int) -> dict[str, Any]:
             "cause": None if risk.cause is None else risk.cause.value,
         },
         "lag_records": each.lag_records,
-        "lag_ms": each.lag_ms(now_ms),
+        "lag_ms": each.compute_lag_ms(now_ms),
     }
 
 

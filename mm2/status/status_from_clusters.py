@@ -119,7 +119,7 @@ def _build_target_unreachable_report(
         seen_by=(status_document.REPORTED_BY_CLUSTERS,),
         at_ms=at_ms,
         state=_ReportState.UNKNOWN,
-        reason="; ".join(each.describe() for each in found),
+        reason="; ".join(each.format_description() for each in found),
         unreachable=found,
     )
 
@@ -175,7 +175,7 @@ def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) 
     if not lagging:
         return {}
     try:
-        settings = source.admin.topic_configs(lagging, timeout_s).succeeded
+        settings = source.admin.read_topic_configs(lagging, timeout_s).succeeded
     except ConnectError:
         return {}
     return {name: status_from_process.parse_topic_retention(settings.get(name)) for name in lagging}
@@ -319,7 +319,7 @@ def _estimate_risk(
             waiting_since_ms=each.waiting_since_ms,
         )
     )
-    return fold.estimate(retention)
+    return fold.estimate_risk(retention)
 
 
 def _describe_partition_problem(each: MirroredPartition, risk: RetentionRisk) -> str:

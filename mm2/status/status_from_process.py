@@ -158,7 +158,7 @@ class StatusHistory:
             for of, found in self._since.items()
         }
 
-    def since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
+    def find_state_start_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
         """Return the time when the current state began; None if the flow or partition is not
         reported. The time follows the monotonic clock even if the wall clock has been set since
         then."""
@@ -167,7 +167,7 @@ class StatusHistory:
             return None
         return found.stamp_ms
 
-    def problems(self, flow: str) -> tuple[FlowProblem, ...]:
+    def list_problems(self, flow: str) -> tuple[FlowProblem, ...]:
         """Return a flow's problems, newest first."""
         found = self._flows.get(flow)
         return () if found is None else tuple(reversed(found.problems))
@@ -247,7 +247,7 @@ def make_report(
         at_ms=wall_ms,
         state=ReportedFlowState.PAUSED if paused else ReportedFlowState[status.state.value],
         reason=flow_state.describe_paused_flow(resume, status.reason) if paused else status.reason,
-        since_ms=history.since_ms(flow.name),
+        since_ms=history.find_state_start_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.placements} - {""})),
         tasks=_make_task_reports(
             status, stale=_is_cluster_unreachable(unreachable, ClusterSide.TARGET)
@@ -265,7 +265,7 @@ def make_report(
             for each in sorted(status.partitions, key=_get_report_partition)
         ),
         partitions_on_other_nodes=status.remote_partitions,
-        problems=history.problems(flow.name),
+        problems=history.list_problems(flow.name),
         warnings=(*_list_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
         activity=activity,
@@ -339,7 +339,7 @@ def _make_partition_report(
         if state == topic_rows.PAUSED_STATE
         else topic_rows.describe_state_reason(each.reason),
         cause=each.cause,
-        since_ms=past.since_ms(flow.name, where),
+        since_ms=past.find_state_start_ms(flow.name, where),
         copied_to=each.copied_to if each.copied_to >= 0 else None,
         end=each.source_end if known else None,
         waiting_since_ms=oldest_ms,

@@ -88,7 +88,7 @@ def _query_processes(
 def are_reports_complete(reports: Sequence[FlowReport]) -> bool:
     """Return True if the reports of one flow together contain all of its partitions, or if the
     target does not respond, so that nothing more can be known."""
-    if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
+    if any(each.find_unreachable_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
     if not known and all(each.state is not ReportedFlowState.RUNNING for each in reports):

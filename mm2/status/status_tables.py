@@ -95,7 +95,9 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
         if trouble.resolved_ms is None:
             yield f"  {text_format.format_time(trouble.at_ms)}: {trouble.text}"
             continue
-        text = operator_commands.split_remedy(trouble.text)[0].rstrip(".")  # the remedy is obsolete
+        text = operator_commands.split_remedy_from_message(trouble.text)[0].rstrip(
+            "."
+        )  # the remedy is obsolete
         resolved = text_format.format_time(trouble.resolved_ms)
         yield f"  {text_format.format_time(trouble.at_ms)}: {text} (resolved {resolved})"
 

@@ -103,7 +103,7 @@ class FlowExplanation:
     """Reason for the flow's state."""
 
     @property
-    def has_answer(self) -> bool:
+    def explains_replication(self) -> bool:
         """True if the explanation states whether and how the flow replicates the topic."""
         return bool(self.partitions) or (bool(self.exclusion_reason) and self.exists is not False)
 
@@ -113,7 +113,7 @@ class FlowExplanation:
         known = [part.progress for part in self.partitions if part.progress is not None]
         return status_document.sum_lag(known, self.at_ms) if known else None
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Format the explanation as lines of text."""
         if self.exclusion_reason:
             missing = " and does not exist" if self.exists is False else ""
@@ -158,7 +158,7 @@ class FlowExplanation:
             "unhealthy": self.health_verdict,
             "state": self.state,
             "reason": self.reason,
-            "lines": list(self.lines()),
+            "lines": list(self.format_lines()),
             **({} if self.lag is None else status_document.lag_to_json(self.lag)),
             "partitions": [
                 {
@@ -170,7 +170,9 @@ class FlowExplanation:
                     "remedy": part.remedy,
                     "copied_to": None if part.progress is None else part.progress.copied_to,
                     "lag_records": None if part.progress is None else part.progress.lag_records,
-                    "lag_ms": None if part.progress is None else part.progress.lag_ms(self.at_ms),
+                    "lag_ms": None
+                    if part.progress is None
+                    else part.progress.compute_lag_ms(self.at_ms),
                 }
                 for part in self.partitions
             ],
@@ -185,20 +187,20 @@ class TopicExplanation:
     flows: tuple[FlowExplanation, ...]
 
     @property
-    def has_answer(self) -> bool:
+    def explains_replication(self) -> bool:
         """True if a flow replicates the topic, or if a flow explains why the topic is not
         replicated."""
-        return any(each.has_answer for each in self.flows)
+        return any(each.explains_replication for each in self.flows)
 
     @property
     def has_errors(self) -> bool:
         """True if the status of any flow is unknown."""
         return any(each.error for each in self.flows)
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Format the explanations of all flows as lines of text."""
         for each in self.flows:
-            yield from each.lines()
+            yield from each.format_lines()
 
     def as_json(self) -> dict[str, Any]:
         return {"topic": self.topic, "flows": [each.as_json() for each in self.flows]}
@@ -323,7 +325,9 @@ def _explain_flow(
 ) -> FlowExplanation:
     partitions = status.partitions if status is not None else ()
     holds = status.overrides if status is not None else operator_overrides.NO_OVERRIDES
-    far = {each.place: each for each in (report.partitions if report is not None else ())}
+    far = {
+        each.source_partition: each for each in (report.partitions if report is not None else ())
+    }
     topics = {each.partition.topic for each in partitions} | {each.topic for each in far}
     if name not in topics:
         name = next(
@@ -370,8 +374,8 @@ def _explain_unknown_topic(report: FlowReport | None, *, knows: bool) -> str:
         return ""
     if report.state is _UNKNOWN:
         return report.reason
-    lost = report.lost_cluster(ClusterSide.SOURCE)
-    return "" if lost is None else lost.describe()
+    lost = report.find_unreachable_cluster(ClusterSide.SOURCE)
+    return "" if lost is None else lost.format_description()
 
 
 def _describe_unhealthy_flow(report: FlowReport | None, *, within_s: float) -> str:
@@ -416,7 +420,7 @@ def _explain_partition(
         )
     if each.phase not in status_registry.COPYING_PHASES:
         state = "halted" if each.is_halted else "waiting"
-        way_on = operator_commands.extract_remedy(reason)
+        way_on = operator_commands.extract_remedy_from_message(reason)
         return PartitionExplanation(
             number=number,
             state=state,

@@ -65,7 +65,7 @@ class TopicAcl:
             permission=permission,
         )
 
-    def fields(self) -> tuple[str, ...]:
+    def to_fields(self) -> tuple[str, ...]:
         """Return (resource, name, pattern, principal, host, operation, permission)."""
         return (
             *(self.resource, self.name, self.pattern),
@@ -114,7 +114,8 @@ def derive_mirror_acls(
     topics = frozenset(mirrored_topics)
     copied = (each for each in source if _is_topic_acl(each) and each.name in topics)
     return sorted(
-        {mirror for each in copied for mirror in _to_mirror_acls(flow, each)}, key=TopicAcl.fields
+        {mirror for each in copied for mirror in _to_mirror_acls(flow, each)},
+        key=TopicAcl.to_fields,
     )
 
 

@@ -214,12 +214,12 @@ class CommandRunner:
         self._lock = threading.Lock()
         self._answers: dict[tuple[str, ...], CommandResult] = {}
 
-    def last_result(self, question: PageCommand) -> CommandResult:
+    def get_last_result(self, question: PageCommand) -> CommandResult:
         """Return the last result without running the command."""
         with self._lock:
             return self._answers.get(question.arguments, CommandResult())
 
-    def request(self, question: PageCommand) -> CommandResult:
+    def request_result(self, question: PageCommand) -> CommandResult:
         """Return the last result, and run the command again unless it was run recently."""
         with self._lock:
             known = self._answers.get(question.arguments, CommandResult())
@@ -245,7 +245,7 @@ class CommandRunner:
     def _execute_command(self, question: PageCommand) -> None:
         """Run a command and record the result, even if the command raises an exception."""
         began_s = self._clock.now_s()
-        before = self.last_result(question)
+        before = self.get_last_result(question)
         error, found = "the run was aborted", before.output
         try:
             error, found = self._try_run_command(question, before.output)

@@ -82,10 +82,10 @@ def find_worst_badge(badges: Sequence[Badge]) -> Badge:
 
 def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
     """Return a partition's badge. GOOD requires a known lag and no long wait."""
-    if each.state in status_document.HALTED_STATES or each.retention_risk.is_short:
+    if each.state in status_document.HALTED_STATES or each.retention_risk.is_time_short:
         return Badge.BAD
     if each.state == status_document.COPYING_STATE:
-        lag_ms = each.lag_ms(now_ms)
+        lag_ms = each.compute_lag_ms(now_ms)
         if each.lag_records is None or lag_ms is None:
             return Badge.UNKNOWN
         return Badge.GOOD if lag_ms < replication_health.LAG_NOTE_THRESHOLD_MS else Badge.WAIT
@@ -489,7 +489,7 @@ def _encode_halt_reason(reason: str) -> JsonObject:
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {
         "reason": topic_rows.describe_state_reason(text.strip()).rstrip("."),
-        "command": operator_commands.extract_remedy(reason),
+        "command": operator_commands.extract_remedy_from_message(reason),
     }
 
 

@@ -53,17 +53,17 @@ _MakeFlowPage = Callable[[PageRequest, PageSnapshot, _FlowOnPage], PageResponse]
 class SnapshotSource(Protocol):
     """Source of page snapshots; implemented by `SnapshotWatch`."""
 
-    def current_snapshot(self) -> PageSnapshot: ...
+    def get_current_snapshot(self) -> PageSnapshot: ...
 
-    def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]: ...
+    def get_flow_timeline(self, flow: str) -> Sequence[TimelinePoint]: ...
 
 
 class CommandResults(Protocol):
     """Runs commands and keeps their results; implemented by `CommandRunner`."""
 
-    def request(self, question: PageCommand) -> CommandResult: ...
+    def request_result(self, question: PageCommand) -> CommandResult: ...
 
-    def last_result(self, question: PageCommand) -> CommandResult: ...
+    def get_last_result(self, question: PageCommand) -> CommandResult: ...
 
 
 class TooManySearchesError(RetriableError):
@@ -139,7 +139,7 @@ class StatusSite:
         }
 
     def _render_overview(self, _: PageRequest) -> PageResponse:
-        seen = self._seen.current_snapshot()
+        seen = self._seen.get_current_snapshot()
         return self._made.get(
             seen,
             ("overview",),
@@ -155,7 +155,7 @@ class StatusSite:
         found = self._made.get(
             seen,
             ("detail", name),
-            lambda: json_documents.make_flow_detail(seen, one, self._seen.flow_timeline(name)),
+            lambda: json_documents.make_flow_detail(seen, one, self._seen.get_flow_timeline(name)),
         )
         if topic:
             return _make_json_page(json_documents.make_flow_document(found, topic=topic))
@@ -171,7 +171,7 @@ class StatusSite:
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
         def make() -> PageResponse:
-            told = self._board.snapshot().groups.get(name, {})
+            told = self._board.get_snapshot().groups.get(name, {})
             return _make_json_page(
                 json_documents.make_groups_document(seen, one, [*told.values()], text=text)
             )
@@ -211,7 +211,11 @@ class StatusSite:
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,
             )
-        answer = self._asked.request(question) if wanted else self._asked.last_result(question)
+        answer = (
+            self._asked.request_result(question)
+            if wanted
+            else self._asked.get_last_result(question)
+        )
         return _make_json_page(
             {**json_documents.make_document_head(seen), **command_runner.result_to_json(answer)}
         )
@@ -220,7 +224,7 @@ class StatusSite:
         """Wrap a page renderer so that it receives the flow named in the query."""
 
         def render_flow_page(asked: PageRequest) -> PageResponse:
-            seen = self._seen.current_snapshot()
+            seen = self._seen.get_current_snapshot()
             one = seen.find_flow(asked.query.get("flow", ""))
             return _make_flow_not_found(seen) if one is None else make(asked, seen, one)
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import version
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors import status_registry
@@ -49,7 +49,7 @@ class PageNode(HealthSource, Protocol):
 class ReportSource(Protocol):
     """Source of flow reports; implemented by `mm2.status.retention_watch.RetentionWatch`."""
 
-    def reports(self) -> Sequence[FlowReport]: ...
+    def build_reports(self) -> Sequence[FlowReport]: ...
 
 
 class SnapshotWatch:
@@ -99,14 +99,14 @@ class SnapshotWatch:
                 wall_ms=seen.at_ms,
             )
 
-    def current_snapshot(self) -> PageSnapshot:
+    def get_current_snapshot(self) -> PageSnapshot:
         """Return a recent snapshot of all flows."""
         with self._lock:
             if self._seen is not None and self._clock.now_s() < self._fresh_until_s:
                 return self._seen
             return self._take_snapshot()
 
-    def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]:
+    def get_flow_timeline(self, flow: str) -> Sequence[TimelinePoint]:
         """Return a flow's timeline points of the last hour, oldest first."""
         with self._lock:
             return self._timeline.get_points(flow)
@@ -115,7 +115,7 @@ class SnapshotWatch:
         began_s = self._clock.now_s()
         settings = self._running.settings
         statuses = {each.flow: each for each in self._running.statuses()}
-        reports = {each.flow: each for each in self._reports.reports()}
+        reports = {each.flow: each for each in self._reports.build_reports()}
         self._rates.observe(list(statuses.values()), began_s)
         self._snapshot_count += 1
         self._seen = PageSnapshot(
@@ -185,5 +185,5 @@ class StatusPage:
             owned.stop_all(_WATCH_STOP_TIMEOUT_S)
 
 
-def _log_unexpected_end(end: ThreadDied) -> None:
+def _log_unexpected_end(end: UnexpectedThreadEnd) -> None:
     _log.error("the status page's charts are no longer updated: %r", end.error)

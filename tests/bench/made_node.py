@@ -16,7 +16,7 @@ from connect_runtime.system.clock import SystemClock
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
 from mm2.connectors.status_registry import FlowStatus
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.metrics.exposition import NodeMetrics
 from mm2.replication.partition_setup import PartitionSetup
@@ -76,7 +76,7 @@ class Node:
         ]
         found = SourceMetrics(owner, wheres, clock=_CLOCK)
         for at, where in enumerate(wheres):
-            found.observe(where, _gauge(at, where))
+            found.record_progress_report(where, _gauge(at, where))
         return found
 
     def look(self) -> None:
@@ -84,7 +84,7 @@ class Node:
         seen = topic_rows.make_overview(
             [self.status], CopyRates(), wall_ms=_CLOCK.wall_ms(), engine_ready=True
         )
-        self.metrics.update([self.status], seen, engine_ready=True)
+        self.metrics.update_metrics([self.status], seen, engine_ready=True)
 
     def exporter(self) -> MetricsExporter:
         """By topic, as by default."""
@@ -95,9 +95,9 @@ class Node:
         return {FLOW: self._figures.collect()}
 
 
-def _gauge(index: int, where: PartitionSetup) -> PartitionGauge:
+def _gauge(index: int, where: PartitionSetup) -> PartitionProgressReport:
     some = RecordAges(5, 100, 10, 30)
-    return PartitionGauge(
+    return PartitionProgressReport(
         index=index,
         phase="copying",
         records=5,

@@ -64,7 +64,9 @@ def produce(workload: Workload, source: SandboxCluster) -> Produced:
 
 def _create(workload: Workload, source: SandboxCluster) -> None:
     """And wait for all partitions: an idempotent producer that finds them coming loses its way."""
-    kafka.create_topic(source.client_properties(), workload.topic, partitions=workload.partitions)
+    kafka.create_topic(
+        source.make_client_properties(), workload.topic, partitions=workload.partitions
+    )
     data = data_folder(source)
     folders = [data / f"{workload.topic}-{number}" for number in range(workload.partitions)]
     if not clock.wait_until(
@@ -82,7 +84,7 @@ def fill(workload: Workload, source: SandboxCluster) -> None:
     """Into a topic that is there; `RuntimeError` where the producer fails."""
     single = workload.shape is Shape.SINGLE
     given = {
-        **source.client_properties(),
+        **source.make_client_properties(),
         "acks": "all",
         # 0 is how the Java client is told to send each record by itself.
         "batch.size": "0" if single else str(workload.batch_bytes),
@@ -120,7 +122,7 @@ def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
 
     Returns how many records are left.
     """
-    access = source.client_properties()
+    access = source.make_client_properties()
     kafka.create_topic(access, workload.topic, partitions=workload.partitions, config=_COMPACTED)
     kafka.produce(
         access,
@@ -144,7 +146,7 @@ def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
     )
     expected = _left(workload)
     changes = ConfigAlterer(SandboxClients(access, alias=source.name))
-    changes.change_brokers(topic_writers.EAGER_CLEANER_CONFIG)
+    changes.alter_broker_settings(topic_writers.EAGER_CLEANER_CONFIG)
     if not clock.wait_until(
         lambda: _standing(workload, source) == expected, timeout_s=_CLEAN_TIMEOUT_S, interval_s=0.5
     ):
@@ -152,9 +154,9 @@ def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
             f"cleaning {workload.topic}: {_standing(workload, source):,} records stand after "
             f"{_CLEAN_TIMEOUT_S:.0f} s, not {expected:,}"
         )
-    changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
+    changes.alter_broker_settings(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
     # Mirrors take settings over, and nobody's cleaner may work while somebody is measured.
-    changes.change_topic(workload.topic, dict.fromkeys(_COMPACTED))
+    changes.alter_topic_settings(workload.topic, dict.fromkeys(_COMPACTED))
     return expected
 
 

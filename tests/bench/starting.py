@@ -72,18 +72,20 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     """The first run of half a minute on a machine lets Spark start sooner from then on; what is
     measured are the others. Where none can be made it is measured without."""
     archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
-    if not archive.is_wanted:
+    if not archive.should_be_written:
         return
-    name = kafka.create_topic(clusters.source.client_properties(), "start-archive")
+    name = kafka.create_topic(clusters.source.make_client_properties(), "start-archive")
     flow = Flow(
         source="a-archive",
         target="b-archive",
-        source_properties=clusters.source.client_properties(),
-        target_properties=clusters.target.client_properties(),
+        source_properties=clusters.source.make_client_properties(),
+        target_properties=clusters.target.make_client_properties(),
         topics=(name,),
     )
     with Running(contestants.MM2_RUN, flow, folder):
-        clock.wait_until(lambda: not archive.is_wanted, timeout_s=row.limit_s, interval_s=0.5)
+        clock.wait_until(
+            lambda: not archive.should_be_written, timeout_s=row.limit_s, interval_s=0.5
+        )
 
 
 class _Starts:
@@ -101,8 +103,8 @@ class _Starts:
         self._row = row
         self._contestant = contestant
         self._number = number
-        self._source = clusters.source.client_properties()
-        self._target = clusters.target.client_properties()
+        self._source = clusters.source.make_client_properties()
+        self._target = clusters.target.make_client_properties()
         self._data = producing.data_folder(clusters.target)
         self._folder = folder / f"start-{contestant.key}-{number}"
         self._topic = f"start-{contestant.key}-{number}"

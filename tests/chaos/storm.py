@@ -41,7 +41,9 @@ class Storm:
         self.random = Random(seed)
         self.traffic = Traffic(self.east, seed=seed, kinds=kinds, pause_s=0.25)
         self.settings = mirror.settings(
-            self.east.client_properties(), self.west.client_properties(), **{"tasks_max": 3} | flow
+            self.east.make_client_properties(),
+            self.west.make_client_properties(),
+            **{"tasks_max": 3} | flow,
         )
         self._folder = folder
         self.runs: list[Mirror] = []

@@ -36,7 +36,10 @@ class Nodes:
     def __init__(
         self, folder: Path, west: SandboxCluster, east: SandboxCluster, name: str, engine: str
     ) -> None:
-        self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
+        self.source, self.target = (
+            dict(west.make_client_properties()),
+            dict(east.make_client_properties()),
+        )
         self.topic, self.alias = name, f"w-{name}"
         self._folder = folder
         kafka.create_topic(self.source, name, partitions=PARTITIONS)

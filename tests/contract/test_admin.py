@@ -50,7 +50,7 @@ def create(admin: Admin, name: str, *, partitions: int = 1, **configs: str) -> N
 
 
 def overrides(admin: Admin, name: str) -> dict[str, str | None]:
-    entries = admin.topic_configs([name], WAIT_S).succeeded[name]
+    entries = admin.read_topic_configs([name], WAIT_S).succeeded[name]
     return {
         key: entry.value
         for key, entry in entries.items()
@@ -87,7 +87,7 @@ def test_topic_ids_tell_topics_apart(admin, name):
 def test_a_missing_topic_fails_alone(admin, name):
     create(admin, name("there"))
     asked = [name("there"), name("missing")]
-    for answer in (admin.describe_topics(asked, WAIT_S), admin.topic_configs(asked, WAIT_S)):
+    for answer in (admin.describe_topics(asked, WAIT_S), admin.read_topic_configs(asked, WAIT_S)):
         assert set(answer.succeeded) == {name("there")}
         assert set(answer.failed) == {name("missing")}
         assert isinstance(answer.failed[name("missing")], TopicMissingError)
@@ -101,7 +101,7 @@ def test_asking_about_nothing_answers_nothing(admin):
 
 def test_settings_tell_where_they_come_from(admin, name):
     create(admin, name("orders"), retention_ms="1000")
-    entries = admin.topic_configs([name("orders")], WAIT_S).succeeded[name("orders")]
+    entries = admin.read_topic_configs([name("orders")], WAIT_S).succeeded[name("orders")]
     assert entries["retention.ms"].value == "1000"
     assert entries["retention.ms"].source is ConfigEntrySource.TOPIC
     assert entries["cleanup.policy"].value == "delete"
@@ -129,7 +129,7 @@ def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name)
         assert isinstance(failure, FatalError)
         assert code in str(failure)
         assert name(stem) in str(failure)
-    assert answer.first_failure() is answer.failed[name("property")]
+    assert answer.get_first_failure() is answer.failed[name("property")]
 
 
 def test_what_would_be_refused_is_known_without_making_anything(admin, name):
@@ -198,13 +198,13 @@ def test_a_refused_change_fails_alone_and_changes_nothing(admin, name):
 
 def test_broker_settings_are_told_and_unknown_ones_are_none(admin):
     known = "producer.id.expiration.ms"
-    answer = admin.broker_configs([known, "no.such.setting"], WAIT_S)
+    answer = admin.read_broker_configs([known, "no.such.setting"], WAIT_S)
     assert answer == {known: "86400000", "no.such.setting": None}
 
 
 def test_observing_joins_descriptions_and_settings(admin, name):
     create(admin, name("orders"), partitions=2, retention_ms="1000")
-    seen = client_interfaces.observe_topics(
+    seen = client_interfaces.describe_topics_with_configs(
         admin, [name("orders"), name("missing")], WAIT_S, clock=cluster_access.CLOCK
     )
     topic = seen.succeeded[name("orders")]

@@ -99,12 +99,12 @@ class RealPlace:
         name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
-            self._east.client_properties(), name, partitions=partitions, config=config
+            self._east.make_client_properties(), name, partitions=partitions, config=config
         )
 
     def make_again(self, topic: FlowStateTopic) -> None:
         name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
-        operations.delete(self._east.client_properties(), name)
+        operations.delete(self._east.make_client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ def opened(place: Place, **options: UnacknowledgedLimits) -> FlowStateLog:
 def settle(log: FlowStateLog) -> None:
     def settled() -> bool:
         log.poll(0.05)
-        return log.pending == 0
+        return log.pending_record_count == 0
 
     assert clock.wait_until(settled, timeout_s=WAIT_S, interval_s=0.0)
 
@@ -174,7 +174,7 @@ def keys(records: list[StoredLogRecord], topic: FlowStateTopic = MAP) -> list[st
 def test_missing_topics_are_created(place):
     log = opened(place)
     assert log.read_to_end(WAIT_S) == []
-    assert log.pending == 0
+    assert log.pending_record_count == 0
 
 
 def test_what_was_appended_is_read_in_order_topic_by_topic(place):
@@ -183,7 +183,7 @@ def test_what_was_appended_is_read_in_order_topic_by_topic(place):
     for number in range(300):
         topic = INCIDENTS if number % 3 == 0 else MAP
         log.append(topic, b"%d" % number, b"v", on_recorded=answers.about(str(number)))
-    assert log.pending == 300
+    assert log.pending_record_count == 300
     settle(log)
     assert sorted(answers.recorded, key=int) == [str(number) for number in range(300)]
     records = log.read_to_end(WAIT_S)
@@ -209,7 +209,7 @@ def test_callbacks_run_only_inside_poll(place):
     log.append(MAP, b"key", b"value", on_recorded=answers.about("key"))
     log.read_to_end(WAIT_S)
     assert answers.heard == []
-    assert log.pending == 1
+    assert log.pending_record_count == 1
     settle(log)
     assert answers.recorded == ["key"]
 
@@ -345,7 +345,7 @@ def test_records_wait_while_the_target_is_away(place):
     with place.away():
         log.append(MAP, b"key", b"v", on_recorded=answers.about("key"))
         log.poll(0.3)
-        assert log.pending == 1
+        assert log.pending_record_count == 1
         with pytest.raises(RetriableError):
             log.read_to_end(0.5)
     settle(log)
@@ -373,7 +373,7 @@ def test_closing_tells_what_it_did_not_wait_for(place):
         log.close(0.2)
     assert sorted(answers.failed) == ["a", "b"]
     assert isinstance(answers.failed["a"], RetriableError)
-    assert log.pending == 0
+    assert log.pending_record_count == 0
 
 
 def test_closing_twice_or_before_opening_does_nothing(place):

@@ -54,7 +54,7 @@ class RealPlace:
         self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED
     ) -> WorkerGroup:
         return group_workers.kafka_member(
-            self._cluster.client_properties(),
+            self._cluster.make_client_properties(),
             self._group_id,
             name,
             offers=offers,
@@ -105,7 +105,9 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.last.assignment.config_offset == 3
     assert one.last.assignment.assigned == SIX.list_work()
     assert one.last.owners is not None
-    assert {one.last.owners.owner_url(each) for each in SIX.list_work().items} == {"http://one/"}
+    assert {one.last.owners.get_owner_url(each) for each in SIX.list_work().items} == {
+        "http://one/"
+    }
 
 
 def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, join):

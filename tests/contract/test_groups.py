@@ -102,7 +102,7 @@ class RealPlace:
     def __init__(self, running: SandboxCluster) -> None:
         self.topic = f"grouped-{next(_UNIQUE)}"
         self._cluster = running
-        self._properties = running.client_properties()
+        self._properties = running.make_client_properties()
         kafka.create_topic(self._properties, self.topic, partitions=PARTITIONS)
         self.groups: ConsumerGroups = KafkaGroups(
             support_cluster_access.of(running),
@@ -328,7 +328,7 @@ def test_a_partition_that_is_not_there_is_told_beside_the_others(place, group):
     assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {there: at(1)}
     alone = place.groups.commit_offsets({group: {beyond: at(2)}}, WAIT_S)
     assert isinstance(alone.failed[group], TopicMissingError)
-    assert isinstance(alone.first_failure(), TopicMissingError)
+    assert isinstance(alone.get_first_failure(), TopicMissingError)
 
 
 def test_a_group_of_workers_is_foreign(place, group):

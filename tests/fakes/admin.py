@@ -61,7 +61,7 @@ class FakeAdmin:
         self._cluster = cluster
         self.calls: list[str] = []
 
-    def cluster_id(self, timeout_s: float) -> str:
+    def read_cluster_id(self, timeout_s: float) -> str:
         self._answer("cluster_id")
         return self._cluster.identity
 
@@ -79,7 +79,7 @@ class FakeAdmin:
 
         return self._each("describe_topics", names, describe)
 
-    def topic_configs(
+    def read_topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         def configs(name: str) -> TopicConfigs:
@@ -94,7 +94,7 @@ class FakeAdmin:
 
         return self._each("topic_configs", names, configs)
 
-    def broker_configs(
+    def read_broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         self._answer("broker_configs")

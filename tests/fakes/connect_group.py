@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group import assignor, connectors_and_tasks
 from connect_runtime.group.assignor import (
+    AssignmentInput,
     AssignmentPlan,
-    AssignmentRound,
     AssignorState,
     RebalanceTimes,
 )
@@ -68,7 +68,7 @@ class ConnectGroup:
     ) -> AssignmentPlan:
         """One generation; not `delivered`: nobody hears of its plan; `missed`: these do not."""
         self.generation += 1
-        asked = AssignmentRound(
+        asked = AssignmentInput(
             configured=self.configured(),
             members=dict(self.members),
             generation=self.generation,
@@ -117,7 +117,7 @@ class ConnectGroup:
         raise AssertionError(f"still moving after {rounds_max} rounds: {self.loads}")
 
 
-def check(asked: AssignmentRound, plan: AssignmentPlan) -> None:
+def check(asked: AssignmentInput, plan: AssignmentPlan) -> None:
     """What holds for every plan, whatever the members say."""
     for each in (plan.assigned, plan.revoked, plan.running):
         assert list(each) == list(asked.members)

@@ -117,13 +117,13 @@ class Copied:
     def copy(self, writer, source, records):
         self.batches.append((source, records, self.target))
         batch = copying.outgoing_of(*range(source, source + records))
-        writer.record_acknowledged(batch, target=self.target, crc=1, now_s=0.0)
+        writer.add_acknowledged_batch(batch, target=self.target, crc=1, now_s=0.0)
         self.target += records
         writer.check_invariants()
 
     def store(self, writer):
         for item in writer.create_write_instruction(0.0).items:
-            self.known.apply(item.key, item.value)
+            self.known.apply_record(item.key, item.value)
 
     @property
     def places(self):
@@ -143,7 +143,7 @@ owners = st.lists(st.tuples(st.integers(0, 4), steps), min_size=1, max_size=5)
 def history(owners):
     copied = Copied()
     key, value = era_key(1), era_of(first_source=10, first_target=3)
-    copied.known.apply(
+    copied.known.apply_record(
         offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
     )
     for epoch, (kept, steps) in enumerate(owners):

@@ -10,7 +10,7 @@ from mm2.copier import control_messages, progress_reports
 from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.copy_engine import CopyJob, CopyState, SlotUsage
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication.replication_latency import LatencySnapshot
 
 
@@ -22,7 +22,7 @@ class FakeChannel:
     def __init__(self, inbox: ChannelInbox) -> None:
         self.name, self.inbox = "", inbox
         self.sent: list[dict[str, Any]] = []
-        self.connected = True
+        self.is_connected = True
         self.closed = ""
         self.closed_reason: str | None = None
 
@@ -32,7 +32,7 @@ class FakeChannel:
     def close(self, reason: str) -> None:
         self.closed = self.closed or reason
 
-    def record_consumed(self, message_bytes: int) -> None:
+    def record_message_consumed(self, message_bytes: int) -> None:
         pass
 
     def reassign(self, name: str, inbox: ChannelInbox) -> None:
@@ -40,7 +40,7 @@ class FakeChannel:
 
     def says(self, **message: Any) -> None:
         channel: Any = self
-        self.inbox.put(channel, [message])
+        self.inbox.put_messages(channel, [message])
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [each for each in self.sent if each["type"] == kind]
@@ -82,17 +82,17 @@ class FakePlane:
         return self
 
     @property
-    def standby(self) -> Any:
+    def standby_copies(self) -> Any:
         return self
 
-    def assign_standby(self, name: str, inbox: ChannelInbox) -> None:
+    def take_standby_process(self, name: str, inbox: ChannelInbox) -> None:
         """Nothing waits."""
 
     def acquire(self, settings: EngineSettings | None, clock: object) -> Any:
         self.settings = settings
         return self
 
-    def release(self) -> None:
+    def release_reference(self) -> None:
         self.released += 1
 
     def open_channel(self, name: str, *, inbox: ChannelInbox) -> FakeChannel:
@@ -119,13 +119,13 @@ class FakePlane:
     def gauges(self, *, phase: str = "copying", reason: str = "", copied_to: int = 5) -> None:
         """The newest copy says how far all its partitions are."""
         found = [
-            PartitionGauge(
+            PartitionProgressReport(
                 **{**PLAIN, "index": at, "phase": phase, "reason": reason, "copied_to": copied_to}
             )
             for at in range(len(self.configured().partitions))
         ]
         self.copy.says(
-            **progress_reports.encode_gauges(
+            **progress_reports.encode_progress_reports(
                 found, connection_errors={}, latency=LatencySnapshot(), now_s=0.0
             )
         )

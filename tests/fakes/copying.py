@@ -89,7 +89,9 @@ class World:
         """A fetch brings these batches, and the source ends behind them."""
         header = record_batch.read_batch_header(memoryview(held[-1]))
         return self.do(
-            self.copy.on_fetched(scripts.records(*held, end=header.last_offset + 1), self.now_s)
+            self.copy.on_records_fetched(
+                scripts.records(*held, end=header.last_offset + 1), self.now_s
+            )
         )
 
     def send(self) -> int:
@@ -122,7 +124,7 @@ class World:
             elif type(each) in self.withheld:
                 self.open = each
             else:
-                self.do(self.copy.script_runner.on_answer(self._answer(each), self.now_s))
+                self.do(self.copy.script_runner.on_response(self._answer(each), self.now_s))
         self.copy.check_invariants()
         return self
 
@@ -201,7 +203,7 @@ class World:
             case AppendToFlowState():
                 for each in question.items:
                     if not each.incident:
-                        self.map.apply(each.key, each.value)
+                        self.map.apply_record(each.key, each.value)
 
 
 def begun(*source: bytes, **changed: Any) -> World:

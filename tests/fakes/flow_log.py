@@ -91,7 +91,7 @@ class FakeFlowStateLog:
         return ran
 
     @property
-    def pending(self) -> int:
+    def pending_record_count(self) -> int:
         return len(self._waiting)
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:

@@ -173,7 +173,7 @@ class FakeGroup:
                 return
             self.wishes = False
             self._joined_with = self._configured()
-            self.said = dict(self._part.metadata(self._url, self._joined_with.offset))
+            self.said = dict(self._part.build_metadata(self._url, self._joined_with.offset))
             self._at.join(self)
             self._at.advance()
 
@@ -211,7 +211,7 @@ class FakeGroup:
     session_timeout_s = 10.0
     confirmed_s = -math.inf
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         return self.confirmed_s
 
     def request_heartbeat(self) -> None:
@@ -242,7 +242,7 @@ class FakeGroup:
     def ask(self) -> None:
         if not self._asked:
             self._asked, self._joined = True, False
-            self._tell(JoinRequested(self._part.work_to_stop_before_join()))
+            self._tell(JoinRequested(self._part.find_work_to_stop_before_join()))
 
     def lose(self) -> None:
         self._part, _ = self._part.abandon_work()

@@ -84,10 +84,10 @@ from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.storage import cluster_config_state, config_records, status_records
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.shared_log import SkippedRecord
 from connect_runtime.storage.status_records import RunState, RunStatus
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 
 KEY = b"k" * 32
 STEPS_MAX = 20_000
@@ -100,7 +100,7 @@ class Worker:
     name: str
     herder: DistributedHerder
     member: MemberAssignment
-    log: ConfigTopicFold = field(default_factory=ConfigTopicFold)
+    log: ConfigTopicState = field(default_factory=ConfigTopicState)
     inbox: collections.deque[HerderEvent] = field(default_factory=collections.deque)
     runs: dict[WorkItem, object] = field(default_factory=dict)
     said: list[HerderAction] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Cluster:
     settings: HerderSettings = field(default_factory=HerderSettings)
     now_s: float = 1000.0
     topic: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    statuses: StatusTopicFold = field(default_factory=StatusTopicFold)
+    statuses: StatusTopicState = field(default_factory=StatusTopicState)
     plans: dict[str, object] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
     doubles: list[tuple[WorkItem, str, str]] = field(default_factory=list)
@@ -195,7 +195,7 @@ class Cluster:
         """Time goes on, from one wake-up to the next."""
         end_s = self.now_s + seconds
         while True:
-            times = [each.herder.next_tick_s() for each in self._alive()]
+            times = [each.herder.get_next_tick_s() for each in self._alive()]
             due_s = min((each for each in times if each is not None), default=end_s)
             if due_s > end_s:
                 break
@@ -206,7 +206,7 @@ class Cluster:
             self.run()
             if due_s >= end_s:
                 break
-            later = [each.herder.next_tick_s() for each in self._alive()]
+            later = [each.herder.get_next_tick_s() for each in self._alive()]
             assert before not in later, "the herder wants to be woken for nothing"
         self.now_s = end_s
         self.run()
@@ -412,7 +412,7 @@ class Cluster:
         if worker.name not in self.awaited:
             return
         view = worker.log.snapshot()
-        offers = dict(worker.member.metadata(worker.url, view.offset))
+        offers = dict(worker.member.build_metadata(worker.url, view.offset))
         self.metadata[worker.name] = offers[self.speaks.wire_name]
         self.configured[worker.name] = configured(view)
         self.awaited.discard(worker.name)
@@ -427,7 +427,7 @@ class Cluster:
             self.metadata.clear()
             self.awaited = {each.name for each in members}
             for each in members:
-                each.inbox.append(JoinRequested(each.member.work_to_stop_before_join()))
+                each.inbox.append(JoinRequested(each.member.find_work_to_stop_before_join()))
             return bool(members)
         self._complete(members)
         return True

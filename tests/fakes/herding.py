@@ -35,8 +35,8 @@ from connect_runtime.herder.herder_requests import (
     HerderRequest,
     PutConnector,
     PutTaskConfigs,
-    RequestAccepted,
     RequestedOffsets,
+    RequestSucceeded,
 )
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.herder.peer_requests import (
@@ -138,7 +138,7 @@ class Cluster:
             )
         request = PutTaskConfigs(connector=call.path.split("/")[2], configs=json.loads(body))
         reply = at.submit_request(request).result(WAIT_S)
-        if not isinstance(reply, RequestAccepted):
+        if not isinstance(reply, RequestSucceeded):
             raise PeerUnavailableError(str(reply))
         return PeerResponse(status=204)
 

@@ -125,9 +125,9 @@ class CrashingFile(JournalFile):
 
     world: World
 
-    def append(self, line: str) -> None:
+    def append_entry(self, line: str) -> None:
         self.world.happens("before a line")
-        super().append(line)
+        super().append_entry(line)
         self.world.happens("after a line")
 
 
@@ -159,7 +159,7 @@ def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = Non
             wait_s=30.0,
             file="my.yaml",
         )
-        MoveExecutor(file, about).run()
+        MoveExecutor(file, about).run_remaining_steps()
 
 
 EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}

@@ -88,16 +88,16 @@ class Context:
         """What all that was added says now."""
         return [family for read in self.added for family in read()]
 
-    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+    def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {key: text for key, text in self.worker.items() if key.startswith(prefix)}
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         return self.clock.now_s() if self.confirmed_s is None else self.confirmed_s
 
     def request_heartbeat(self) -> None:
         self.confirmations_wanted += 1
 
-    def last_runs(self) -> LastTaskRuns:
+    def get_last_task_runs(self) -> LastTaskRuns:
         return self.runs
 
     def request_task_reconfiguration(self) -> None:

@@ -41,8 +41,8 @@ from connect_runtime.herder.herder_requests import (
     PutConnectorResult,
     PutTaskConfigs,
     ReadConnectorOffsets,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartAccepted,
     RestartConnectorAndTasks,
     StopConnector,
@@ -57,21 +57,21 @@ from connect_runtime.storage.cluster_config_state import (
     TargetState,
 )
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import (
     RunState,
     RunStatus,
     StatusSubject,
     TopicStatusKey,
 )
-from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicFold
+from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
 
 T = TypeVar("T")
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 WORKER = "127.0.0.1:8083"
-ACCEPTED = RequestAccepted()
+ACCEPTED = RequestSucceeded()
 
 _TYPES = {
     SOURCE: ConnectorType.SOURCE,
@@ -134,8 +134,8 @@ class FakeHerder:
         PluginInfo(class_name=SOURCE, type=PluginType.SOURCE, version="4.3.1"),
         PluginInfo(class_name=SINK, type=PluginType.SINK, version="4.3.1"),
     )
-    _configs: ConfigTopicFold = field(default_factory=ConfigTopicFold)
-    _statuses: StatusTopicFold = field(default_factory=StatusTopicFold)
+    _configs: ConfigTopicState = field(default_factory=ConfigTopicState)
+    _statuses: StatusTopicState = field(default_factory=StatusTopicState)
     _offset: Any = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -367,7 +367,7 @@ class FakeHerder:
                 return ConnectorOffsets(tuple(self.offsets.get(name, ())))
             case ModifyConnectorOffsets():
                 return self._modify(request)
-        return RequestAccepted()
+        return RequestSucceeded()
 
     def _put(
         self,

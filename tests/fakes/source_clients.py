@@ -63,7 +63,7 @@ class FakeClusters:
     def create_target_acl_admin(self) -> FakeAcls:
         return self._kept(FakeAcls(self.target_rights))
 
-    def create_log_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
         return FlowStateTopics(
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
@@ -90,7 +90,7 @@ class FakeClusters:
 
         return ReverseFlowCluster(admin=asked, connect_tail=tail)
 
-    def operator(self) -> OperatorCommands:
+    def get_operator_commands(self) -> OperatorCommands:
         return operator_commands.GENERIC_COMMANDS
 
     def all_closed(self) -> bool:

@@ -94,13 +94,13 @@ class FakeClusters:
     def create_sync_writer(self) -> FakeWriter:
         return self.writer
 
-    def source(self) -> ClusterAccess:
+    def get_source_access(self) -> ClusterAccess:
         return _access("A")
 
-    def target(self) -> ClusterAccess:
+    def get_target_access(self) -> ClusterAccess:
         return _access("B")
 
-    def operator(self) -> OperatorCommands:
+    def get_operator_commands(self) -> OperatorCommands:
         return operator_commands.GENERIC_COMMANDS
 
 

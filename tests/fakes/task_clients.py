@@ -32,7 +32,7 @@ class Membership:
         self.confirmed_s = 0.0
         self.asked = 0
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         return self.confirmed_s
 
     def request_heartbeat(self) -> None:
@@ -207,7 +207,7 @@ class Statuses:
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
         return any((each.connector, each.topic) == (connector, topic) for each in self.topics)
 
-    def last_runs(self, connector: str) -> LastTaskRuns:
+    def get_last_task_runs(self, connector: str) -> LastTaskRuns:
         return LastTaskRuns()
 
     def states(self, subject) -> list[str]:

@@ -119,7 +119,7 @@ def _open(data: bytes) -> None:
     parts = BatchDecoder(header, memoryview(data))
     in_parts: list[BatchRecord] = []
     while parts.remaining:
-        in_parts += parts.read(3, max_bytes=50)
+        in_parts += parts.decode_next_records(3, max_bytes=50)
     assert in_parts == found
     for each in found[:50]:
         try:
@@ -331,14 +331,14 @@ def _frames() -> Iterator[bytes]:
         [control_frames.encode_refusal("no")],
         [gauges] * 3,
     ):
-        yield control_frames.pop_frame(deque(map(control_frames.encode_message, sent)))
+        yield control_frames.take_frame(deque(map(control_frames.encode_message, sent)))
 
 
 def _frame(data: bytes) -> None:
     for limit in (control_frames.MAX_GREETING_BYTES, control_frames.MAX_FRAME_BYTES):
         decoder = ControlFrameDecoder(max_frame_bytes=limit)
         for at in range(0, len(data), 97):
-            for message in decoder.feed(data[at : at + 97]):
+            for message in decoder.decode_messages(data[at : at + 97]):
                 for read in (control_frames.decode_hello, control_frames.check_greeting_reply):
                     try:
                         read(message)

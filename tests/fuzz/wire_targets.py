@@ -95,7 +95,7 @@ def _view(version: int, body: memoryview) -> None:
 
 
 READERS: dict[str, Callable[[Any], object]] = {
-    "offset_fetch": group_requests.get_fetched_offsets,
+    "offset_fetch": group_requests.decode_committed_offsets,
     "describe_acls": acl_requests.decode_acls,
     "create_acls": acl_requests.decode_creation_errors,
 }

@@ -40,7 +40,7 @@ def observe(properties, topic):
 
 
 def outcomes(observed):
-    return {check.name: observed.get_result(check) for check in CapabilityCheck}
+    return {check.name: observed.get_check_result(check) for check in CapabilityCheck}
 
 
 def test_everything_holds_on_the_newest(east, topic):
@@ -82,12 +82,12 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
         alice.probe_source(name), observed, transactional_prefix=PREFIX
     )
 
-    answer = observed.get_result(CapabilityCheck.TRANSACTIONAL_ID)
+    answer = observed.get_check_result(CapabilityCheck.TRANSACTIONAL_ID)
     assert answer.outcome is CheckOutcome.DENIED, outcomes(observed)
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
-    assert observed.get_result(CapabilityCheck.OFFSET) == cluster_capabilities.CHECK_HOLDS
-    assert observed.get_result(CapabilityCheck.SEQUENCE) == cluster_capabilities.CHECK_HOLDS
-    assert observed.get_result(CapabilityCheck.FENCE) == cluster_capabilities.CHECK_NOT_TRIED
+    assert observed.get_check_result(CapabilityCheck.OFFSET) == cluster_capabilities.CHECK_HOLDS
+    assert observed.get_check_result(CapabilityCheck.SEQUENCE) == cluster_capabilities.CHECK_HOLDS
+    assert observed.get_check_result(CapabilityCheck.FENCE) == cluster_capabilities.CHECK_NOT_TRIED
     assert verdict.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
     assert not verdict.is_fenced
     assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]

@@ -29,8 +29,8 @@ def topic(name: str, partitions: int = 1) -> NewTopic:
         lambda admin: admin.cluster_id(1.0),
         lambda admin: admin.list_topics(1.0),
         lambda admin: admin.describe_topics(["t"], 1.0),
-        lambda admin: admin.topic_configs(["t"], 1.0),
-        lambda admin: admin.broker_configs(["k"], 1.0),
+        lambda admin: admin.read_topic_configs(["t"], 1.0),
+        lambda admin: admin.read_broker_configs(["k"], 1.0),
         lambda admin: admin.create_topics([topic("t")], 1.0),
         lambda admin: admin.add_partitions({"t": 2}, 1.0),
         lambda admin: admin.alter_configs({"t": ConfigChange(set={"a": "b"})}, 1.0),
@@ -57,7 +57,7 @@ def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
 def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
     running = own_cluster("frozen")
     admin = cluster_access.admin(cluster_access.of(running))
-    admin.cluster_id(WAIT_S)
+    admin.read_cluster_id(WAIT_S)
     running.freeze()
     started_s = cluster_access.CLOCK.now_s()
     for ask in (admin.list_topics, lambda left_s: admin.describe_topics(["t"], left_s)):
@@ -90,7 +90,7 @@ def test_many_topics_take_several_requests(east):
     )
     asked = [*names, "missing"]
     assert set(admin.describe_topics(asked, WAIT_S).succeeded) == set(names)
-    assert set(admin.topic_configs(asked, WAIT_S).failed) == {"missing"}
+    assert set(admin.read_topic_configs(asked, WAIT_S).failed) == {"missing"}
     changes = {name: ConfigChange(set={"retention.ms": "1"}) for name in asked}
     assert set(admin.alter_configs(changes, WAIT_S).succeeded) == set(names)
 
@@ -113,7 +113,7 @@ def test_settings_of_brokers_come_from_one_that_lives(own_cluster):
     admin = cluster_access.admin(cluster_access.of(running))
     admin.list_topics(WAIT_S)
     running.brokers[1].kill()
-    assert admin.broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
+    assert admin.read_broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
 
 
 @pytest.mark.full
@@ -125,6 +125,6 @@ def test_a_partition_without_a_leader_is_said(own_cluster):
 
     def leaderless() -> bool:
         found = admin.describe_topics(["t"], WAIT_S).succeeded
-        return bool(found) and None in found["t"].leaders and found["t"].partitions == 12
+        return bool(found) and None in found["t"].leaders and found["t"].partition_count == 12
 
     eventually.eventually(leaderless, 40.0, "the lost partitions have no leader")

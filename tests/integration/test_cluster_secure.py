@@ -53,13 +53,13 @@ def allow(running: SandboxCluster, user: str, *rights: tuple[str, str, str]) -> 
         )
         for kind, prefix, operation in rights
     ]
-    kafka.create_acls(running.client_properties(), bindings)
+    kafka.create_acls(running.make_client_properties(), bindings)
 
 
 @pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_every_mechanism_gets_in(fort, mechanism):
     access = cluster_access.of(fort, mechanism=mechanism)
-    assert cluster_access.admin(access).cluster_id(WAIT_S)
+    assert cluster_access.admin(access).read_cluster_id(WAIT_S)
 
 
 def raised_soon(access: KafkaClusterAccess, kind: type[Exception]) -> str:
@@ -105,7 +105,7 @@ def test_without_rights_nothing_can_be_seen_or_made(fort):
     for answer in (
         admin.create_topics(topics, WAIT_S),
         admin.describe_topics(["a", "b"], WAIT_S),
-        admin.topic_configs(["a", "b"], WAIT_S),
+        admin.read_topic_configs(["a", "b"], WAIT_S),
         admin.add_partitions({"a": 2, "b": 2}, WAIT_S),
         admin.alter_configs({name: ConfigChange(set={"retention.ms": "1"}) for name in "ab"}, 9),
     ):
@@ -115,9 +115,9 @@ def test_without_rights_nothing_can_be_seen_or_made(fort):
             assert isinstance(failure, NotAuthorizedError)
             assert f" {name} on fort" in str(failure)
             assert "kafka-acls" in str(failure)
-    assert admin.broker_configs(["producer.id.expiration.ms"], WAIT_S) is None
+    assert admin.read_broker_configs(["producer.id.expiration.ms"], WAIT_S) is None
     assert admin.list_topics(WAIT_S) == frozenset()
-    assert admin.cluster_id(WAIT_S)
+    assert admin.read_cluster_id(WAIT_S)
 
 
 def test_rights_on_some_topics_work_for_those(fort):
@@ -131,7 +131,7 @@ def test_rights_on_some_topics_work_for_those(fort):
     eventually.eventually(lambda: admin.list_topics(WAIT_S) == {"pub"}, WAIT_S, "only pub is seen")
     for answer in (
         admin.describe_topics(["pub", "priv"], WAIT_S),
-        admin.topic_configs(["pub", "priv"], WAIT_S),
+        admin.read_topic_configs(["pub", "priv"], WAIT_S),
     ):
         assert set(answer.succeeded) == {"pub"}
         assert isinstance(answer.failed["priv"], NotAuthorizedError)

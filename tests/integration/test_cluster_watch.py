@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.clusters.reachability_monitor import ReachabilityMonitor
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
@@ -41,11 +41,11 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
     (flow,) = running.settings.flows
     watch = ReachabilityMonitor(running, clock=CLOCK)
     caplog.set_level(logging.INFO, logger="mm2.clusters.reachability_monitor")
-    failures: list[ThreadDied] = []
+    failures: list[UnexpectedThreadEnd] = []
     owned = ThreadGroup(on_unexpected_end=failures.append)
 
     def lost() -> UnreachableCluster | None:
-        found = watch.unreachable(flow)
+        found = watch.list_unreachable_clusters(flow)
         assert all(each.side is ClusterSide.TARGET and not each.broker for each in found)
         return found[0] if found else None
 

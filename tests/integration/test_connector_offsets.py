@@ -38,8 +38,12 @@ pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 FILES = key_stores.create_store_files(pathlib.Path())
 WAIT_S = 30.0
-ALTERED = connector_offsets.format_change_success(OffsetChangeKind.ALTER, by_connector_too=True)
-RESET = connector_offsets.format_change_success(OffsetChangeKind.RESET, by_connector_too=True)
+ALTERED = connector_offsets.format_offset_change_success(
+    OffsetChangeKind.ALTER, by_connector_too=True
+)
+RESET = connector_offsets.format_offset_change_success(
+    OffsetChangeKind.RESET, by_connector_too=True
+)
 """What both file connectors have a part in."""
 
 
@@ -48,7 +52,7 @@ def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffs
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
     logs = internal_topic_logs.create_worker_logs(
-        cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
+        cluster_access.parse_cluster_access(east.make_client_properties(), files=FILES),
         internal_topic_settings.read_required_topics(
             {
                 "config.storage.topic": f"{name}-configs",

@@ -77,7 +77,12 @@ class Node:
     def add(self, flow: tuple[str, str], **more: str) -> FleetMember:
         name = f"{self._group}-{'-'.join(flow).replace(' ', '-')}"
         settings = distributed_settings.parse_derived_settings(
-            {**WORKER, **self._on.client_properties(), **connect_workers.storage(name), **more},
+            {
+                **WORKER,
+                **self._on.make_client_properties(),
+                **connect_workers.storage(name),
+                **more,
+            },
             self._source,
         )
         member = self.fleet.create_member(
@@ -116,7 +121,7 @@ class Node:
 def nodes(
     east: SandboxCluster, topic: Callable[..., str], tmp_path: Path
 ) -> Iterator[Callable[..., Node]]:
-    name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
+    name = kafka.create_topic(east.make_client_properties(), topic(), partitions=1)
     one = Watched(name, tmp_path, topic=name)
     with contextlib.ExitStack() as stack:
 

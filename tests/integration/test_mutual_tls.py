@@ -91,7 +91,7 @@ def test_a_client_gets_in_by_its_certificate(door, form):
     given = properties(running, folder, form(folder, CLIENT))
     with Driver(given) as driver:
         driver.ask(AnyNodeTarget(), wire.broker_settings(1))
-    assert cluster_access.admin(access(given)).cluster_id(WAIT_S)
+    assert cluster_access.admin(access(given)).read_cluster_id(WAIT_S)
 
 
 @pytest.mark.parametrize("who", [None, STRANGER], ids=["none", "a stranger's"])

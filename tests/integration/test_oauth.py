@@ -108,7 +108,7 @@ def test_both_clients_get_in_with_one_token_each(trust):
         driver.ask(NodeTarget(1), anything())
     assert found.asked == 1
     assert found.scopes[-1] == "kafka"
-    assert cluster_access.admin(access(given)).cluster_id(WAIT_S)
+    assert cluster_access.admin(access(given)).read_cluster_id(WAIT_S)
 
 
 def test_a_wrong_secret_is_refused_clearly_and_not_repeated(trust, caplog):

@@ -24,7 +24,7 @@ def read(properties: Properties, topic: str) -> list[RawRecord]:
         return [
             content
             for number in range(reader.count_partitions(topic))
-            for chunk in reader.read(TopicPartition(topic, number))
+            for chunk in reader.iterate_record_chunks(TopicPartition(topic, number))
             for content in chunk.contents
         ]
 

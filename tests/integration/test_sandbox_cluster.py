@@ -107,9 +107,9 @@ def test_a_further_listener_is_advertised_under_the_proxys_address(own_cluster):
     listener = ClusterListener(name="TOX", port=inside.port, advertised=door.address)
     own = own_cluster(listeners={1: [listener]})
 
-    assert own.listener_bootstrap("TOX") == door.address
+    assert own.get_listener_bootstrap("TOX") == door.address
     with Doors(door):  # a client may ask the broker that it heard of, not that it was told
-        through = {"bootstrap.servers": own.listener_bootstrap("TOX")}
+        through = {"bootstrap.servers": own.get_listener_bootstrap("TOX")}
         metadata = kafka.admin_client(through).list_topics(timeout=30)
         assert door.sent_bytes > 0
 

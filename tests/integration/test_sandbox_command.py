@@ -74,7 +74,7 @@ def test_up_serves_and_down_leaves_nothing(home):
 def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     assert _run(home, "up", "east").returncode == 0
     first = support_processes.mentioning(home.folder)
-    os.kill(home.supervisor_pid(), signal.SIGKILL)
+    os.kill(home.read_supervisor_pid(), signal.SIGKILL)
     eventually(lambda: not support_processes.mentioning(home.folder), 10, "all died with it")
 
     said = _run(home, "status")

@@ -10,9 +10,9 @@ from mm2.sandbox.java_server import LocalRunner, ProgramRunner
 
 
 def _node(folder: Path, runner: ProgramRunner) -> KafkaBroker:
-    settings = kafka_releases.NEWEST_RELEASE.defaults(1) | broker_settings.make_kraft_addresses(
-        1, client_port=19092, controller_ports={1: 19093}
-    )
+    settings = kafka_releases.NEWEST_RELEASE.make_default_settings(
+        1
+    ) | broker_settings.make_kraft_addresses(1, client_port=19092, controller_ports={1: 19093})
     return KafkaBroker(
         BrokerSpec(
             node_id=1,

@@ -99,7 +99,7 @@ def test_every_kind_is_in_the_log(east, sent):
     with ConsumerLogReader(properties, alias="east") as reader:
         for name in sent.topic_names:
             for number in range(reader.count_partitions(name)):
-                some = next(reader.read(TopicPartition(name, number)), None)
+                some = next(reader.iterate_record_chunks(TopicPartition(name, number)), None)
                 assert (some is None) == (name == "mix-empty"), name
     sizes = [
         len(each.value or b"")
@@ -291,7 +291,7 @@ def test_a_silent_cluster_ends_the_comparison_with_its_address(own_cluster, topi
     properties = running.client_properties()
     with ConsumerLogReader(properties, alias="silent", now=hurrying) as reader:
         assert reader.count_partitions(name) == 1
-        chunks = reader.read(TopicPartition(name, 0))
+        chunks = reader.iterate_record_chunks(TopicPartition(name, 0))
         next(chunks)
         running.freeze()
         hurrying.step_s = 10.0

@@ -39,7 +39,7 @@ def test_dead_entries_of_a_list_are_gone_round_by_both_clients(east, dead):
         assert driver.connections.get_connection_errors() == {}
     bootstrap = tuple(given["bootstrap.servers"].split(","))
     access = dataclasses.replace(cluster_access.of(east), bootstrap=bootstrap)
-    assert cluster_access.admin(access).cluster_id(WAIT_S)
+    assert cluster_access.admin(access).read_cluster_id(WAIT_S)
 
 
 def test_a_list_of_dead_entries_names_each_with_its_trouble(dead):
@@ -61,7 +61,7 @@ def test_when_all_brokers_are_elsewhere_bootstrap_is_asked_again_unless_that_is_
     running: SandboxCluster = own_cluster()
     here, there = int(running.bootstrap.rpartition(":")[2]), port_reservation.reserve_port()
     door = Door(here)
-    given = {**running.client_properties(), "bootstrap.servers": door.address}
+    given = {**running.make_client_properties(), "bootstrap.servers": door.address}
     with Doors(door), Driver(given, rebootstrap=rebootstrap) as driver:
         driver.ask(NodeTarget(1), wire.broker_settings(1))
         moving.restart_elsewhere(running, there.port)

@@ -178,7 +178,10 @@ class Mirroring:
     def __init__(
         self, folder: Path, west: SandboxCluster, east: SandboxCluster, topic: str
     ) -> None:
-        self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
+        self.source, self.target = (
+            dict(west.make_client_properties()),
+            dict(east.make_client_properties()),
+        )
         self.topics = [topic]
         self.flow = (f"w-{topic}", f"e-{topic}")
         self.group = Group(self.target, self.flow[0])
@@ -327,7 +330,7 @@ class Mirroring:
 
         def all_there() -> TopicsComparison | None:
             found = replication_proof.compare_topics(self.source, self.target, topics)
-            return found if found.count(DifferenceKind.MISSING) == 0 else None
+            return found if found.count_differences(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.logs, interval_s=1.0)
         assert found is not None

@@ -141,7 +141,11 @@ def judged(mirroring: Mirroring, before: Doubled) -> None:
     found = mirroring.complete()
     assert mirroring.doubled() == before
     assert before.by_us == 0, before
-    faults = {kind: found.count(kind) for kind in DifferenceKind if found.count(kind)}
+    faults = {
+        kind: found.count_differences(kind)
+        for kind in DifferenceKind
+        if found.count_differences(kind)
+    }
     assert faults.keys() <= {DifferenceKind.DUPLICATED}, str(found)
     assert faults.get(DifferenceKind.DUPLICATED, 0) == before.by_others, str(found)
 

@@ -61,7 +61,7 @@ def test_its_partition_stops_until_it_is_aborted(
     with Mirror(tmp_path, given, name="stopped") as run:
         run.await_stopped(name, "hanging-transaction", SOON_S)
         told = run.await_log(rf"east\.{name}-0: this flow's transaction at offset {begins}, .*")[0]
-        line = operator_commands.extract_remedy(told)
+        line = operator_commands.extract_remedy_from_message(told)
         assert line.endswith(f"abort --topic east.{name} --partition 0 --start-offset {begins}")
         # Where the transaction begins, or, with older brokers, where the log starts since.
         stable = min(kafka.offsets(target, f"east.{name}", isolation="read_committed"))

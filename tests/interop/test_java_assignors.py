@@ -128,7 +128,7 @@ class Group:
             offset = self.offset - (self.rng.random() < 0.2)
             if name == self.leads:
                 offset = snapshots.at_join.offset
-            metadata = dict(self.members[name].metadata(f"http://{name}:8083/", offset))
+            metadata = dict(self.members[name].build_metadata(f"http://{name}:8083/", offset))
             said[name] = metadata[self.protocol.wire_name]
         return LeaderElection(
             leader=self.leads,
@@ -203,7 +203,7 @@ class Follower:
             delay_ms=self.rng.choice([0, 0, 77]),
         )
         answer = connect_protocol.encode_assignment(told, spoken)
-        said = dict(one.metadata("http://w/", generation))
+        said = dict(one.build_metadata("http://w/", generation))
         found = one.apply_assignment(answer, protocol_name=spoken.wire_name, generation=generation)
         self.steps.append(
             {
@@ -216,7 +216,7 @@ class Follower:
         self.expected.append(
             {
                 "said": said,
-                "revoked before": names(one.work_to_stop_before_join()),
+                "revoked before": names(one.find_work_to_stop_before_join()),
                 "revoked": names(
                     found.work_to_stop if spoken is not V0 else connectors_and_tasks.NO_WORK
                 ),

@@ -212,11 +212,11 @@ def our_state(table: OffsetSyncStore, question: Question) -> list[Any]:
 def our_store(question: Question) -> list[Any]:
     table = OffsetSyncStore(keep_history=not question["must read to end"])
     for values in question["loaded"]:
-        table.apply(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
+        table.apply_record(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
     table.mark_ready()
     states = [our_state(table, question)]
     for values in question["then"]:
-        table.apply(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
+        table.apply_record(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
         table.check_invariants()
         states.append(our_state(table, question))
     return states
@@ -252,15 +252,17 @@ def our_writer(question: Question) -> list[Any]:
         if step == "commit":
             emitter.promote_delayed_syncs()
         elif step == "fire":
-            sent = emitter.pop_due_syncs()
+            sent = emitter.take_due_syncs()
             under_way += sent
         elif step == "answer":
             if under_way:
-                emitter.on_written(under_way.pop(0), stored=True)
+                emitter.record_write_result(under_way.pop(0), stored=True)
         else:
             sync = as_sync(step)
-            emitter.acknowledge(sync.partition, upstream=sync.upstream, downstream=sync.downstream)
-        queues = (sent, emitter.pending.values(), emitter.delayed.values())
+            emitter.record_acknowledgement(
+                sync.partition, upstream=sync.upstream, downstream=sync.downstream
+            )
+        queues = (sent, emitter.due_syncs.values(), emitter.delayed_syncs.values())
         found.append([[sync_values(each) for each in queue] for queue in queues])
     return found
 
@@ -319,7 +321,7 @@ def our_task(question: Question) -> list[Any]:
     syncs.mark_ready()
     table = CheckpointTable(group_filter=lambda group: True)
     for values in question["standing"]:
-        table.apply(*mirrormaker2_records.encode_checkpoint(as_checkpoint(values)))
+        table.apply_record(*mirrormaker2_records.encode_checkpoint(as_checkpoint(values)))
     flow = CheckpointRules(
         source=question["source"],
         target=question["target"],
@@ -330,13 +332,13 @@ def our_task(question: Question) -> list[Any]:
     made = []
     for each in question["rounds"]:
         for values in each["syncs"]:
-            syncs.add(as_sync(values))
+            syncs.add_sync(as_sync(values))
         group = each["group"]
         points = flow.find_new_checkpoints(
             group, as_positions(each["committed"]), table.get_group_checkpoints(group)
         )
         for point in points:
-            table.publish(point)
+            table.store_published_checkpoint(point)
         made.append([checkpoint_values(p) for p in sorted(points, key=lambda p: str(p.partition))])
     to_write = {}
     for group in table.list_groups():

@@ -25,7 +25,7 @@ from connect_runtime.api.plugin_context import (
 )
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadDied
+from connect_runtime.system.threads import OwnedThread, UnexpectedThreadEnd
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
@@ -106,19 +106,19 @@ class Alone:
         self.reasons: list[str] = []
         self.state: PipelineState | None = None
         self._props = props
-        self._failures: list[ThreadDied] = []
+        self._failures: list[UnexpectedThreadEnd] = []
         self._thread = OwnedThread("our task", self._run, on_unexpected_end=self._failures.append)
 
-    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+    def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {}
 
-    def last_heartbeat_s(self) -> float:
+    def get_last_heartbeat_s(self) -> float:
         return self.clock.now_s()
 
     def request_heartbeat(self) -> None:
         """Nobody is asked."""
 
-    def last_runs(self) -> LastTaskRuns:
+    def get_last_task_runs(self) -> LastTaskRuns:
         return LastTaskRuns()
 
     def configs(self) -> Mapping[str, str]:
@@ -159,7 +159,10 @@ class Mirroring:
     def __init__(
         self, west: SandboxCluster, east: SandboxCluster, topic: str, folder: Path, flush_s: float
     ) -> None:
-        self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
+        self.source, self.target = (
+            dict(west.make_client_properties()),
+            dict(east.make_client_properties()),
+        )
         self.topic, self.folder = topic, folder
         self.flow = Flow(
             source=f"w-{topic}",
@@ -277,12 +280,12 @@ class Mirroring:
             found = replication_proof.compare_topics(
                 self.source, self.target, {self.topic: self.mirror}
             )
-            return found if found.count(DifferenceKind.MISSING) == 0 else None
+            return found if found.count_differences(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.log, interval_s=1.0)
         assert found is not None
         others = (DifferenceKind.EXTRA, DifferenceKind.ALTERED, DifferenceKind.REORDERED)
-        assert [found.count(each) for each in others] == [0, 0, 0], str(found)
+        assert [found.count_differences(each) for each in others] == [0, 0, 0], str(found)
         return found
 
     def doubled(self) -> int:
@@ -290,7 +293,7 @@ class Mirroring:
         found = replication_proof.compare_topics(
             self.source, self.target, {self.topic: self.mirror}
         )
-        return found.count(DifferenceKind.DUPLICATED)
+        return found.count_differences(DifferenceKind.DUPLICATED)
 
     def incidents(self) -> list[Incident]:
         topic = naming.format_incidents_topic(self.flow.source)

@@ -102,11 +102,11 @@ def joined(questions: Questions) -> None:
             position=0,
             aborted=log.aborted_from(0),
         )
-        box.push(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
+        box.push_batches(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
         left = iter(log.seen)
         number = 0
-        while box.stage():
-            out = box.pop_staged()
+        while box.stage_next_batch():
+            out = box.pop_staged_batch()
             kept = out.attributes & record_batch.CODEC_MASK
             record_batch.stamp_producer_fields(out.batch, attributes=kept, producer=(7, 3, number))
             expected = [next(left)._replace(offset=at) for at in range(out.records)]

@@ -250,7 +250,7 @@ def test_acls_become_what_they_become_in_java_but_for_those_that_are_not_copied(
                 if topic_selection.should_replicate_topic(flow, each.name)
             },
         )
-        assert [each.fields() for each in ours] == _copied(theirs, flow.format_remote_topic("*"))
+        assert [each.to_fields() for each in ours] == _copied(theirs, flow.format_remote_topic("*"))
         assert theirs
 
 

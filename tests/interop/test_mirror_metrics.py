@@ -81,7 +81,7 @@ def served(metrics: Listener, group: JmxMetricGroup) -> set[Series]:
     names = {
         each.name
         for form in BOTH.split(",")
-        for each in connector_metrics.declare_metrics(group, form).values()
+        for each in connector_metrics.declare_jmx_metrics(group, form).values()
     }
     return {
         (name, frozenset((label, value.replace(ANEW, "")) for label, value in labels.items()))

@@ -66,7 +66,7 @@ class Bed:
     """One cluster with an authorizer, source and target of both."""
 
     def __init__(self, fort: SandboxCluster) -> None:
-        self.client = fort.client_properties()
+        self.client = fort.make_client_properties()
         self.topics = Topics(cluster_access.of(fort))
         self.rights = KafkaAclAdmin(
             cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK
@@ -108,7 +108,7 @@ class Bed:
         """ACLs of its mirrors."""
         prefix = f"far-{whose}."
         return {
-            (told(each.name.removeprefix(prefix), whose), *each.fields()[3:])
+            (told(each.name.removeprefix(prefix), whose), *each.to_fields()[3:])
             for each in self.rights.list_topic_acls(WAIT_S)
             if each.name.startswith(prefix)
         }
@@ -224,7 +224,7 @@ def same_rights(bed: Bed) -> None:
     more = right("bed.compacted", "DESCRIBE")
     assert bed.rights.create_acls([more], WAIT_S) == {}
     eventually.eventually(
-        lambda: ("bed.compacted", *more.fields()[3:]) in bed.given(JAVAS) and same(),
+        lambda: ("bed.compacted", *more.to_fields()[3:]) in bed.given(JAVAS) and same(),
         WAIT_S,
         all_rights,
         interval_s=0.5,

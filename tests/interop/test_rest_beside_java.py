@@ -19,7 +19,7 @@ from connect_runtime.herder import peer_requests
 from connect_runtime.herder.peer_requests import PeerRefusedError, PeerResponse
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.system import clock
 from tests.support import connect_workers, kafka
 from tests.support.connect_workers import Group, Kind, Mode, Worker
@@ -55,7 +55,7 @@ def groups(
     east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Kind, Group]]:
     """Of each kind a worker `leader`."""
-    client, folder = east.client_properties(), tmp_path_factory.mktemp
+    client, folder = east.make_client_properties(), tmp_path_factory.mktemp
     with (
         Group(client, GROUP, folder=folder("java"), settings=ACCESS) as java,
         Group(client, "beside-ours", folder=folder("ours"), settings=ACCESS) as ours,
@@ -337,9 +337,9 @@ def leader(groups: dict[Kind, Group]) -> str:
 
 def _configured(east: SandboxCluster) -> ClusterConfigState:
     """What the group's config topic says by now."""
-    log = ConfigTopicFold()
+    log = ConfigTopicState()
     for each in kafka.read_partition(
-        east.client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
+        east.make_client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
     ):
         log.apply_record(each.key, each.value, offset=each.offset)
     return log.snapshot()

@@ -45,7 +45,10 @@ class Mirroring:
 
     def __init__(self, west: SandboxCluster, east: SandboxCluster, group: Group, name: str) -> None:
         self.group = group
-        self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
+        self.source, self.target = (
+            dict(west.make_client_properties()),
+            dict(east.make_client_properties()),
+        )
         self.topic = name
         self.alias = f"w-{name}"
         self.mirror = f"{self.alias}.{name}"
@@ -114,7 +117,7 @@ class Mirroring:
 
         def all_there() -> TopicsComparison | None:
             found = self.judged()
-            return found if found.count(DifferenceKind.MISSING) == 0 else None
+            return found if found.count_differences(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.group.log_texts, interval_s=1.0)
         assert found is not None
@@ -204,9 +207,11 @@ def test_killed_only_java_doubles(mirroring: Mirroring, java: Kind) -> None:
     mirroring.moves()
     mirroring.traffic.stop()
     found = mirroring.complete()
-    others = found.count(DifferenceKind.EXTRA) + found.count(DifferenceKind.ALTERED)
-    assert (others, found.count(DifferenceKind.REORDERED)) == (0, 0), str(found)
+    others = found.count_differences(DifferenceKind.EXTRA) + found.count_differences(
+        DifferenceKind.ALTERED
+    )
+    assert (others, found.count_differences(DifferenceKind.REORDERED)) == (0, 0), str(found)
     twice = mirroring.doubled()
     assert twice.by_us == 0, twice
-    assert found.count(DifferenceKind.DUPLICATED) == twice.by_others, str(found)
+    assert found.count_differences(DifferenceKind.DUPLICATED) == twice.by_others, str(found)
     assert twice.by_others <= PER_SECOND * (FLUSH_S + 2.0), "Java's own, since its last commit"

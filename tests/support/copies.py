@@ -28,11 +28,11 @@ class StartedCopy:
     def connects(self, deadline_s: float = 30.0) -> bool:
         """Whether it comes up; False when it ends instead."""
         eventually.eventually(
-            lambda: self.channel.connected or self.handle.state is CopyState.ENDED,
+            lambda: self.channel.is_connected or self.handle.state is CopyState.ENDED,
             deadline_s,
             "the copy connects or ends",
         )
-        return self.channel.connected
+        return self.channel.is_connected
 
     def ping(self) -> None:
         """Passes if the copy is alive and answers."""

@@ -185,6 +185,6 @@ def _copied(checkout: Path, to: Path) -> Path:
 def _fill(cache: Path) -> None:
     """With what a first run would fetch or make."""
     cache.mkdir(parents=True)
-    for each in file_access.find_user_cache_folder().iterdir():
+    for each in file_access.find_user_cache_directory().iterdir():
         if each.name.startswith("kafka-4"):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import framing
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.formats import record_batch
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -207,7 +207,7 @@ def serve(logs: dict[tuple[str, int], Log], *, brokers: int = 1) -> Iterator[Log
         while not stop.is_set():
             loop.poll(0.02)
 
-    failed: list[ThreadDied] = []
+    failed: list[UnexpectedThreadEnd] = []
     threads = ThreadGroup(on_unexpected_end=failed.append)
     threads.start("serves", run)
     try:

@@ -36,18 +36,18 @@ class MadeUp:
     overviews: int = 0
     details: int = 0
 
-    def current_snapshot(self) -> PageSnapshot:
+    def get_current_snapshot(self) -> PageSnapshot:
         self.overviews += 1
         return seen_flows.seen(*self.flows)
 
-    def flow_timeline(self, _: str) -> Sequence[TimelinePoint]:
+    def get_flow_timeline(self, _: str) -> Sequence[TimelinePoint]:
         self.details += 1
         return self.points
 
-    def request(self, _: PageCommand) -> CommandResult:
+    def request_result(self, _: PageCommand) -> CommandResult:
         return self.answer
 
-    def last_result(self, _: PageCommand) -> CommandResult:
+    def get_last_result(self, _: PageCommand) -> CommandResult:
         return self.answer
 
 

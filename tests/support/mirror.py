@@ -175,7 +175,7 @@ class Mirror:
         asked = process_socket.query_processes(
             self.settings_path,
             RestApiRequest(),
-            folder=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_directory(),
             timeout_s=20.0,
         )
         (api,) = (each.detail for each in asked.values())

@@ -13,7 +13,7 @@ from typing import Any, Self
 import confluent_kafka
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import kafka
 from tests.support.kafka import Properties
 
@@ -144,7 +144,7 @@ class Traffic:
         self, properties: Properties, kinds: Sequence[Kind], *, seed: int, pause_s: float
     ) -> None:
         self._properties = properties
-        self._ends: list[ThreadDied] = []
+        self._ends: list[UnexpectedThreadEnd] = []
         self._threads: ThreadGroup | None = None
         self.writers = {
             kind.topic: Writer(

@@ -44,7 +44,7 @@ def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
 def remedy_in_log(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
     """The same as the log has it: of a halt that may be over when `mm2 status` is run."""
     line = run.await_log(rf"{re.escape(topic)}-0 is halted: \[{code}\] .*", deadline_s)
-    return operator_commands.extract_remedy(line[0])
+    return operator_commands.extract_remedy_from_message(line[0])
 
 
 def remedy_of(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
@@ -54,4 +54,4 @@ def remedy_of(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> s
     assert told.returncode == 1, told.stdout + told.stderr
     line = re.search(rf"^  halted .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
     assert line, told.stdout
-    return operator_commands.extract_remedy(line[1])
+    return operator_commands.extract_remedy_from_message(line[1])

@@ -10,7 +10,7 @@ from connect_runtime.herder.herder_api import Herder
 from connect_runtime.rest import rest_app
 from connect_runtime.rest.rest_server import RestServer
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
-from connect_runtime.system.threads import ThreadDied
+from connect_runtime.system.threads import UnexpectedThreadEnd
 from tests.support import rest
 
 LOCAL = RestListener(scheme="http", host="127.0.0.1", port=0)
@@ -23,7 +23,7 @@ def at(*listeners: RestListener, **more: Any) -> RestSettings:
 @contextlib.contextmanager
 def started(configured: RestSettings | None = None, **secured: Any) -> Iterator[RestServer]:
     """A server without an API. Its thread must not end before it is asked to."""
-    ended: list[ThreadDied] = []
+    ended: list[UnexpectedThreadEnd] = []
     running = RestServer(configured or at(), on_thread_death=ended.append, **secured)
     running.start()
     try:

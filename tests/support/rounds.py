@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import eventually
 
 _WAITS_S = 60.0
@@ -19,7 +19,7 @@ class Rounds(abc.ABC):
     def __init__(self, name: str) -> None:
         self.rounds = 0
         self._name = name
-        self._failures: list[ThreadDied] = []
+        self._failures: list[UnexpectedThreadEnd] = []
         self._threads = ThreadGroup(on_unexpected_end=self._failures.append)
 
     @abc.abstractmethod

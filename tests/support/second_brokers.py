@@ -36,7 +36,7 @@ def program() -> Path:
     """The built program; skips the test where there is no Go, or its modules cannot be fetched."""
     files = [_SOURCE / name for name in ("main.go", "wires.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    built = system_files.find_user_cache_folder() / f"kfake-{digest}"
+    built = system_files.find_user_cache_directory() / f"kfake-{digest}"
     built.parent.mkdir(parents=True, exist_ok=True)
     with kafka_jars.hold_file_lock(built.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
         if not built.exists():

@@ -120,11 +120,11 @@ class Topics:
     def partitions(self, name: str) -> int:
         """0: it is not there."""
         found = self._admin.describe_topics([name], WAIT_S).succeeded.get(name)
-        return 0 if found is None else found.partitions
+        return 0 if found is None else found.partition_count
 
     def overrides(self, name: str) -> dict[str, str | None]:
         """Settings of the topic itself, but for `OURS`."""
-        entries = self._admin.topic_configs([name], WAIT_S).succeeded.get(name, {})
+        entries = self._admin.read_topic_configs([name], WAIT_S).succeeded.get(name, {})
         return {
             key: each.value
             for key, each in entries.items()

@@ -106,7 +106,7 @@ class Driver:
     def raw(self, node_id: int, api_key: int, version: int, **options: Any) -> RawClientResponse:
         replies: list[RawClientResponse] = []
         options = {"lane": "raw", **options}
-        self.connections.call_raw(
+        self.connections.call_with_encoded_body(
             node_id, api_key=api_key, version=version, done=replies.append, **options
         )
         assert not replies, "done was called inside call_raw"

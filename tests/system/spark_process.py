@@ -38,7 +38,7 @@ def listen(*, local: bool) -> ControlServer:
 def view(spark: SparkEngine, started: list[StartedCopy]) -> dict[str, Any]:
     slots = spark.get_slot_usage()
     return {
-        "slots": [slots.total, slots.used, slots.waiting, slots.missing],
+        "slots": [slots.total, slots.used, slots.waiting, slots.missing_slots],
         "states": [copy.handle.state.value for copy in started],
         "errors": [copy.handle.error for copy in started],
         "failure": spark.failure,

@@ -48,7 +48,7 @@ class Echo:
         self.client.send(describe())
         while not self.over:
             self.selector.poll(1.0)
-        self.client.drain(1.0)
+        self.client.flush_send_queue(1.0)
         self.client.close()
 
 

@@ -38,7 +38,7 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     content.assert_mirrored(source, target, "sound")
     assert len(kafka.read_partition(target, "east.damaged")) == 5
     (line,) = {
-        operator_commands.extract_remedy(each)
+        operator_commands.extract_remedy_from_message(each)
         for each in told.splitlines()
         if "mm2 topic reset" in each
     }
@@ -147,7 +147,7 @@ def a_full_disk_is_waited_out(
     tmp_path: Path, small_disk: Path, own_cluster: Any, east: SandboxCluster
 ) -> None:
     """The target's only disk fills up; when it has room again everything arrives, once."""
-    source = east.client_properties()
+    source = east.make_client_properties()
     target = own_cluster("west", settings={"log.segment.bytes": "4000000"})
     disks.move_data(target, small_disk)
     properties = target.client_properties()

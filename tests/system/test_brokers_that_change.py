@@ -22,7 +22,7 @@ SOON_S = 120.0
 
 
 def settings(east: SandboxCluster, west: SandboxCluster, name: str) -> dict[str, Any]:
-    access = east.client_properties(), west.client_properties()
+    access = east.make_client_properties(), west.make_client_properties()
     return mirror.settings(*access, topics=[name], spark={"engine": "inline"})
 
 
@@ -53,7 +53,7 @@ def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_address
 
 
 def replace_brokers(side: SandboxCluster, held: str, run: Mirror, name: str) -> None:
-    access = side.client_properties()
+    access = side.make_client_properties()
     with brokers.added(side, 12) as third:
         with brokers.added(side, 11):
             brokers.reassign(access, held, [11])
@@ -95,7 +95,7 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
             end, copied = map(int, line.groups())
             assert copied - end >= 50
             kept = kafka.read_partition(target, f"east.{name}")
-            obeying.obey(operator_commands.extract_remedy(line[0]), folder=tmp_path)
+            obeying.obey(operator_commands.extract_remedy_from_message(line[0]), folder=tmp_path)
             go_on(run, name)
             traffic.stop()
             content.assert_goes_on(source, target, name, start=end, kept=kept)

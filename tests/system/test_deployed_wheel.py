@@ -77,7 +77,7 @@ def state() -> Iterator[Callable[[int], Place]]:
     def of(user: int) -> Place:
         cache = folder / "cache"
         cache.mkdir(mode=0o700)
-        for each in file_access.find_user_cache_folder().glob(
+        for each in file_access.find_user_cache_directory().glob(
             f"{kafka_releases.NEWEST_RELEASE.jars.name}*"
         ):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

@@ -52,7 +52,7 @@ class World:
 
     def __init__(self, folder: Path, pair: Sequence[SandboxCluster], *, seed: int) -> None:
         self.east, self.west = pair
-        self.source, self.target = (each.client_properties() for each in pair)
+        self.source, self.target = (each.make_client_properties() for each in pair)
         self.random = Random(seed)
         self.traffic = Traffic(self.source, KINDS, seed=seed, pause_s=0.2)
         self.settings = mirror.settings(
@@ -125,7 +125,7 @@ class World:
         known = OffsetMap()
         for each in kafka.read_partition(self.target, naming.format_offset_map_topic("east")):
             assert each.key is not None
-            known.apply(each.key, each.value)
+            known.apply_record(each.key, each.value)
         known.check_invariants()
         return known
 

@@ -66,7 +66,7 @@ def map_bytes(target: Properties, of: TopicPartition) -> int:
     known = OffsetMap()
     for each in kafka.read_partition(target, naming.format_offset_map_topic("east")):
         assert each.key is not None
-        known.apply(each.key, each.value)
+        known.apply_record(each.key, each.value)
     return sum(
         len(each.values[at]) + len(offset_map_records.encode_map_key(each.get_key(at)))
         for each in known.get_partition(of).segments.owners

@@ -122,7 +122,10 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
     # A flow that no other test has run. Task configurations that have not changed are not sent.
     origin, destination = FLOW.split("->")
     usual: dict[str, Any] = {
-        "clusters": {origin: east.client_properties(), destination: west.client_properties()},
+        "clusters": {
+            origin: east.make_client_properties(),
+            destination: west.make_client_properties(),
+        },
         "flows": [{"from": origin, "to": destination, "topics": topic(), "replication.factor": 1}],
         "spark": {"engine": "inline"},
     }

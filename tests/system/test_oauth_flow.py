@@ -25,7 +25,7 @@ def test_a_source_with_short_tokens_is_mirrored_and_no_output_holds_one(
         SandboxCluster("tokens", listeners=listeners, **issuer.trusting(found)) as east,
     ):
         found.life_s = 4.0
-        plain = {"bootstrap.servers": east.listener_bootstrap("INNER")}
+        plain = {"bootstrap.servers": east.get_listener_bootstrap("INNER")}
         name = kafka.create_topic(plain, topic())
         kafka.produce(plain, name, content.some(500))
         source = {"bootstrap.servers": east.bootstrap, **found.client_properties()}

@@ -44,7 +44,7 @@ class World:
         **flow: Any,
     ) -> None:
         self.folder = folder
-        self.source, self.target = (each.client_properties() for each in pair)
+        self.source, self.target = (each.make_client_properties() for each in pair)
         self.traffic = Traffic(self.source, kinds, seed=7, pause_s=0.02)
         self.topics = [each.topic for each in kinds]
         self.settings = mirror.settings(
@@ -94,7 +94,7 @@ class World:
         known = OffsetMap()
         for each in kafka.read_partition(self.target, MAP):
             assert each.key is not None
-            known.apply(each.key, each.value)
+            known.apply_record(each.key, each.value)
         known.check_invariants()
         return known
 

@@ -31,7 +31,10 @@ class Mirrored:
     """A flow of its own on a worker of its own; values are numbers, each written once."""
 
     def __init__(self, source: SandboxCluster, target: SandboxCluster, worker: Worker) -> None:
-        self.source, self.target = dict(source.client_properties()), target.client_properties()
+        self.source, self.target = (
+            dict(source.make_client_properties()),
+            target.make_client_properties(),
+        )
         self.worker = worker
         number = next(_UNIQUE)
         self.aliases = (f"peer{number}", f"mine{number}")

@@ -49,13 +49,13 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
     tmp_path, own_cluster, west, topic
 ):
     east, by_node = behind_doors(own_cluster)
-    source, target = east.client_properties(), west.client_properties()
+    source, target = east.make_client_properties(), west.client_properties()
     name = led_by_the_first(source, topic())
     with Doors(*by_node.values()):
         given = mirror.settings(
             {
                 **source,
-                "bootstrap.servers": east.listener_bootstrap(LISTENER),
+                "bootstrap.servers": east.get_listener_bootstrap(LISTENER),
                 "consumer.client.rack": RACKS[2],
             },
             target,

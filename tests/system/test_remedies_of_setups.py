@@ -87,14 +87,14 @@ def test_topics_of_the_flow_that_were_made_otherwise_are_mended(tmp_path, pair):
     given = settings(east, west, "orders")
     with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[0])}.*it has 2 partitions")
-        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "orders", b"first")
         await_gone(run, "Remedy")
         assert run.stop() == 143
     operations.configure(west, ours[1], {"cleanup.policy": "delete"})
     with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[1])}.*cleanup.policy is delete")
-        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "orders", b"second")
         await_gone(run, "Remedy")
         assert run.stop() == 143
@@ -122,9 +122,11 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
         run.await_records(5)
 
         def allow(on: SandboxCluster, line: str) -> None:
-            lines = "".join(f"{key}={value}\n" for key, value in on.client_properties().items())
+            lines = "".join(
+                f"{key}={value}\n" for key, value in on.make_client_properties().items()
+            )
             (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
-            obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+            obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
 
         unread = line_of(run, "not authorized to read .* on the target; assuming")
         unseen = line_of(run, "not authorized to read the source topic's configs")
@@ -133,9 +135,9 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
         told = mirror.mm2("why", "--config", run.settings_path, "orders").stdout
         (why,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
         assert (
-            operator_commands.extract_remedy(why)
-            == operator_commands.extract_remedy(logged)
-            == operator_commands.extract_remedy(unfenced)
+            operator_commands.extract_remedy_from_message(why)
+            == operator_commands.extract_remedy_from_message(logged)
+            == operator_commands.extract_remedy_from_message(unfenced)
         )
         allow(east, run.await_log(r"reading ACLs: .*")[0])
         allow(west, run.await_log(r"copying ACLs: .*")[0])
@@ -217,13 +219,13 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
             replicates(east, west, topic, b"before")
         for setting in OTHERWISE:
             line = line_of(run, f"warning: .*orders.*{re.escape(setting)} is ")
-            obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+            obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         await_gone(run, operator_commands.REMEDY_PREFIX)
         replicates(east, west, "orders", random.Random(1).randbytes(1_500_000))
 
         run.pause_connector("MirrorCheckpointConnector")
         line = line_of(run, "MirrorCheckpointConnector is paused by an operator")
-        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         await_gone(run, "MirrorCheckpointConnector")
 
         assert mirror.mm2("pause", "east->west", *config, "--topic", "aging").returncode == 0
@@ -238,12 +240,12 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
 
         eventually.eventually(produce_until_warned, SOON_S, lambda: run.tail, interval_s=2.0)
         line = warned.findall(run.log)[0]
-        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         run.await_log("aging: no longer at risk of data loss")
         assert operations.settings(east, "aging")["retention.ms"] == str(2 * DAY_MS)
         told = mirror.mm2("why", *config, "aging").stdout
         (line,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
-        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "aging", b"after")
         sent = [each.value for each in kafka.read_partition(east, "aging")]
         assert [each.value for each in kafka.read_partition(west, "east.aging")] == sent

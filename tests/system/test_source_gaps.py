@@ -80,7 +80,7 @@ class Gap:
 
 @pytest.fixture
 def gap(tmp_path: Path, east: SandboxCluster, west: SandboxCluster) -> Gap:
-    return Gap(tmp_path, east.client_properties(), west.client_properties())
+    return Gap(tmp_path, east.make_client_properties(), west.make_client_properties())
 
 
 def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: Gap, topic: Any):
@@ -125,7 +125,9 @@ def test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy(gap: Gap, topic: 
         assert told.returncode == 1, told.stdout + told.stderr
         assert re.search(rf": {name}-0: \[source-gap\] .*on\.source\.gap is fail", told.stdout)
         assert mirror.mm2("throttle", mirror.FLOW, "none", *named).returncode == 0
-        said = obeying.obey(operator_commands.extract_remedy(line[0]), folder=gap.folder)
+        said = obeying.obey(
+            operator_commands.extract_remedy_from_message(line[0]), folder=gap.folder
+        )
         assert f"{name}-0: replicating again from source offset {KEPT_FROM}" in said
         run.await_log(rf"incident new-era-requested: {name}-0, source offsets", SOON_S)
         traffic.go_on()

@@ -60,7 +60,7 @@ def scene(
     topic: Callable[..., str],
 ) -> Iterator[Scene]:
     """The target is its own: what is found there of others' flows would be shown, too."""
-    source, target = east.client_properties(), own_cluster("west").client_properties()
+    source, target = east.make_client_properties(), own_cluster("west").make_client_properties()
     orders = kafka.create_topic(source, topic("orders"), partitions=2)
     store = kafka.create_topic(source, topic("store"))
     group = f"{orders}-billing"
@@ -172,7 +172,9 @@ def stops_are_shown(scene: Scene, browser: Browser) -> None:
     line = scene.run.await_log(rf"{scene.store}-0 is halted: (.*)\n")[1]
     browser.await_text("#halts-section", "on.source.gap is fail")
     assert browser.text("#halts-section .chip") == "halted"
-    assert browser.text("#halts-section .command") == operator_commands.extract_remedy(line)
+    assert browser.text("#halts-section .command") == operator_commands.extract_remedy_from_message(
+        line
+    )
     browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
     assert browser.title == "unhealthy · mm2"
     browser.await_text("#estimate", "1 partition halted")

@@ -105,11 +105,11 @@ class SparkDriver:
             ) from error
         return result
 
-    def cancel(self, group: str) -> None:
+    def cancel_job(self, group: str) -> None:
         with _translate_spark_errors("cancelling a job"):
             self._context.cancelJobGroup(group)
 
-    def find_stage(self, group: str) -> int | None:
+    def find_stage_id(self, group: str) -> int | None:
         """Return the stage id of a job group's only job; None until Spark has scheduled the job."""
         with _translate_spark_errors("reading the stage of a job"):
             tracker = self._get_java_context().statusTracker()
@@ -124,7 +124,7 @@ class SparkDriver:
             info = self._get_java_context().statusTracker().getStageInfo(stage)
             return 0 if info is None else int(info.numActiveTasks())
 
-    def count_slots(self) -> int:
+    def count_task_slots(self) -> int:
         """Count the task slots: those of the local master, or those of the running executors."""
         if self._local_slots is not None:
             return self._local_slots
@@ -137,7 +137,7 @@ class SparkDriver:
             address: str | None = self._context.uiWebUrl
             return address
 
-    def write_classes(self, to: Path) -> None:
+    def write_class_archive(self, to: Path) -> None:
         """Dump the classes loaded by the JVM to a class-data archive (`ClassArchive`). The JVM is
         suspended meanwhile. A JVM without class-data sharing writes no file."""
         with _translate_spark_errors("writing the class-data archive"):
@@ -166,7 +166,7 @@ class SparkDriver:
         self._context._jsc = None  # noqa: SLF001 - stopped above; pyspark would warn about a dead JVM
         self._context.stop()
 
-    def release(self, timeout_s: float, *, keep_logs: bool) -> None:
+    def end_jvm(self, timeout_s: float, *, keep_logs: bool) -> None:
         """End the JVM and clear pyspark's references to it."""
         self.jvm.end(timeout_s, keep_logs=keep_logs)
         _clear_pyspark_state(self.jvm)

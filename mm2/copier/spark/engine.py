@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters
@@ -78,12 +78,12 @@ class SparkCopy:
         """Record a failure. After `cancel`, every failure counts as a cancellation."""
         self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
-    def poll(self, spark: SparkDriver) -> None:
+    def poll_job_state(self, spark: SparkDriver) -> None:
         """Poll the state of the Spark job. A task that was running and is waiting again was lost
         with its executor. A second attempt would do nothing and would not start before a slot is
         free, so the copy ends immediately."""
         if self.stage is None:
-            self.stage = spark.find_stage(self.group)
+            self.stage = spark.find_stage_id(self.group)
             if self.stage is None:
                 return
         if spark.count_active_tasks(self.stage):
@@ -232,7 +232,7 @@ class SparkEngine:
                 self._jvm.kill()
                 self._jvm.end(_KILL_TIMEOUT_S, keep_logs=failed)
             else:
-                self._driver.release(end.remaining_s(self._now.now_s()), keep_logs=failed)
+                self._driver.end_jvm(end.remaining_s(self._now.now_s()), keep_logs=failed)
         for copy in self._list_copies():
             copy.progress.set_ended(spark_errors.CANCELLED)
         self._threads.stop_all(_KILL_TIMEOUT_S)
@@ -257,7 +257,7 @@ class SparkEngine:
 
             jvm.wait_for_gateway(self._jvm, self._settings)
             connected = driver.create_spark_context(self._jvm, self._settings)
-            self._total = connected.count_slots()
+            self._total = connected.count_task_slots()
         except (SparkStartError, SparkUnavailableError) as error:
             self._set_failed(str(error))
             return
@@ -267,13 +267,13 @@ class SparkEngine:
                 self._state = EngineState.READY
         if self._driver is None:
             connected.stop_context()
-            connected.release(_KILL_TIMEOUT_S, keep_logs=False)
+            connected.end_jvm(_KILL_TIMEOUT_S, keep_logs=False)
             return
         took_s = self._now.now_s() - (self._started_s or 0.0)
         _log.info("Spark is running at %s after %.1f s", self._settings.master, took_s)
         self._start_finished.set()
         self._start_thread("spark-watch", self._poll_until_stopped)
-        if self._jvm.archive is not None and self._jvm.archive.is_wanted:
+        if self._jvm.archive is not None and self._jvm.archive.should_be_written:
             self._start_thread("spark-archive", self._write_archive)
         self._run_warm_up_copy()
 
@@ -304,7 +304,7 @@ class SparkEngine:
             copy.progress.set_ended(reason)
         self._start_finished.set()
 
-    def _handle_thread_death(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         self._set_failed(f"thread {end.name} failed: {end.error!r}")
 
     # One thread per copy
@@ -354,9 +354,9 @@ class SparkEngine:
                 )
             for copy in self._list_copies():
                 if copy.state is CopyState.WAITING_FOR_SLOT or not self._settings.is_local:
-                    copy.poll(spark)
+                    copy.poll_job_state(spark)
             self._cancel_jobs(spark)
-            self._total = spark.count_slots()
+            self._total = spark.count_task_slots()
         except SparkUnavailableError as error:
             if not spark.is_alive():
                 return spark_errors.JVM_DIED
@@ -375,15 +375,15 @@ class SparkEngine:
         archive, written = self._jvm.archive, self._jvm.home / "classes.jsa"
         assert archive is not None, "the thread is started only for a local JVM"
         try:
-            self._driver.write_classes(written)
-            archive.store(written)
+            self._driver.write_class_archive(written)
+            archive.store_archive(written)
         except (SparkUnavailableError, OSError) as error:
             _log.debug("cannot write Spark's class-data archive: %s", error)
 
     def _cancel_jobs(self, spark: SparkDriver) -> None:
         for copy in self._list_copies():
             if copy.cancelled.is_set():
-                spark.cancel(copy.group)
+                spark.cancel_job(copy.group)
 
     def _stop_spark(self, spark: SparkDriver, end: Deadline) -> None:
         """Stop Spark gracefully, or kill it shortly before the deadline.

@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from connect_runtime.system import clock, file_access, java_installation
-from connect_runtime.system.file_access import ForeignFolderError
+from connect_runtime.system.file_access import ForeignDirectoryError
 from connect_runtime.system.java_installation import JavaMissingError
 from mm2.copier import run_directory
 from mm2.copier.run_directory import RunDirectory
@@ -72,13 +72,13 @@ class ClassArchive:
     installation (`home`)."""
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
-        self._folder = folder or file_access.find_user_cache_folder()
+        self._folder = folder or file_access.find_user_cache_directory()
         identity = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = self._folder / f"spark.{key}.jsa"
 
     @property
-    def options(self) -> str:
+    def jvm_options(self) -> str:
         """JVM options that use the archive, or that prepare the JVM to write one.
 
         An empty archive file means that this JVM cannot write an archive. Archives that other users
@@ -101,11 +101,11 @@ class ClassArchive:
         return ""
 
     @property
-    def is_wanted(self) -> bool:
+    def should_be_written(self) -> bool:
         """True if the class-data archive is missing and can be created."""
-        return self.options == _RECORD_CLASSES_OPTION
+        return self.jvm_options == _RECORD_CLASSES_OPTION
 
-    def store(self, written: Path) -> None:
+    def store_archive(self, written: Path) -> None:
         """Store the archive `written` by a JVM, or an empty file if the JVM could not write an
         archive. Raises `OSError`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -202,9 +202,9 @@ class DriverJvm:
         if keep_logs:
             for secret in (_PROPERTIES_FILE, _GATEWAY_FILE):
                 (self.home / secret).unlink(missing_ok=True)
-            self._directory.keep()
+            self._directory.keep_for_inspection()
         else:
-            self._directory.remove()
+            self._directory.remove_directory()
 
 
 def find_spark_home() -> Path:
@@ -248,7 +248,7 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
     java_options += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
     if SHARED_ARCHIVE_OPTION in " ".join(java_options):
         return None
-    with suppress(JavaMissingError, ForeignFolderError):
+    with suppress(JavaMissingError, ForeignDirectoryError):
         return ClassArchive(java_installation.find_java().banner, find_spark_home())
     return None
 
@@ -291,7 +291,7 @@ def _build_command(
         scratch=home,
         logging=logging_file,
         nameless=not _has_user_account(),
-        more="" if archive is None else archive.options,
+        more="" if archive is None else archive.jvm_options,
     )
     properties_file = home / _PROPERTIES_FILE
     properties_file.touch(mode=0o600)

@@ -301,7 +301,7 @@ class Drill:
         records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.format_remote_topic(topic)
-        here, there = (each.client_properties() for each in self._clusters)
+        here, there = (each.make_client_properties() for each in self._clusters)
         for properties in (here, there) if mirror != topic else (here,):
             made = SandboxClients(properties, alias=group)
             topic_creation.create_topics(
@@ -401,12 +401,12 @@ class Drill:
     def _read_mirror(self) -> list[int]:
         """Read the record numbers on the mirror topic, after its last writer was stopped."""
         mirror = self._flow.format_remote_topic(DRILL_TOPIC)
-        properties = self._clusters[1].client_properties()
+        properties = self._clusters[1].make_client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
             return [
                 int(value or b"")
                 for number in range(DRILL_PARTITIONS)
-                for chunk in reader.read(TopicPartition(mirror, number))
+                for chunk in reader.iterate_record_chunks(TopicPartition(mirror, number))
                 for _, value, *_ in chunk.contents
             ]
 
@@ -464,7 +464,7 @@ class Drill:
         begin = journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.build_context(tell)) as made:
-                MoveExecutor(file, made).run()
+                MoveExecutor(file, made).run_remaining_steps()
             report: Mapping[str, Any] = file.journal.details[MoveStep.REPORT]
         return report
 

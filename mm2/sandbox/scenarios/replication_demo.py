@@ -410,7 +410,10 @@ class Demo:
         self._progress = progress
         self._clock = now
         self._waits = DemoWaiter(
-            now, stop_signal, flow=self._get_flow_status, crashed=lambda: self.mirror.crash_reason
+            now,
+            stop_signal,
+            flow=self._get_flow_status,
+            crashed=lambda: self.replication_node.crash_reason,
         )
         self._open = ExitStack()
         self._folder = Path(
@@ -428,7 +431,7 @@ class Demo:
         return self._folder / "clusters.yaml"
 
     @property
-    def mirror(self) -> Mm2Node:
+    def replication_node(self) -> Mm2Node:
         """The replication node. Valid after `run` has started the node."""
         assert self._mirror is not None
         return self._mirror
@@ -650,7 +653,7 @@ class Demo:
     # Queries
 
     def _get_client_properties(self, name: str) -> Mapping[str, str]:
-        return self.clusters[name].client_properties()
+        return self.clusters[name].make_client_properties()
 
     def _list_topics(self, traffic: TrafficMix) -> list[str]:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]
@@ -676,11 +679,11 @@ class Demo:
                 for name in self._list_topics(traffic)
                 for number in range(reader.count_partitions(name))
             ]
-            ends = {place: reader.read_bounds(place)[1] for place in places}
+            ends = {place: reader.read_log_bounds(place)[1] for place in places}
         return {place: end for place, end in ends.items() if end > 0}
 
     def _get_flow_status(self) -> FlowStatus:
-        return self.mirror.statuses()[0]
+        return self.replication_node.statuses()[0]
 
     def _get_replicated_offsets(
         self, ends: Mapping[TopicPartition, int]

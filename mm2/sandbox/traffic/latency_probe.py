@@ -85,7 +85,7 @@ class TrickleProducer(ClientLoop):
         self._refusal: confluent_kafka.KafkaError | None = None
 
     def _run(self, stop: threading.Event) -> None:
-        producer = self._clients.producer(
+        producer = self._clients.create_producer(
             f"trickle-{self._topic}", enable_idempotence=True, linger_ms=0
         )
         due_s = self._clock.now_s()
@@ -165,7 +165,7 @@ class LatencyProbe(ClientLoop):
         return len(self._samples_ms)
 
     def _run(self, stop: threading.Event) -> None:
-        consumer = self._clients.consumer(
+        consumer = self._clients.create_consumer(
             f"probe-{self._topic}", isolation_level=self._isolation, auto_offset_reset="latest"
         )
         try:

@@ -49,7 +49,7 @@ class AcknowledgedProducer:
         settings: Mapping[str, object],
     ) -> None:
         self.acknowledged = 0
-        self.producer = clients.producer(client_id, **settings)
+        self.producer = clients.create_producer(client_id, **settings)
         self._clients = clients
         self._clock = now
         self._refusal: tuple[confluent_kafka.KafkaError, str] | None = None

@@ -15,7 +15,7 @@ import confluent_kafka
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -72,7 +72,7 @@ class ClientLoop:
     def _run(self, stop: threading.Event) -> None:
         raise NotImplementedError
 
-    def _record_thread_end(self, end: ThreadDied) -> None:
+    def _record_thread_end(self, end: UnexpectedThreadEnd) -> None:
         self._failure = end.error or SandboxError("the thread ended unexpectedly")
 
 
@@ -104,7 +104,7 @@ class NumberProducer(ClientLoop):
         self._partitions = partitions
         self._numbers = itertools.count(first)
         self._pause_s = pause_s
-        self._producer = SandboxClients(to, alias="source").producer(
+        self._producer = SandboxClients(to, alias="source").create_producer(
             f"writes-{topic}", enable_idempotence=True, linger_ms=5
         )
 
@@ -149,7 +149,7 @@ class GroupConsumer(ClientLoop):
         self._committed = 0
         self._topics = topics
         self._clients = SandboxClients(properties, alias=group)
-        self._consumer = self._clients.consumer(
+        self._consumer = self._clients.create_consumer(
             f"reads-{topics[0]}",
             group_id=group,
             enable_partition_eof=False,
@@ -194,7 +194,7 @@ def create_group_at_start(
 
 def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
     made = SandboxClients(at, alias=group)
-    admin = made.admin(f"begins-{group}")  # deleting the client cancels its requests
+    admin = made.create_admin_client(f"begins-{group}")  # deleting the client cancels its requests
     places = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)]
     request = confluent_kafka.ConsumerGroupTopicPartitions(group, places)
     doing = f"committing the first offsets of the group {group}"
@@ -216,7 +216,7 @@ def read_group_offsets(
     """Return the group's committed offset of each partition. Raises `SandboxError` if a partition
     has no offset."""
     made = SandboxClients(properties, alias=group)
-    consumer = made.consumer(f"asks-{group}", group_id=group)
+    consumer = made.create_consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
     def fetch_group_offsets() -> dict[int, int]:

@@ -30,7 +30,7 @@ def create_topics(clients: SandboxClients, topics: Iterable[TrafficTopic]) -> No
 
     Raises `ConnectError` if a topic exists or cannot be created.
     """
-    admin = clients.admin("traffic-topics")
+    admin = clients.create_admin_client("traffic-topics")
     new = [
         cimpl.NewTopic(
             each.name,

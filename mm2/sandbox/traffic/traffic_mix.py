@@ -20,7 +20,7 @@ from typing import Protocol, Self
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import payloads, producers, topic_creation
@@ -147,7 +147,7 @@ class TrafficStream(Protocol):
     @property
     def live(self) -> int: ...
 
-    def backlog(self, records: int) -> int: ...
+    def compute_backlog_size(self, records: int) -> int: ...
 
     def send(self, count: int) -> None:
         """Send records and wait until they are acknowledged. Raises `ConnectError`."""
@@ -170,7 +170,7 @@ class PlainStream:
             place.clients, f"traffic-{self._topic}", now=place.clock, settings=kind.settings
         )
 
-    def backlog(self, records: int) -> int:
+    def compute_backlog_size(self, records: int) -> int:
         return max(self._kind.min_backlog, int(records * self._kind.backlog_share))
 
     def send(self, count: int) -> None:
@@ -205,7 +205,7 @@ class TransactionalStream:
         )
         self.totals = self._transactions.totals
 
-    def backlog(self, records: int) -> int:
+    def compute_backlog_size(self, records: int) -> int:
         return max(500, records // 2)
 
     def send(self, count: int) -> None:
@@ -297,7 +297,7 @@ class TrafficMix:
         try:
             for stream in opened:
                 report(stream.describe)
-                stream.send(stream.backlog(self._records))
+                stream.send(stream.compute_backlog_size(self._records))
             tool.finish()
         finally:
             tool.stop()
@@ -360,5 +360,5 @@ class TrafficMix:
         finally:
             tool.stop()
 
-    def _record_thread_end(self, end: ThreadDied) -> None:
+    def _record_thread_end(self, end: UnexpectedThreadEnd) -> None:
         self._failure = end.error or SandboxError("the thread ended unexpectedly")

@@ -17,7 +17,7 @@ import confluent_kafka
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka
 from tests.support.kafka import Properties
@@ -156,7 +156,7 @@ class Traffic:
         pause_s: float = 0.1,
     ) -> None:
         self.kinds = tuple(kinds)
-        self._properties = source.client_properties()
+        self._properties = source.make_client_properties()
         self.writers = [
             Writer(
                 kind,
@@ -166,7 +166,7 @@ class Traffic:
             )
             for kind in kinds
         ]
-        self._ends: list[ThreadDied] = []
+        self._ends: list[UnexpectedThreadEnd] = []
         self._threads = ThreadGroup(on_unexpected_end=self._ends.append)
 
     @property

@@ -31,7 +31,7 @@ class NotReadToTheEnd(BentCopy):
 class AskedAtMarkers(PartitionReplicator):
     """Wants to know whose a marker is: the id of one that takes a partition is not stored yet."""
 
-    def on_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
+    def on_records_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
         found = {
             header.producer_id
             for header, _ in record_sets.iter_batches(records.records)
@@ -39,7 +39,7 @@ class AskedAtMarkers(PartitionReplicator):
         }
         known = self._context.reverse_flow_filter
         known.add_resolved(found.difference(known.is_reverse_by_id), reverse_producers=())
-        return super().on_fetched(records, now_s)
+        return super().on_records_fetched(records, now_s)
 
 
 class TheirsPaired(PartitionReplicator):

@@ -55,10 +55,10 @@ class _BentRunner(RecoveryScriptRunner):
 
     bend: Callable[[Script[object]], Script[object]]
 
-    def start(
+    def start_script(
         self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
     ) -> list[Instruction]:
-        return super().start(self.bend(script), on_end, now_s=now_s)
+        return super().start_script(self.bend(script), on_end, now_s=now_s)
 
 
 class BentCopy(PartitionReplicator):
@@ -307,7 +307,9 @@ class AnchorBeforeAcknowledgement(PartitionReplicator):
     def _claim(self, now_s: float) -> None:
         assert self.map is not None
         for sent in self.in_flight._in_flight:
-            self.map.record_acknowledged(sent.batch, target=sent.target, crc=sent.crc, now_s=now_s)
+            self.map.add_acknowledged_batch(
+                sent.batch, target=sent.target, crc=sent.crc, now_s=now_s
+            )
 
     def check_invariants(self) -> None:
         """Would notice, but the judge shall."""
@@ -347,7 +349,7 @@ class QueueTakenForSkipped(PartitionReplicator):
     """What was fetched and dropped unsent counts as dealt with."""
 
     def _drop_send_queue(self) -> None:
-        self.send_queue.drop()
+        self.send_queue.drop_all_batches()
 
 
 class _AsksNobody(PartitionRecovery):

@@ -54,7 +54,7 @@ class FlowStateLog:
             return
         self.records.append((item.key, item.value))
         try:
-            self.map.apply(item.key, item.value)
+            self.map.apply_record(item.key, item.value)
         except ValueError as error:
             raise AssertionError(f"recorded what nobody can read: {error}") from error
         key = offset_map_records.decode_map_key(item.key)

@@ -27,7 +27,9 @@ class JavaTopics:
         if self.stored is None and not self.syncs:
             return None
         next_offset = 0 if self.stored is None else self.stored + 1
-        return JavaMirrorProgress(next_offset=next_offset, sync=self.syncs.find_below(next_offset))
+        return JavaMirrorProgress(
+            next_offset=next_offset, sync=self.syncs.find_sync_below(next_offset)
+        )
 
     def store(self, last: int) -> None:
         """The source offset that was acknowledged last; on its way it may be overtaken."""
@@ -41,7 +43,7 @@ class JavaTopics:
     def sync(self, source: int, target: int) -> None:
         def stored() -> None:
             self._world.note("java", f"sync {source} at {target}")
-            self.syncs.apply(source, target)
+            self.syncs.add_sync(source, target)
 
         self._world.after(0.001, stored)
 

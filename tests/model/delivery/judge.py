@@ -315,7 +315,7 @@ def _check_map(around: World, entries: list[Entry]) -> list[str]:
             if source >= around.source.log_start:
                 wrong.append(f"{Kind.MAP}: source offset {source} is not in the map any more")
             continue
-        told = runs.to_target(source)
+        told = runs.translate_to_target(source)
         if not told.lowest <= each.offset <= told.highest:
             place = f"source offset {source} stands at {each.offset}"
             wrong.append(f"{Kind.MAP}: {place}, the map says {told}")

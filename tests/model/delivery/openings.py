@@ -14,17 +14,17 @@ from mm2.replication.transactions import BoundaryStep, TransactionMode
 
 
 class _StartOverlooked(PartitionSendQueue):
-    def push(self, scan: SourceScan, *, old_before_ms: int) -> None:
+    def push_batches(self, scan: SourceScan, *, old_before_ms: int) -> None:
         scan.batches = [
             each._replace(first=each.header.base_offset) if each.reencode_reason else each
             for each in scan.batches
         ]
-        super().push(scan, old_before_ms=old_before_ms)
+        super().push_batches(scan, old_before_ms=old_before_ms)
 
 
 class _GapsUnmapped(PartitionSendQueue):
-    def pop_staged(self) -> OutboundBatch:
-        return super().pop_staged()._replace(offset_spans=())
+    def pop_staged_batch(self) -> OutboundBatch:
+        return super().pop_staged_batch()._replace(offset_spans=())
 
 
 class _OneTooMany(PartitionSendQueue):
@@ -36,10 +36,10 @@ class _OneTooMany(PartitionSendQueue):
 
 
 class _BackToTheBatch(PartitionSendQueue):
-    def drop(self) -> DroppedPosition | None:
+    def drop_all_batches(self) -> DroppedPosition | None:
         opened, staged = self._decoder, bool(self._staged)
         base = self._queue[0].header.base_offset if self._queue else -1
-        found = super().drop()
+        found = super().drop_all_batches()
         if found is None or opened is None or staged:
             return found
         return found._replace(source=base)
@@ -47,9 +47,9 @@ class _BackToTheBatch(PartitionSendQueue):
 
 class _AgeOfTheQueue(PartitionSendQueue):
     @property
-    def next_needs_transaction(self) -> bool | None:
+    def staged_batch_needs_transaction(self) -> bool | None:
         if self._staged or not self._queue:
-            return super().next_needs_transaction
+            return super().staged_batch_needs_transaction
         return self._queue[0].header.max_timestamp < self._old_before_ms
 
 

@@ -302,7 +302,7 @@ class Owner:
             machine.state.phase is PartitionPhase.COPYING
             and machine.source.position >= self.world.source.stable_end
             and not machine.send_queue.queued_batches
-            and not machine.in_flight.count
+            and not machine.in_flight.batch_count
             and machine.is_fully_recorded
         )
 
@@ -347,7 +347,7 @@ class Owner:
             return  # it would tell of a planted fault, but the judge shall
         if not (
             machine.script_runner.is_running
-            or machine.in_flight.count
+            or machine.in_flight.batch_count
             or machine.send_queue.queued_batches
         ):
             assert self.held.decoded_bytes == self._others_hold, self.held
@@ -390,12 +390,16 @@ class Owner:
         machine = self.machine
         now_s = self._events.now_s
         while machine.prepare_next_batch(now_s):
-            if self._channel.leader != self._view[0] and not machine.in_flight.count:
+            if self._channel.leader != self._view[0] and not machine.in_flight.batch_count:
                 self._channel = Channel(self, self._view[0])
             transactional = machine.transaction_mode.is_active
             self._channel.send(bytes(machine.pop_next_batch(now_s)), transactional=transactional)
         waiting = self._fetching and self._fetched_from == machine.source.position
-        if machine.wants_data and not waiting and machine.send_queue.queued_batches < QUEUE_MAX:
+        if (
+            machine.accepts_fetched_records
+            and not waiting
+            and machine.send_queue.queued_batches < QUEUE_MAX
+        ):
             self._fetch()
 
     # Ticks
@@ -532,7 +536,7 @@ class Owner:
         if position == machine.source.position:
             match found:
                 case Fetched():
-                    given = machine.on_fetched(_records(found), now_s)
+                    given = machine.on_records_fetched(_records(found), now_s)
                 case Refusal():
                     given = machine.on_fetch_error(found.code, now_s)
                 case Diverged():
@@ -591,7 +595,7 @@ class Owner:
             self.given_ids.append(given)
         if self._events.tracing:
             self._note(f"{type(question).__name__} -> {given}"[:150])
-        self._handle(self.machine.script_runner.on_answer(given, self._events.now_s))
+        self._handle(self.machine.script_runner.on_response(given, self._events.now_s))
 
     def _request(
         self,

@@ -143,8 +143,8 @@ class Worker:
         self._do(lambda: None, seconds)
 
     def _prepare(self, token: int) -> None:
-        self._stop(self.part.work_to_stop_before_join().items)
-        said = self.part.metadata(f"http://w{self.number}/", self.snapshot.offset)
+        self._stop(self.part.find_work_to_stop_before_join().items)
+        said = self.part.build_metadata(f"http://w{self.number}/", self.snapshot.offset)
         self.tell(JoinPrepared(token=token, protocols=said))
 
     def _plan(self, asked: ComputeAssignments) -> None:
@@ -173,7 +173,7 @@ class Worker:
         if answer.assignment.failed or answer.assignment.config_offset != self.snapshot.offset:
             self.tell(RejoinRequested("the configuration is not the leader's"))
             return
-        self._start(answer.work_to_start(self.running).items)
+        self._start(answer.find_work_to_start(self.running).items)
         if answer.assignment.revoked:
             self.tell(RejoinRequested("work was taken away"))
         elif answer.assignment.delay_ms:

@@ -35,7 +35,7 @@ def known(**reached: int) -> OffsetMap:
             last_crc=None,
             runs=(),
         )
-        found.apply(
+        found.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(segment)
         )
     return found

@@ -50,7 +50,9 @@ def test_the_row_says_whether_it_is_tried_again(cause):
 def test_the_row_has_the_remedy_that_is_printed(cause):
     said = " ".join(rows()[cause.value])
     lines = [
-        operator_commands.extract_remedy(each.message) for each in halts() if each.cause is cause
+        operator_commands.extract_remedy_from_message(each.message)
+        for each in halts()
+        if each.cause is cause
     ]
     tools = {tool for line in lines for tool in _TOOL.findall(line)}
     if "mm2 topic reset" in tools or "mm2 restart" in tools:

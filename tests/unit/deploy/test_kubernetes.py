@@ -154,9 +154,9 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     )
     service = kubernetes.one(OURS, "Service")["metadata"]["name"]
     namespace = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["namespace"]
-    assert hosts.allows(f"{service}.{namespace}.svc:{image.REST_PORT}")
-    assert hosts.allows("10.1.2.3:8090")
-    assert not hosts.allows("evil.example")
+    assert hosts.allows_reading(f"{service}.{namespace}.svc:{image.REST_PORT}")
+    assert hosts.allows_reading("10.1.2.3:8090")
+    assert not hosts.allows_reading("evil.example")
 
 
 def test_kustomize_has_every_manifest_once():

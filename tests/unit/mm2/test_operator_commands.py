@@ -163,7 +163,7 @@ def test_a_secured_cluster_is_reached_with_an_administrators_properties():
     ],
 )
 def test_the_remedy_is_found_in_a_message(message, line):
-    assert operator_commands.extract_remedy(message) == line
+    assert operator_commands.extract_remedy_from_message(message) == line
 
 
 PLAIN = OperatorCommands(file="", connector="mirror")

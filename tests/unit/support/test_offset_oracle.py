@@ -112,8 +112,8 @@ def changed(known, which, other):
     """The map with another value, or none, for one segment."""
     made = PartitionMap(era_records=known.era_records, producers=known.producers)
     for key, segment in known.segments.items():
-        made.segments.store(key, offset_map_records.encode_map_value(segment))
-    made.segments.store(
+        made.segments.store_segment(key, offset_map_records.encode_map_value(segment))
+    made.segments.store_segment(
         which, None if other is None else offset_map_records.encode_map_value(other)
     )
     return made

@@ -301,7 +301,7 @@ def write_topics(
     with RawLog(to) as raw, ConsumerLogReader(to, alias="source") as reader:
         raw.preload_topics(prefix + one.name for one in chosen)
         writer = _EdgeCaseWriter(at, changes, raw=raw, reader=reader, clock=clock)
-        changes.change_brokers(topic_writers.EAGER_CLEANER_CONFIG)
+        changes.alter_broker_settings(topic_writers.EAGER_CLEANER_CONFIG)
         try:
             for one in chosen:
                 report(one.description)
@@ -309,7 +309,7 @@ def write_topics(
                 writer.fill_topic(one, prefix + one.name, rng=rng, size=size)
             return tuple(writer.verify_topic(one, prefix + one.name) for one in chosen)
         finally:
-            changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
+            changes.alter_broker_settings(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
 
 
 class _EdgeCaseWriter:
@@ -345,7 +345,7 @@ class _EdgeCaseWriter:
         one.write(desk)
         self._written[name] = desk.written
         if one.settings_to_remove:
-            self._changes.change_topic(name, dict.fromkeys(one.settings_to_remove))
+            self._changes.alter_topic_settings(name, dict.fromkeys(one.settings_to_remove))
 
     def verify_topic(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
         """Wait for the cleaner if needed, and verify the features in the topic's log."""
@@ -379,14 +379,14 @@ class _EdgeCaseWriter:
         return sum(sum(1 for _ in self._read_record_keys(each)) for each in partitions)
 
     def _read_record_keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
-        for chunk in self._reader.read(partition):
+        for chunk in self._reader.iterate_record_chunks(partition):
             yield from (key for key, *_ in chunk.contents)
 
     def _count_features(self, partitions: Collection[TopicPartition]) -> RecordFeatureCounts:
         found = RecordFeatureCounts()
         for each in partitions:
             found.start_partition()
-            found.add(self._raw.read(each))
+            found.count_batches(self._raw.iterate_record_sets(each))
         return found
 
 

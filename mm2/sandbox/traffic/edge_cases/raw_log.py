@@ -76,7 +76,9 @@ class RawLog:
         view = self._connections.view
         self._connections.request_topics([*view.list_requested_topics(), *topics])
 
-    def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
+    def iterate_record_sets(
+        self, partition: TopicPartition, start: int = 0
+    ) -> Iterator[memoryview]:
         """Yield record sets from `start`, or from the log start offset if it is higher, to the high
         watermark."""
         at = start
@@ -95,7 +97,7 @@ class RawLog:
             yield found.records
             at = behind
 
-    def append(self, partition: TopicPartition, batch: bytes) -> int:
+    def append_batch(self, partition: TopicPartition, batch: bytes) -> int:
         """Produce a batch with acks=all. Return its base offset."""
         doing = f"writing a batch to {partition}"
         node_id = self._find_leader(partition)
@@ -195,7 +197,7 @@ class RawLog:
         doing: str,
     ) -> memoryview:
         replies: list[RawClientResponse] = []
-        self._connections.call_raw(
+        self._connections.call_with_encoded_body(
             node_id,
             lane=_CONNECTION_PURPOSE,
             api_key=api_key,

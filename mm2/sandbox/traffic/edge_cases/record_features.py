@@ -125,7 +125,7 @@ class RecordFeatureCounts:
         """Start counting another partition, so that no gap between the partitions is counted."""
         self._expected = None
 
-    def add(self, sets: Iterable[memoryview]) -> RecordFeatureCounts:
+    def count_batches(self, sets: Iterable[memoryview]) -> RecordFeatureCounts:
         """Count the batches of consecutive record sets, and return this object."""
         for records in sets:
             for seen in parse_batches(records):

@@ -47,12 +47,12 @@ class ConfigAlterer:
 
     def __init__(self, clients: SandboxClients) -> None:
         self._clients = clients
-        self._admin = clients.admin("odd-settings")
+        self._admin = clients.create_admin_client("odd-settings")
 
-    def change_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
+    def alter_topic_settings(self, name: str, changes: Mapping[str, str | None]) -> None:
         self._alter_settings(library.ResourceType.TOPIC, name, changes=changes)
 
-    def change_brokers(self, changes: Mapping[str, str | None]) -> None:
+    def alter_broker_settings(self, changes: Mapping[str, str | None]) -> None:
         """Alter the dynamic default settings of all brokers. The changes survive restarts."""
         for node_id in sorted(self._admin.list_topics(timeout=_CONFIG_CHANGE_TIMEOUT_S).brokers):
             self._alter_settings(library.ResourceType.BROKER, str(node_id), changes=changes)
@@ -121,7 +121,7 @@ class TopicWriter:
         """Return `full` if the traffic size is `FULL`, otherwise `quick`."""
         return full if self.size is TrafficSize.FULL else quick
 
-    def send(
+    def send_records(
         self, records: Iterable[OutgoingRecord], *, codec: str = "none", **settings: object
     ) -> None:
         """Send records with a new producer and wait until they are acknowledged. `settings` are
@@ -158,7 +158,7 @@ class TopicWriter:
         finally:
             producer.close()
 
-    def append(
+    def append_batch(
         self,
         records: Sequence[TimestampedRecord],
         *,
@@ -173,12 +173,12 @@ class TopicWriter:
             attributes=attributes,
             base_timestamp_ms=base_timestamp_ms,
         )
-        self.raw.append(TopicPartition(self.name, 0), made)
+        self.raw.append_batch(TopicPartition(self.name, 0), made)
         self.written += len(records)
 
     def change_topic(self, changes: Mapping[str, str | None]) -> None:
         """Alter settings of this topic. A value of None resets a setting to its default."""
-        self.changes.change_topic(self.name, changes)
+        self.changes.alter_topic_settings(self.name, changes)
 
     def make_next_documents(
         self, count: int, *, partition: int | None = None
@@ -218,7 +218,9 @@ def write_compressed_batches(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
     for _ in range(writer.choose_amount(quick=3, full=100)):
         for codec in WRITER_CODECS:
-            writer.send(writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec)
+            writer.send_records(
+                writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec
+            )
 
 
 def write_varied_records(writer: TopicWriter) -> None:
@@ -231,7 +233,7 @@ def write_varied_records(writer: TopicWriter) -> None:
             partitions=writer.partitions,
             wall_ms=writer.now_ms,
         )
-        writer.send(payloads.make_varied_shape_records(batch), codec=codec)
+        writer.send_records(payloads.make_varied_shape_records(batch), codec=codec)
 
 
 def write_transactions(writer: TopicWriter) -> None:
@@ -266,20 +268,20 @@ def write_large_records(writer: TopicWriter) -> None:
             )
 
     count = writer.choose_amount(quick=2, full=10)
-    writer.send(make_large_records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
+    writer.send_records(make_large_records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
         key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
     )
-    writer.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
+    writer.send_records([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
 
 
 def write_append_time_records(writer: TopicWriter) -> None:
     """Write single-record and multi-record batches whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
-        writer.send(
+        writer.send_records(
             writer.make_next_documents(writer.choose_amount(quick=40, full=2_000)), codec=codec
         )
-        writer.send(writer.make_next_documents(5), codec=codec, batch_num_messages=1)
+        writer.send_records(writer.make_next_documents(5), codec=codec, batch_num_messages=1)
 
 
 def write_past_timestamps(writer: TopicWriter) -> None:
@@ -302,20 +304,20 @@ def _write_records_with_timestamps(writer: TopicWriter, stamps: tuple[int, ...])
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
             for number, each in enumerate(writer.make_next_documents(count))
         ]
-        writer.send(mixed, codec=codec)
+        writer.send_records(mixed, codec=codec)
         for stamp in stamps:
             alike = [
                 dataclasses.replace(each, timestamp_ms=stamp)
                 for each in writer.make_next_documents(count)
             ]
-            writer.send(alike, codec=codec)
+            writer.send_records(alike, codec=codec)
 
 
 def write_single_record_batches(writer: TopicWriter) -> None:
     """Write batches of one record, uncompressed and compressed."""
     for codec in WRITER_CODECS:
         count = writer.choose_amount(quick=40, full=4_000)
-        writer.send(
+        writer.send_records(
             _make_compressible_records(writer, count),
             codec=codec,
             batch_num_messages=1,
@@ -336,14 +338,14 @@ def write_tiny_batches(writer: TopicWriter) -> None:
             dataclasses.replace(each, value=(each.value or b"")[:40])
             for each in writer.make_next_documents(writer.choose_amount(quick=1_000, full=40_000))
         )
-        writer.send(records, batch_num_messages=most, linger_ms=0)
+        writer.send_records(records, batch_num_messages=most, linger_ms=0)
 
 
 def write_big_batches(writer: TopicWriter) -> None:
     """Write batches of 4 MB with many records, which compress at best to half their size."""
     for codec in ("none", "lz4", "zstd"):
         for _ in range(writer.choose_amount(quick=1, full=8)):
-            writer.send(
+            writer.send_records(
                 _make_half_random_bytes(writer, 1_000),
                 codec=codec,
                 message_max_bytes=BIG_BATCH_LIMIT_BYTES,
@@ -364,23 +366,23 @@ def write_handmade_batches(writer: TopicWriter) -> None:
     now = writer.now_ms
     for _ in range(writer.choose_amount(quick=3, full=300)):
         for compressed in (False, True):
-            writer.append(_make_timestamped_records(writer, [0, 0, 0]), compressed=compressed)
-            writer.append(_make_timestamped_records(writer, [now]), compressed=compressed)
-            writer.append(
+            writer.append_batch(_make_timestamped_records(writer, [0, 0, 0]), compressed=compressed)
+            writer.append_batch(_make_timestamped_records(writer, [now]), compressed=compressed)
+            writer.append_batch(
                 _make_timestamped_records(writer, [now, 0, now - 5, -1, now]), compressed=compressed
             )
-            writer.append(
+            writer.append_batch(
                 _make_timestamped_records(writer, [now + 1, now]),
                 compressed=compressed,
                 base_timestamp_ms=now + 9_000,
             )
-            writer.append(
+            writer.append_batch(
                 _make_timestamped_records(writer, [now] * 40),
                 compressed=compressed,
                 base_timestamp_ms=0,
             )
             grave = OutgoingRecord(key=b"gone", value=None)
-            writer.append(
+            writer.append_batch(
                 [TimestampedRecord(record=grave, timestamp_ms=now)],
                 compressed=compressed,
                 attributes=_DELETE_HORIZON,
@@ -418,7 +420,7 @@ def write_compacted_records(writer: TopicWriter) -> None:
     """Write every codec, tombstones, and batches of idempotent producers that no longer exist to a
     compacted topic."""
     for number in range(writer.choose_amount(quick=6, full=40)):
-        writer.send(
+        writer.send_records(
             _make_compaction_round(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
             enable_idempotence=True,
@@ -442,7 +444,9 @@ def write_compacted_old_format_records(writer: TopicWriter) -> None:
     """Write old record formats to a compacted topic: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
     for number in range(writer.choose_amount(quick=6, full=32)):
-        writer.send(_make_compaction_round(writer, number), codec=codecs[number % len(codecs)])
+        writer.send_records(
+            _make_compaction_round(writer, number), codec=codecs[number % len(codecs)]
+        )
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
     _write_closing_rounds(writer)
@@ -482,7 +486,7 @@ def _write_closing_rounds(writer: TopicWriter) -> None:
     """
     after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
-        writer.send(
+        writer.send_records(
             OutgoingRecord(
                 key=b"closing-%d" % number,
                 value=b"closing",
@@ -503,8 +507,10 @@ def write_old_format_records(writer: TopicWriter) -> None:
     """Write every codec of an old record format, in sets of many records and of one record."""
     for _ in range(writer.choose_amount(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
-            writer.send(writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec)
-            writer.send(
+            writer.send_records(
+                writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec
+            )
+            writer.send_records(
                 writer.make_next_documents(3), codec=codec, batch_num_messages=1, linger_ms=0
             )
 

@@ -35,11 +35,11 @@ def test_one_class_may_convert_records_and_headers():
 
 
 def test_the_type_is_known_to_every_converter():
-    definition = converter.converter_config()
+    definition = converter.create_converter_config_def()
     for is_key, expected in ((True, "key"), (False, "value")):
-        configs = converter.with_type({}, is_key=is_key)
+        configs = converter.add_converter_type({}, is_key=is_key)
         assert definition.parse(configs) == {"converter.type": expected}
-    header = converter.with_type({"converter.type": "header"}, is_key=False)
+    header = converter.add_converter_type({"converter.type": "header"}, is_key=False)
     assert definition.parse(header)["converter.type"] == "header"
     with pytest.raises(ConfigError, match="one of: key, value, header"):
         definition.parse({"converter.type": "footer"})

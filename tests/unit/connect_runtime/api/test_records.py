@@ -107,7 +107,7 @@ def test_removing_and_retaining():
 
 
 def test_a_change_is_made_in_place_and_none_removes():
-    renamed = some().apply(lambda each: each.renamed("z"), "a")
+    renamed = some().apply(lambda each: each.rename("z"), "a")
     assert keys(renamed) == [("z", "1"), ("b", "2"), ("z", "3"), ("c", b"4")]
     assert keys(some().apply(lambda each: None if each.key == "a" else each)) == [
         ("b", "2"),

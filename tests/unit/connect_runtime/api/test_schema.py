@@ -107,7 +107,7 @@ def test_it_prints_as_in_java():
 
 
 def test_containers_are_not_primitive():
-    containers = {each for each in SchemaType if not each.primitive}
+    containers = {each for each in SchemaType if not each.is_primitive}
     assert containers == {SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT}
 
 

@@ -13,7 +13,7 @@ from connect_runtime.app import (
     standalone_settings,
 )
 from connect_runtime.app.worker_process import WorkerProcess
-from connect_runtime.system.threads import ThreadDied
+from connect_runtime.system.threads import UnexpectedThreadEnd
 
 COMMON = """bootstrap.servers=127.0.0.1:1
 key.converter=org.apache.kafka.connect.storage.StringConverter
@@ -61,7 +61,7 @@ def test_a_log_whose_thread_died_ends_the_worker(tmp_path, kind, logs):
         process = kind(tmp_path)
         log = getattr(process.core.kind, name)
         log._threads.on_unexpected_end(
-            ThreadDied(name=f"reads {log.name}", error=ValueError("bad"))
+            UnexpectedThreadEnd(name=f"reads {log.name}", error=ValueError("bad"))
         )
         assert process.wait(0)
         assert process.failure == f"the thread that reads {log.name} ended: bad"

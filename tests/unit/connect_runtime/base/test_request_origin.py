@@ -26,7 +26,7 @@ HOSTS = request_origin.parse_allowed_hosts(["connect.example.org", "*.mm2.svc", 
     ],
 )
 def test_own_names_and_addresses_are_allowed(host):
-    assert HOSTS.allows(host)
+    assert HOSTS.allows_reading(host)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_own_names_and_addresses_are_allowed(host):
     ],
 )
 def test_other_names_are_not(host):
-    assert not HOSTS.allows(host)
+    assert not HOSTS.allows_reading(host)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_changes_need_a_name_that_is_known(host, allowed):
 
 
 def test_a_star_is_every_name():
-    assert request_origin.parse_allowed_hosts(["*"]).allows("any.example")
+    assert request_origin.parse_allowed_hosts(["*"]).allows_reading("any.example")
 
 
 @pytest.mark.parametrize(

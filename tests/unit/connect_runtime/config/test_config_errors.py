@@ -118,7 +118,7 @@ def test_secrets_are_known_by_name(name, expected):
 )
 def test_secrets_inside_a_value_are_hidden(value, shown):
     value, hidden = value.format(), shown.format(config_errors.HIDDEN_VALUE)
-    assert config_errors.hide_secrets(value) == hidden
+    assert config_errors.redact_secrets_in_value(value) == hidden
     problem = ConfigProblem(line=1, key="a", text="is not allowed", given=value)
     assert f"given: '{hidden}'" in problem.describe("f")
 
@@ -150,7 +150,7 @@ def test_other_words_for_passwords_are_known(name):
     ],
 )
 def test_logins_and_signatures_in_a_value_are_hidden(value, hidden):
-    assert config_errors.hide_secrets(value) == hidden
+    assert config_errors.redact_secrets_in_value(value) == hidden
 
 
 def test_a_login_is_hidden_in_the_text_of_a_problem_too():

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from connect_runtime.group import assignor, connectors_and_tasks
 from connect_runtime.group.assignor import (
+    AssignmentInput,
     AssignmentPlan,
-    AssignmentRound,
     AssignorState,
     DelayedRebalance,
     LostAssignments,
@@ -724,7 +724,7 @@ def test_a_plan_leaves_what_it_was_given_as_it_was():
         "w1": ConnectorsAndTasks(connectors=("c1",), tasks=connect_group.tasks("c1", 4)),
         "w2": connectors_and_tasks.NO_WORK,
     }
-    asked = AssignmentRound(
+    asked = AssignmentInput(
         configured=ConfiguredWork(offset=1, task_counts={"c1": 4}),
         members=members,
         generation=3,

@@ -75,7 +75,7 @@ def test_metadata_holds_the_whole_assignment_of_the_last_round():
     assert written.hex() == STATE_V2.removesuffix("ffffffff") + "0000003d" + DELAYED_HEX
     assert len(written) == 92
     assert connect_protocol.decode_metadata(written) == state
-    assert state.running == C1
+    assert state.reported_work == C1
 
 
 @pytest.mark.parametrize(("assignment", "version", "expected"), ASSIGNMENTS)

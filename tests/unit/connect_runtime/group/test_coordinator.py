@@ -20,11 +20,11 @@ def made() -> CoordinatorLookup:
 
 
 def test_an_unknown_coordinator_is_asked_for_at_once(made):
-    assert made.due_s() == -math.inf
+    assert made.compute_next_lookup_time_s() == -math.inf
     made.pending_token = 5
-    assert made.due_s() == math.inf
+    assert made.compute_next_lookup_time_s() == math.inf
     made.on_coordinator_found(3)
-    assert (made.node, made.pending_token, made.due_s()) == (3, None, math.inf)
+    assert (made.node, made.pending_token, made.compute_next_lookup_time_s()) == (3, None, math.inf)
     made.check_invariants()
 
 
@@ -32,7 +32,7 @@ def test_a_question_that_failed_is_asked_again_later_each_time(made):
     waits = []
     for _ in range(8):
         made.on_lookup_failed(100.0)
-        waits.append(made.due_s() - 100.0)
+        waits.append(made.compute_next_lookup_time_s() - 100.0)
     assert 0.05 < waits[0] < 0.2
     assert max(waits) <= 1.0
     assert waits[-1] > 0.5
@@ -42,12 +42,12 @@ def test_a_lost_coordinator_is_asked_for_at_once_but_not_again_and_again(made):
     made.on_coordinator_found(3)
     made.on_coordinator_response()
     made.on_coordinator_lost(100.0)
-    assert (made.node, made.lost_since_s, made.due_s()) == (None, 100.0, 100.0)
+    assert (made.node, made.lost_since_s, made.compute_next_lookup_time_s()) == (None, 100.0, 100.0)
     made.on_coordinator_found(3)
     made.on_coordinator_lost(101.0)
     assert made.lost_since_s == 100.0, "nobody has answered since"
     assert made.work_deadline_s == 103.0, "a heartbeat's time"
-    assert made.due_s() > 101.0
+    assert made.compute_next_lookup_time_s() > 101.0
 
 
 def test_silence_ends_when_one_answers(made):
@@ -55,10 +55,10 @@ def test_silence_ends_when_one_answers(made):
     made.on_coordinator_found(4)
     assert made.lost_since_s == 100.0
     made.on_coordinator_response()
-    assert (made.lost_since_s, made.due_s()) == (None, math.inf)
+    assert (made.lost_since_s, made.compute_next_lookup_time_s()) == (None, math.inf)
     assert made.work_deadline_s == math.inf
     made.on_coordinator_lost(200.0)
-    assert [made.lost_since_s, made.due_s()] == [200.0, 200.0]
+    assert [made.lost_since_s, made.compute_next_lookup_time_s()] == [200.0, 200.0]
 
 
 def test_older_brokers_are_asked_for_one_group(made):

@@ -55,7 +55,7 @@ def running(version: ConnectProtocol, held: ConnectorsAndTasks = C1) -> MemberAs
     ],
 )
 def test_a_new_member_offers_what_it_can_and_runs_nothing(offers, names):
-    said = MemberAssignment.create_initial(offers).metadata("http://w/", 4)
+    said = MemberAssignment.create_initial(offers).build_metadata("http://w/", 4)
     assert [name for name, _ in said] == names
     for name, data in said:
         assert int.from_bytes(data[:2], "big") == ConnectProtocol.from_wire_name(name).version
@@ -64,10 +64,13 @@ def test_a_new_member_offers_what_it_can_and_runs_nothing(offers, names):
 
 
 def test_a_member_says_what_it_is_to_run():
-    said = dict(running(V2).metadata("http://w/", 4))
-    assert connect_protocol.decode_metadata(said["sessioned"]).running == C1
-    assert connect_protocol.decode_metadata(said["compatible"]).running == C1
-    assert connect_protocol.decode_metadata(said["default"]).running == connectors_and_tasks.NO_WORK
+    said = dict(running(V2).build_metadata("http://w/", 4))
+    assert connect_protocol.decode_metadata(said["sessioned"]).reported_work == C1
+    assert connect_protocol.decode_metadata(said["compatible"]).reported_work == C1
+    assert (
+        connect_protocol.decode_metadata(said["default"]).reported_work
+        == connectors_and_tasks.NO_WORK
+    )
 
 
 # What an answer changes
@@ -82,7 +85,7 @@ def test_cooperative_answers_add_and_take_away(version):
     assert found.assignment.revoked == gone
     assert found.assignment.assigned == C2.union(C1.without(gone.items)), "what is new comes first"
     assert found.assignment.delay_ms == 9
-    assert found.work_to_start(C1.without(gone.items).items) == C2
+    assert found.find_work_to_start(C1.without(gone.items).items) == C2
     assert found.member.assigned_work == found.assignment.assigned
     assert found.member.last_generation == 2
     assert found.member.current_protocol is version
@@ -93,11 +96,11 @@ def test_an_answer_that_changes_nothing_starts_and_stops_nothing():
     assert not found.work_to_stop
     assert not found.assignment.revoked
     assert found.member.assigned_work == C1
-    assert not found.work_to_start(C1.items)
+    assert not found.find_work_to_start(C1.items)
 
 
 def test_what_was_to_run_and_was_not_started_is_started_after_the_next_answer():
-    assert after(running(V2), V2, 2).work_to_start(()) == C1
+    assert after(running(V2), V2, 2).find_work_to_start(()) == C1
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -118,7 +121,7 @@ def test_an_eager_answer_is_all_there_is():
     found = after(running(V0), V0, 2, assigned=C2)
     assert found.assignment.assigned == C2
     assert not found.work_to_stop, "everything was stopped before"
-    assert found.work_to_start(()) == C2
+    assert found.find_work_to_start(()) == C2
 
 
 @pytest.mark.parametrize(
@@ -126,16 +129,16 @@ def test_an_eager_answer_is_all_there_is():
     [(V0, C1), (V1, connectors_and_tasks.NO_WORK), (V2, connectors_and_tasks.NO_WORK)],
 )
 def test_only_eager_members_stop_before_they_join(version, expected):
-    assert running(version).work_to_stop_before_join() == expected
+    assert running(version).find_work_to_stop_before_join() == expected
 
 
 def test_a_member_that_has_nothing_stops_nothing():
     assert (
-        MemberAssignment.create_initial(V0).work_to_stop_before_join()
+        MemberAssignment.create_initial(V0).find_work_to_stop_before_join()
         == connectors_and_tasks.NO_WORK
     )
     failed = after(running(V0), V0, 2, error=connect_protocol.CONFIG_MISMATCH).member
-    assert failed.work_to_stop_before_join() == connectors_and_tasks.NO_WORK
+    assert failed.find_work_to_stop_before_join() == connectors_and_tasks.NO_WORK
 
 
 def test_the_group_may_change_its_protocol_both_ways():
@@ -143,12 +146,12 @@ def test_the_group_may_change_its_protocol_both_ways():
     down = after(running(V2), V0, 2, assigned=C2).member
     assert down.current_protocol is V0
     assert down.assigned_work == C2
-    assert down.work_to_stop_before_join() == C2
-    said = dict(down.metadata("http://w/", 4))
-    assert connect_protocol.decode_metadata(said["sessioned"]).running == C2
+    assert down.find_work_to_stop_before_join() == C2
+    said = dict(down.build_metadata("http://w/", 4))
+    assert connect_protocol.decode_metadata(said["sessioned"]).reported_work == C2
     up = after(down, V2, 3)
     assert up.assignment.assigned == C2
-    assert up.work_to_start(()) == C2
+    assert up.find_work_to_start(()) == C2
 
 
 @pytest.mark.parametrize("told", [{"assigned": C2.union(C1.without(C1.tasks))}, {"error": 1}])
@@ -193,7 +196,7 @@ def test_a_member_that_lost_its_coordinator_gives_up_all_its_work(version):
     assert alone.rejoin_needed
     assert alone.assigned_work == connectors_and_tasks.NO_WORK
     assert alone.last_generation == 1
-    for _, data in alone.metadata("http://w/", 4):
+    for _, data in alone.build_metadata("http://w/", 4):
         assert connect_protocol.decode_metadata(data).allocation is None
     assert alone.abandon_work() == (alone, connectors_and_tasks.NO_WORK)
 
@@ -335,7 +338,7 @@ def test_a_leader_that_has_read_on_meanwhile_plans_from_what_it_knows_now():
     found, answers = led(ahead(12), newest=newest)
     assert {each.config_offset for each in answers.values()} == {14}
     assert found.configured == newest
-    assert {found.owners.owner_url("c9")} <= {"http://leader/", "http://member/"}
+    assert {found.owners.get_owner_url("c9")} <= {"http://leader/", "http://member/"}
 
 
 def test_a_leader_that_joined_with_enough_does_not_use_what_came_since():
@@ -358,17 +361,17 @@ def test_owners_are_those_that_run_it_after_the_round(version):
     found, answers = led(TWO, version=version)
     for member, answer in answers.items():
         for item in answer.assigned.items:
-            assert found.owners.owner_url(item) == f"http://{member}/"
-    assert found.owners.owner_url("unheard of") is None
+            assert found.owners.get_owner_url(item) == f"http://{member}/"
+    assert found.owners.get_owner_url("unheard of") is None
 
 
 def test_what_is_revoked_has_no_owner():
     everything = configured().list_work()
     found, answers = led({"leader": says("leader", held=everything), "member": says("member")})
     (taken, *_) = answers["leader"].revoked.items
-    assert found.owners.owner_url(taken) is None
+    assert found.owners.get_owner_url(taken) is None
     kept = next(item for item in everything.items if item not in answers["leader"].revoked.items)
-    assert found.owners.owner_url(kept) == "http://leader/"
+    assert found.owners.get_owner_url(kept) == "http://leader/"
 
 
 # What members say that cannot be read

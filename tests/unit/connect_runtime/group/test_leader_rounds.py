@@ -49,7 +49,7 @@ class Group:
     def round(self, *, hear: bool = True) -> tuple[dict[str, Counts], int]:
         """What each is told, and the delay. Not `hear`: nobody takes it up."""
         said = {
-            name: dict(each.metadata(f"http://{name}:8083", OFFSET))[self.speaks.wire_name]
+            name: dict(each.build_metadata(f"http://{name}:8083", OFFSET))[self.speaks.wire_name]
             for name, each in self.members.items()
         }
         election = LeaderElection(
@@ -158,18 +158,18 @@ def test_metadata_names_every_protocol_and_what_runs(
         leader="worker1", leader_url="http://worker1:8083", config_offset=OFFSET, assigned=held
     )
     fresh = MemberAssignment.create_initial(speaks)
-    assert len(fresh.metadata("url", OFFSET)) == size
+    assert len(fresh.build_metadata("url", OFFSET)) == size
     heard = fresh.apply_assignment(
         connect_protocol.encode_assignment(told, told_in),
         protocol_name=told_in.wire_name,
         generation=3,
     )
-    said = heard.member.metadata("url", OFFSET)
+    said = heard.member.build_metadata("url", OFFSET)
     assert said[0][0] == speaks.wire_name
     assert len(said) == size
     state = connect_protocol.decode_metadata(said[0][1])
     assert state.config_offset == OFFSET
-    assert set(state.running.items) == (set(held.items) if keeps else set())
+    assert set(state.reported_work.items) == (set(held.items) if keeps else set())
 
 
 TASKS = ConfiguredWork(task_counts={"connector1": 1, "connector2": 1}).list_work().tasks
@@ -183,7 +183,7 @@ def test_eager_members_give_up_everything_in_each_round() -> None:
     group = Group(V0, configured=ConfiguredWork(offset=OFFSET, task_counts={"connector1": 1}))
     group.join("worker1", "worker2")
     assert group.round()[0] == {"worker1": (1, 0, 0, 0), "worker2": (0, 1, 0, 0)}
-    before = group.members["worker2"].work_to_stop_before_join()
+    before = group.members["worker2"].find_work_to_stop_before_join()
     assert before.items == TASKS[:1]
     group.members = {"worker1": group.members["worker2"]}
     assert group.round()[0] == {"worker1": (1, 1, 0, 0)}
@@ -200,7 +200,7 @@ def test_a_leader_that_cannot_keep_up_has_them_join_again_with_what_they_know_by
     )
     assert heard.member.rejoin_needed
     assert heard.assignment.config_offset == 9
-    ((_, data), *_) = heard.member.metadata("url", 9)
+    ((_, data), *_) = heard.member.build_metadata("url", 9)
     assert connect_protocol.decode_metadata(data).config_offset == 9
     good = ConnectAssignment(
         leader="leader",
@@ -212,4 +212,4 @@ def test_a_leader_that_cannot_keep_up_has_them_join_again_with_what_they_know_by
         connect_protocol.encode_assignment(good, V1), protocol_name=V1.wire_name, generation=2
     )
     assert not again.member.rejoin_needed
-    assert again.work_to_start(()).tasks == TASKS[:1]
+    assert again.find_work_to_start(()).tasks == TASKS[:1]

@@ -37,8 +37,8 @@ from connect_runtime.herder.herder_requests import (
     ModifyConnectorOffsets,
     PutConnector,
     ReadConnectorOffsets,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
 )
 from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureValid
@@ -83,8 +83,8 @@ def configured(node):
 
 
 def test_an_answer_reaches_who_asked(node):
-    future = asked(node, lambda ticket: SendReply(ticket, RequestAccepted()))
-    assert future.result(0) == RequestAccepted()
+    future = asked(node, lambda ticket: SendReply(ticket, RequestSucceeded()))
+    assert future.result(0) == RequestSucceeded()
 
 
 def test_at_the_end_everybody_is_refused(node):
@@ -221,7 +221,7 @@ PUT = PutConnector(
 
 def test_what_was_validated_is_submitted_with_what_was_found(node, posted):
     ticket, future = node.asked.create_reply_future()
-    node.orders.validate_and_put(ticket, PUT)
+    node.orders.validate_and_put_connector(ticket, PUT)
     assert posted() == [RequestSubmitted(ticket=ticket, request=PUT)]
     assert not future.done()
 
@@ -242,21 +242,21 @@ def test_what_is_invalid_is_submitted_as_such(node, posted):
 def test_a_validation_that_raises_is_the_answer(node, error):
     node.validation.finds = error
     ticket, future = node.asked.create_reply_future()
-    node.orders.validate_and_put(ticket, PUT)
+    node.orders.validate_and_put_connector(ticket, PUT)
     assert future.exception(WAIT_S) is error
 
 
 def test_validated_too_late_is_refused(node):
     node.inbox.close()
     ticket, future = node.asked.create_reply_future()
-    node.orders.validate_and_put(ticket, PUT)
+    node.orders.validate_and_put_connector(ticket, PUT)
     assert future.result(WAIT_S) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_validated_when_too_many_wait_is_told_so(node, monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 0)
     ticket, future = node.asked.create_reply_future()
-    node.orders.validate_and_put(ticket, PUT)
+    node.orders.validate_and_put_connector(ticket, PUT)
     assert isinstance(future.exception(WAIT_S), HerderQueueFullError)
 
 
@@ -264,7 +264,7 @@ def test_where_calls_have_no_place_askers_are_told_that_too_many_wait(node):
     configured(node)
     node.calls.stop(WAIT_S)
     ticket, put = node.asked.create_reply_future()
-    node.orders.validate_and_put(ticket, PUT)
+    node.orders.validate_and_put_connector(ticket, PUT)
     read = asked(node, lambda ticket: by_worker(ticket, ReadConnectorOffsets("c")))
     assert all(isinstance(each.exception(0), HerderQueueFullError) for each in (put, read))
 

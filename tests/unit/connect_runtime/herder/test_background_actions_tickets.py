@@ -8,9 +8,9 @@ import pytest
 
 from connect_runtime.herder import background_actions
 from connect_runtime.herder.background_actions import PendingReplies
-from connect_runtime.herder.herder_requests import RequestAccepted, RequestRefused
+from connect_runtime.herder.herder_requests import RequestRefused, RequestSucceeded
 
-YES = RequestAccepted()
+YES = RequestSucceeded()
 NO = RequestRefused(409, "no")
 
 

@@ -42,7 +42,7 @@ from connect_runtime.herder.worker_interface import TooManyTasksError
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.shared_log import WritePrivilegeLost
 from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
 from tests.fakes import herding
@@ -197,7 +197,7 @@ class Topic:
     """What is configured, as the topic says it."""
 
     def __init__(self):
-        self._fold = ConfigTopicFold()
+        self._fold = ConfigTopicState()
         self._offset = 0
         self._fold.finish_replay()
         self.write(*config_records.encode_connector_creation("c", CONFIG))

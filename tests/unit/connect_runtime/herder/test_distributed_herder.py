@@ -39,8 +39,8 @@ from connect_runtime.herder.herder_requests import (
     DescribeConnector,
     PutConnector,
     PutConnectorResult,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartConnector,
 )
 from connect_runtime.herder.herder_state import HerderSettings
@@ -282,7 +282,7 @@ def test_a_worker_that_ends_stops_its_work_answers_everybody_and_leaves_last():
     assert worker.replies[later] == RequestRefused(500, "Worker is shutting down")
     assert worker.said[-1] == CloseGroup()
     assert worker.herder.is_closed
-    assert worker.herder.next_tick_s() is None
+    assert worker.herder.get_next_tick_s() is None
     seen = EventSnapshot(
         now_s=0,
         wall_ms=0,
@@ -315,7 +315,7 @@ def test_before_it_has_begun_nothing_is_decided():
     herder = DistributedHerder(HerderSettings(), SEEN)
     asked = RequestSubmitted(ticket=1, request=CheckHealth())
     assert herder.process_event(asked, SEEN) == []
-    assert herder.next_tick_s() is None
+    assert herder.get_next_tick_s() is None
     assert herder.process_event(HerderShutdownRequested(), SEEN)[-1] == FlushStatuses()
 
 
@@ -323,10 +323,12 @@ def test_requests_wait_for_a_round():
     world = cluster()
     worker = world.join("a")
     herder = worker.herder
-    [prepared] = herder.process_event(JoinRequested(worker.member.work_to_stop_before_join()), SEEN)
+    [prepared] = herder.process_event(
+        JoinRequested(worker.member.find_work_to_stop_before_join()), SEEN
+    )
     assert prepared == ConfirmJoinPrepared()
     assert herder.process_event(RequestSubmitted(ticket=99, request=CheckHealth()), SEEN) == []
-    assert herder.next_tick_s() is None
+    assert herder.get_next_tick_s() is None
 
 
 def test_what_happens_while_a_question_is_open_is_only_noted():
@@ -339,7 +341,7 @@ def test_what_happens_while_a_question_is_open_is_only_noted():
     assert herder.pending_action is question
     asked = RequestSubmitted(ticket=51, request=CheckHealth())
     assert herder.process_event(asked, seen) == []
-    assert herder.next_tick_s() is None
+    assert herder.get_next_tick_s() is None
     answers = herder.process_event(ActionCompleted(ActionDone()), seen)
     assert [each.ticket for each in answers] == [50, 51]
 
@@ -363,7 +365,7 @@ def test_the_loss_of_the_coordinator_stops_everything_until_the_next_round():
     world.round_wanted = True
     world.run()
     assert world.owners() == dict.fromkeys(["c", "c-0", "c-1"], "a")
-    assert worker.replies[ticket] == RequestAccepted()
+    assert worker.replies[ticket] == RequestSucceeded()
 
 
 def test_too_many_requests_are_refused(monkeypatch):

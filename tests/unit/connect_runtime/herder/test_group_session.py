@@ -72,8 +72,8 @@ class Worker:
     def wait(self, seconds: float) -> None:
         """Nobody answers anything meanwhile."""
         end_s = self.now_s + seconds
-        while self.part.next_tick_s() <= end_s:
-            self.now_s = max(self.now_s, self.part.next_tick_s())
+        while self.part.get_next_tick_s() <= end_s:
+            self.now_s = max(self.now_s, self.part.get_next_tick_s())
             self.tell(WorkerLoopTicked())
             gone = ConnectionFailed("broker:9092", "refused")
             for api in list(self.sent):
@@ -174,7 +174,7 @@ def test_what_is_revoked_is_to_stop_and_is_not_reported_any_more():
     worker.part.rejoin_group("it has stopped", worker.now_s)
     worker.part.pop_events()
     worker.part.confirm_join_prepared(worker.now_s)
-    assert worker.metadata().running.tasks == (T0,)
+    assert worker.metadata().reported_work.tasks == (T0,)
 
 
 def test_eager_workers_stop_all_before_they_join():
@@ -243,7 +243,7 @@ def test_who_leaves_forgets_a_round_that_it_has_not_heard_of():
     worker.part.rejoin_group("can read", worker.now_s)
     worker.part.pop_events()
     worker.part.confirm_join_prepared(worker.now_s)
-    assert worker.metadata().running.tasks == (T0, T1)
+    assert worker.metadata().reported_work.tasks == (T0, T1)
 
 
 def test_who_gave_its_work_up_says_so():

@@ -28,8 +28,8 @@ from connect_runtime.herder.herder_requests import (
     HerderQueueFullError,
     PutConnector,
     PutConnectorResult,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartConnector,
     RestartTask,
 )
@@ -217,7 +217,7 @@ def test_events_during_a_question_wait_for_nothing_but_its_answer(node, told, mo
     with held:
         health = node.herder.submit_request(HEALTH)
         assert not health.done()
-    assert health.result(WAIT_S) == RequestAccepted()
+    assert health.result(WAIT_S) == RequestSucceeded()
 
 
 def test_the_group_is_told_between_questions_that_the_herder_comes_round(node):
@@ -379,7 +379,7 @@ def test_a_mistake_ends_it_and_leaves_nobody_waiting_and_nothing_running(node, c
     ready(node)
     node.put("c")
     until(lambda: "c" in node.worker.runs)
-    until(lambda: node.ask(RestartConnector("c")) == RequestAccepted())
+    until(lambda: node.ask(RestartConnector("c")) == RequestSucceeded())
     node.worker.silent = True
     waits_for_start = node.herder.submit_request(RestartConnector("c"))
     node.ask(HEALTH)
@@ -487,7 +487,7 @@ def test_a_restarted_task_is_answered_once_it_runs(node):
     node.put("c")
     task = ConnectorTaskId("c", 0)
     until(lambda: task in node.worker.runs)
-    assert node.ask(RestartTask(task)) == RequestAccepted()
+    assert node.ask(RestartTask(task)) == RequestSucceeded()
     node.worker.refuses.add(task)
     refused = node.ask(RestartTask(task))
     assert (refused.status, refused.message) == (

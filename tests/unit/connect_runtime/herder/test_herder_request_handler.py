@@ -35,8 +35,8 @@ from connect_runtime.herder.herder_requests import (
     PutTaskConfigs,
     ReadConnectorOffsets,
     ReconfigureConnectorTasks,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartAccepted,
     RestartConnector,
     RestartConnectorAndTasks,
@@ -84,7 +84,7 @@ def test_a_connector_is_described_as_it_was_written(world, worker):
 
 
 def test_health_is_that_the_herder_comes_round(world, worker):
-    assert ask(world, worker, CheckHealth()) == RequestAccepted()
+    assert ask(world, worker, CheckHealth()) == RequestSucceeded()
 
 
 def test_a_connector_may_be_created_in_another_state(world, worker):
@@ -147,13 +147,13 @@ def test_a_patch_cannot_remove_the_name(world, worker):
 
 
 def test_a_deleted_connector_is_gone_with_its_tasks(world, worker):
-    assert ask(world, worker, DeleteConnector("c")) == RequestAccepted()
+    assert ask(world, worker, DeleteConnector("c")) == RequestSucceeded()
     assert world.owners() == {}
     assert world.view().target_state("c") is None
 
 
 def test_stopping_gives_up_the_tasks_first(world, worker):
-    assert ask(world, worker, StopConnector("c")) == RequestAccepted()
+    assert ask(world, worker, StopConnector("c")) == RequestSucceeded()
     writes = [each.write for each in worker.of(WriteConfigTopic)]
     [empty] = [each for each in writes if isinstance(each, WriteTaskConfigs) and not each.configs]
     stopped = TargetState.STOPPED
@@ -177,7 +177,7 @@ def test_what_could_not_be_written_is_told(world, worker):
 
 def test_restarting_a_connector_is_answered_when_it_was_asked_for_its_tasks(world, worker):
     before = len(worker.said)
-    assert ask(world, worker, RestartConnector("c")) == RequestAccepted()
+    assert ask(world, worker, RestartConnector("c")) == RequestSucceeded()
     kinds = [type(each).__name__ for each in worker.said[before:]]
     assert kinds == [
         "StopConnectorsAndTasks",
@@ -207,13 +207,13 @@ def test_a_connector_that_cannot_even_be_begun_is_told_at_once(world, worker):
 def test_a_paused_connector_is_restarted_without_its_tasks(world, worker):
     world.write(config_records.encode_target_state("c", TargetState.PAUSED))
     before = len(worker.of(GenerateTaskConfigs))
-    assert ask(world, worker, RestartConnector("c")) == RequestAccepted()
+    assert ask(world, worker, RestartConnector("c")) == RequestSucceeded()
     assert len(worker.of(GenerateTaskConfigs)) == before
 
 
 def test_a_task_is_restarted_or_why_not(world, worker):
     request = RestartTask(TASK)
-    assert ask(world, worker, request) == RequestAccepted()
+    assert ask(world, worker, request) == RequestSucceeded()
     worker.outcomes[StartConnectorsAndTasks] = [WorkStarted(((TASK, "no plugin"),))]
     assert ask(world, worker, request) == RequestRefused(
         500, "Failed to start task: c-0: no plugin"
@@ -225,7 +225,7 @@ def test_a_restart_of_everything_is_written_planned_and_done(world, worker):
     reply = ask(world, worker, all_of("c", include_tasks=True))
     assert isinstance(reply, RestartAccepted)
     assert reply.plan.restarts_connector
-    assert [str(each) for each in reply.plan.restarted_tasks()] == ["c-0", "c-1"]
+    assert [str(each) for each in reply.plan.list_tasks_to_restart()] == ["c-0", "c-1"]
     kinds = [type(each).__name__ for each in worker.said[before:]]
     assert [
         each
@@ -264,9 +264,9 @@ def test_offsets_are_read_by_the_worker(world, worker):
 
 def test_who_is_to_be_fenced_is_fenced_once(world, worker):
     fence = FenceZombieTasks(connector="c", is_source=True)
-    assert ask(world, worker, fence) == RequestAccepted()
+    assert ask(world, worker, fence) == RequestSucceeded()
     assert world.view().fencing_count("c") == 2
-    assert ask(world, worker, fence) == RequestAccepted()
+    assert ask(world, worker, fence) == RequestSucceeded()
     world.plans["c"] = [{"n": "9"}]
     world.tell(worker, TaskReconfigurationRequested("c"))
     ticket = world.ask(worker, fence)

@@ -16,14 +16,14 @@ from connect_runtime.herder.herder_requests import DeleteConnector, PutConnector
 from connect_runtime.storage import status_records
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, ConnectorConfigEntry
 from connect_runtime.storage.status_records import RunState, RunStatus
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 from tests.fakes.herder_cluster import Cluster
 
 RUNNING = RunStatus(state=RunState.RUNNING, worker_id="w:1", generation=1)
 
 
 def test_statuses_of_what_is_gone_are_stale():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     kept, gone = ConnectorTaskId("kept", 0), ConnectorTaskId("kept", 1)
     orphan = ConnectorTaskId("orphan", 0)
     for subject in ("kept", "deleted", kept, gone, ConnectorTaskId("deleted", 0), orphan):
@@ -71,7 +71,7 @@ def test_a_leader_writes_a_key_where_there_is_none_and_another_when_it_is_due():
     world = Cluster()
     worker = world.join("a")
     assert world.view().session_key.created_ms == 1_000_000
-    assert worker.herder.next_tick_s() == 1000 + 3600
+    assert worker.herder.get_next_tick_s() == 1000 + 3600
     world.pass_time(3599)
     assert world.view().session_key.created_ms == 1_000_000
     world.pass_time(2)
@@ -91,7 +91,7 @@ def test_unsigned_protocols_need_no_key():
     world = Cluster(speaks=ConnectProtocol.COMPATIBLE)
     worker = world.join("a")
     assert world.view().session_key is None
-    assert worker.herder.next_tick_s() is None
+    assert worker.herder.get_next_tick_s() is None
 
 
 def test_a_key_that_could_not_be_written_is_looked_for_before_the_next_try():

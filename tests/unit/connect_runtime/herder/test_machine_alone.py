@@ -16,7 +16,7 @@ from connect_runtime.herder.herder_events import HerderShutdownRequested
 from connect_runtime.herder.herder_requests import (
     DeleteConnector,
     PutConnector,
-    RequestAccepted,
+    RequestSucceeded,
     RestartTask,
     StopConnector,
 )
@@ -76,4 +76,4 @@ def test_nothing_is_signed_and_nobody_else_is_asked(world):
     assert world.view().session_key is None
     assert worker.of(ForwardTaskConfigs) == []
     ticket = world.ask(worker, RestartTask(herder_cluster.task("c", 0)))
-    assert worker.replies[ticket] == RequestAccepted()
+    assert worker.replies[ticket] == RequestSucceeded()

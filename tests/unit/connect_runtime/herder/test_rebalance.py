@@ -92,7 +92,7 @@ def test_a_lost_workers_work_waits_for_it_and_then_goes_to_others():
     world.kill(second)
     assert lost.isdisjoint(world.owners())
     rounds = world.rounds
-    assert first.herder.next_tick_s() == world.now_s + 300
+    assert first.herder.get_next_tick_s() == world.now_s + 300
     world.pass_time(299)
     assert world.rounds == rounds
     world.pass_time(1)
@@ -172,7 +172,7 @@ def test_between_tries_it_waits_ever_longer_and_then_gives_its_work_up():
     world.run()
     start_s, reads = world.now_s, []
     for _ in range(5):
-        due_s = late.herder.next_tick_s()
+        due_s = late.herder.get_next_tick_s()
         assert due_s is not None
         reads.append(due_s - world.now_s)
         world.pass_time(due_s - world.now_s)

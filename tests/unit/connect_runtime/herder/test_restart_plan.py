@@ -9,7 +9,7 @@ from connect_runtime.herder import restart_plan
 from connect_runtime.storage import status_records
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.status_records import RunState, RunStatus
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 
 State = RunState
 T0, T1, T2 = (ConnectorTaskId("c", number) for number in range(3))
@@ -20,7 +20,7 @@ def says(state):
 
 
 def standing(connector, *tasks):
-    log = StatusTopicFold()
+    log = StatusTopicState()
     subjects = {"c": connector} | {
         ConnectorTaskId("c", number): each for number, each in enumerate(tasks)
     }
@@ -50,7 +50,7 @@ def test_what_is_restarted(asked, connector, restarts, tasks):
     statuses = standing(connector, State.RUNNING, State.FAILED, State.UNASSIGNED)
     plan = restart_plan.plan_restart(asked, statuses)
     assert plan.restarts_connector is restarts
-    assert plan.restarted_tasks() == tasks
+    assert plan.list_tasks_to_restart() == tasks
     assert plan.connector.state is (State.RESTARTING if restarts else connector)
     assert plan.connector.trace == "why"
     assert [each.state for task, each in plan.tasks.items() if task not in tasks] == [
@@ -82,7 +82,7 @@ def test_a_connector_that_need_not_restart_stays():
 
 def test_without_a_status_there_is_no_plan():
     asked = request(tasks=True, failed=False)
-    assert restart_plan.plan_restart(asked, StatusTopicFold().snapshot()) is None
+    assert restart_plan.plan_restart(asked, StatusTopicState().snapshot()) is None
 
 
 def test_the_request_that_restarts_more_is_kept():

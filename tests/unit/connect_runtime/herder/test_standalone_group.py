@@ -62,7 +62,7 @@ def test_everything_new_wakes_the_herder(group, wakes):
 
 def test_nobody_is_ever_in_doubt_whether_it_is_still_a_member(group):
     group.request_heartbeat()
-    assert group.last_heartbeat_s() == 5.0
+    assert group.get_last_heartbeat_s() == 5.0
     assert group.session_timeout_s > 0
 
 
@@ -106,7 +106,7 @@ def test_everything_is_for_the_one_who_is_there():
         1,
         connectors_and_tasks.NO_WORK,
     )
-    assert event.owners.owner_url("c") == event.owners.owner_url(T1) == "http://me/"
+    assert event.owners.get_owner_url("c") == event.owners.get_owner_url(T1) == "http://me/"
 
 
 def test_what_is_configured_no_more_is_to_stop():

@@ -16,7 +16,7 @@ from connect_runtime.herder.herder_events import (
     TaskConfigsGenerated,
     TaskReconfigurationRequested,
 )
-from connect_runtime.herder.herder_requests import RequestAccepted, RestartConnector
+from connect_runtime.herder.herder_requests import RequestSucceeded, RestartConnector
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
@@ -63,7 +63,7 @@ def test_failures_are_tried_again_ever_more_slowly(world, worker):
     start_s, times = world.now_s, []
     world.tell(worker, WANTED)
     for _ in range(4):
-        due_s = worker.herder.next_tick_s()
+        due_s = worker.herder.get_next_tick_s()
         times.append(due_s - start_s)
         world.pass_time(due_s - world.now_s)
     assert times == pytest.approx([0.25, 0.75, 1.75, 3.75])
@@ -135,7 +135,7 @@ def test_what_the_leader_did_not_take_is_sent_again(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name, error="409 rebalance", status=409)
     assert [type(each) for each in said] == [WriteLogLine]
-    assert herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
+    assert herder.get_next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 def test_a_signature_refused_soon_after_is_no_news(world, worker):
@@ -143,26 +143,26 @@ def test_a_signature_refused_soon_after_is_no_news(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name, error="403", status=403)
     assert said == []
-    assert herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
+    assert herder.get_next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 def test_what_the_leader_took_is_done_with_and_nobody_else_is_heard(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name)
     assert said == []
-    assert herder.next_tick_s() is None
+    assert herder.get_next_tick_s() is None
     seen = world.seen(other)
     assert herder.process_event(TaskConfigsForwarded(token=77, error="?"), seen) == []
-    assert herder.next_tick_s() is None
+    assert herder.get_next_tick_s() is None
 
 
 def test_without_a_leader_to_send_to_it_waits(world, worker):
     ticket = world.ask(worker, RestartConnector("c"))
-    assert worker.replies[ticket] == RequestAccepted()
+    assert worker.replies[ticket] == RequestSucceeded()
     world.plans["c"] = ActionFailed(reason="down")
     ticket = world.ask(worker, RestartConnector("c"))
-    assert worker.replies[ticket] == RequestAccepted()  # it is started, and asked again later
-    assert worker.herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
+    assert worker.replies[ticket] == RequestSucceeded()  # it is started, and asked again later
+    assert worker.herder.get_next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 VIEW = ClusterConfigState(

@@ -21,8 +21,8 @@ from connect_runtime.herder.herder_requests import (
     PatchConnector,
     PutConnector,
     PutConnectorResult,
-    RequestAccepted,
     RequestRefused,
+    RequestSucceeded,
     RestartConnector,
     RestartConnectorAndTasks,
 )
@@ -140,7 +140,7 @@ def test_a_connector_that_fails_to_say_its_tasks_holds_up_nobody(node, plan):
     node.put("bad")
     node.put("c")
     until(lambda: set(node.worker.runs) == {"bad", "c"} | tasks("c", 1))
-    assert node.herder.submit_request(CheckHealth()).result(WAIT_S) == RequestAccepted()
+    assert node.herder.submit_request(CheckHealth()).result(WAIT_S) == RequestSucceeded()
 
 
 def test_a_connector_that_failed_to_say_its_tasks_is_asked_again(node):
@@ -230,7 +230,7 @@ def test_a_level_for_the_cluster_reaches_every_worker(pair):
 
 def test_a_level_that_nobody_knows_is_the_end_of_no_herder(node):
     node.herder.set_cluster_logger_level("tests.herding", "LOUD").result(WAIT_S)
-    assert node.ask(CheckHealth()) == RequestAccepted()
+    assert node.ask(CheckHealth()) == RequestSucceeded()
 
 
 def test_a_failed_write_is_the_answer(cluster, node):
@@ -255,7 +255,7 @@ def test_a_deleted_connector_stops_and_its_topics_and_statuses_are_forgotten(nod
     running_here = RunStatus(state=RunState.RUNNING, worker_id="a", generation=1)
     node.statuses.put("c", running_here)
     node.statuses.put_topic_status(TopicStatus(topic="t", connector="c", task=0, discovered_ms=1))
-    assert node.ask(DeleteConnector("c")) == RequestAccepted()
+    assert node.ask(DeleteConnector("c")) == RequestSucceeded()
     until(lambda: not node.worker.runs)
     until(lambda: not node.herder.get_statuses().connectors())
     until(lambda: not node.herder.get_statuses().topics("c"))
@@ -292,7 +292,7 @@ def test_a_full_inbox_turns_askers_away(cluster, monkeypatch):
     assert isinstance(second.exception(0), HerderQueueFullError)
     assert not first.done()
     node.start()
-    assert first.result(WAIT_S) == RequestAccepted()
+    assert first.result(WAIT_S) == RequestSucceeded()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from connect_runtime.kafka.conflicting_cluster import (
     InternalTopicsContent,
 )
 from connect_runtime.storage import config_records, status_records
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import RunState, RunStatus
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 
 TASK = ConnectorTaskId("c", 0)
 BOTH = ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))
@@ -45,7 +45,7 @@ def group(*members: tuple[bytes, bytes], name: str = "other", kind: str = "conne
 
 def topics(*, worker_id: str | None = None, state=RUNNING, configured: bool = True):
     """One connector with one task, six records long."""
-    configs, statuses = ConfigTopicFold(), StatusTopicFold()
+    configs, statuses = ConfigTopicState(), StatusTopicState()
     records = [
         *config_records.encode_connector_creation("c", {"name": "c"}, None),
         *config_records.encode_task_configs("c", [{"n": "0"}]),
@@ -89,7 +89,7 @@ def test_a_group_that_runs_all_of_this_config_topic_may_be_one():
     )
     assert found is not None
     assert "2 connectors and tasks" in found.evidence
-    assert not found.certain
+    assert not found.is_certain
     assert "may use" in str(found)
 
 
@@ -101,7 +101,7 @@ def test_what_is_certain_is_told_first():
             groups, topics(worker_id="there:8083"), own_group="own", own_address=OWN
         )
         assert found is not None
-        assert (found.group_id, found.certain) == ("b", True)
+        assert (found.group_id, found.is_certain) == ("b", True)
 
 
 def test_what_the_own_group_runs_shows_nothing_of_others():

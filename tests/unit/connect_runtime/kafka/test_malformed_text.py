@@ -13,7 +13,7 @@ from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.kafka_shared_log import LogOffsetRanges, SharedLogReader
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import eventually, malformed_broker
 
 CLOCK = SystemClock()
@@ -69,7 +69,7 @@ def test_a_reader_records_the_failure_and_reads_on(access):
         request_ranges=mock.Mock(),
     )
     reader.assign_partitions(LogOffsetRanges(starts={0: 3}, ends={0: 5}))
-    ended: list[ThreadDied] = []
+    ended: list[UnexpectedThreadEnd] = []
     threads = ThreadGroup(on_unexpected_end=ended.append)
     threads.start("reads", reader.run_reader_thread)
     eventually.eventually(lambda: len(positions) > 1, WAIT_S, "the reader continues")

@@ -16,7 +16,7 @@ from connect_runtime.metrics_server.exporter import (
     MetricsHttpResponse,
     MetricsHttpServer,
 )
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import eventually
 
 SOON_S = 20.0
@@ -31,7 +31,7 @@ class Running:
         self.asked: list[MetricsHttpRequest] = []
         self._opened = socket.create_server(("127.0.0.1", 0))
         self._threads = ThreadGroup(on_unexpected_end=lambda end: self.ends.append(end))
-        self.ends: list[ThreadDied] = []
+        self.ends: list[UnexpectedThreadEnd] = []
         served = MetricsHttpServer(self._opened, self._respond)
         self._threads.start("served", served.run_server_thread)
 

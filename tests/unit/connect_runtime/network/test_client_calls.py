@@ -26,16 +26,20 @@ def added(*found, waiting_max=10):
 
 def test_nothing_is_due_without_calls():
     due = added()
-    assert (due.due_s, list(due.pop_expired_calls(1e9)), len(due)) == (math.inf, [], 0)
+    assert (due.earliest_deadline_s, list(due.pop_expired_calls(1e9)), len(due)) == (
+        math.inf,
+        [],
+        0,
+    )
 
 
 def test_calls_are_late_in_the_order_of_their_deadlines_and_once():
     third, first, second = call(3.0), call(1.0), call(2.0)
     due = added(third, first, second)
-    assert due.due_s == 1.0
+    assert due.earliest_deadline_s == 1.0
     assert list(due.pop_expired_calls(0.9)) == []
     assert list(due.pop_expired_calls(2.0)) == [first, second]
-    assert (due.due_s, len(due)) == (3.0, 1)
+    assert (due.earliest_deadline_s, len(due)) == (3.0, 1)
 
 
 def test_equal_deadlines_are_late_as_they_came():
@@ -62,4 +66,4 @@ def test_only_so_many_may_wait_and_those_that_do_not_any_more_make_room():
     assert not due.add_call(call(3.0))
     sent.waiting = False
     assert due.add_call(call(3.0))
-    assert (len(due), due.due_s) == (2, 2.0)
+    assert (len(due), due.earliest_deadline_s) == (2, 2.0)

@@ -339,7 +339,7 @@ def test_a_frozen_broker_does_not_hold_up_the_metadata(world):
 
 
 def raw(link, node_id: int, chunks, replies, *, version: int = 3, **options) -> None:
-    link.call_raw(
+    link.call_with_encoded_body(
         node_id,
         lane=options.pop("lane", "raw"),
         api_key=api_versions.API_KEYS["init_producer_id"],

@@ -48,7 +48,7 @@ OUTSIDE = [
 def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeypatch, of, name):
     monkeypatch.chdir(folder.parent)
     file = name.format(folder)
-    made = allowed_paths.restrict_to_paths(of, AllowedPaths([str(folder)]))()
+    made = allowed_paths.restrict_plugin_to_paths(of, AllowedPaths([str(folder)]))()
     props = {"file": file, "topic": "t"}
     told = {each.name: each.error_messages for each in made.validate(props)}["file"]
     assert len(told) == 1, told
@@ -67,7 +67,7 @@ def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeyp
 
 @pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
 def test_files_inside_are_used_by_any_of_their_names(folder, of):
-    made = allowed_paths.restrict_to_paths(of, AllowedPaths([f"{folder}/up/allowed"]))()
+    made = allowed_paths.restrict_plugin_to_paths(of, AllowedPaths([f"{folder}/up/allowed"]))()
     for file in (f"{folder}/in.txt", f"{folder}/up/allowed/in.txt", f"{folder}/./new.txt"):
         assert not [
             each for each in made.validate({"file": file, "topic": "t"}) if each.error_messages
@@ -104,7 +104,7 @@ def test_what_names_no_file_is_refused(folder, of, name):
     with pytest.raises(ConfigError, match="is not a valid file name") as raised:
         allowed.resolve_allowed_path(file)
     str(raised.value).encode()
-    made = allowed_paths.restrict_to_paths(of, allowed)()
+    made = allowed_paths.restrict_plugin_to_paths(of, allowed)()
     told = {each.name: each.error_messages for each in made.validate({"file": file, "topic": "t"})}
     assert told["file"]
 

@@ -58,7 +58,7 @@ def test_chunks_make_no_difference(parts, cuts):
     assert b"\n" not in whole[taken:]
 
 
-TASK = allowed_paths.restrict_to_paths(FileStreamSinkTask, AllowedPaths(["/"]))
+TASK = allowed_paths.restrict_plugin_to_paths(FileStreamSinkTask, AllowedPaths(["/"]))
 
 
 def record(value: object) -> SinkRecord:

@@ -14,7 +14,7 @@ from connect_runtime.plugins.allowed_paths import AllowedPaths
 from connect_runtime.plugins.file_stream import FileStreamSourceConnector, FileStreamSourceTask
 from tests.fakes.plugin_contexts import Context, Offsets
 
-TASK = allowed_paths.restrict_to_paths(FileStreamSourceTask, AllowedPaths(["/"]))
+TASK = allowed_paths.restrict_plugin_to_paths(FileStreamSourceTask, AllowedPaths(["/"]))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from connect_runtime.plugins.simple_converters import (
     FloatConverter,
     IntegerConverter,
     LongConverter,
-    PlainConverter,
+    SchemalessConverter,
     ShortConverter,
     StringConverter,
 )
@@ -102,7 +102,7 @@ def test_a_truth_value_has_its_schema():
         BooleanConverter().encode(SchemaAndValue(schema.INT8_SCHEMA, True))
 
 
-class Reversed(PlainConverter):
+class Reversed(SchemalessConverter):
     def apply_config(self, config):
         self.config_seen = config
 

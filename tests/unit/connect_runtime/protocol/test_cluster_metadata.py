@@ -64,7 +64,7 @@ def refreshed(view: ClusterMetadata, response, now_s: float = 0.0) -> tuple[str,
 
 def test_it_is_due_at_once_then_knows_leaders_ids_and_brokers():
     view = new_view()
-    assert view.refresh_due_s() == -math.inf
+    assert view.get_next_refresh_time_s() == -math.inf
     view.request_topics(["t"])
     assert view.get_leader("t", 0) is None
     assert refreshed(view, metadata([topic()])) == ("t",)
@@ -72,7 +72,7 @@ def test_it_is_due_at_once_then_knows_leaders_ids_and_brokers():
     assert view.get_leader("t", 2) is None
     assert view.controller_id == 1
     assert (view.brokers[2].host, view.brokers[2].port) == ("h2", 9092)
-    assert view.refresh_due_s() == 300.0
+    assert view.get_next_refresh_time_s() == 300.0
 
 
 def test_only_one_refresh_at_a_time_and_a_failed_one_is_repeated_ever_later():
@@ -81,10 +81,10 @@ def test_only_one_refresh_at_a_time_and_a_failed_one_is_repeated_ever_later():
     now_s = 0.0
     for _ in range(5):
         view.start_refresh()
-        assert view.refresh_due_s() == math.inf
+        assert view.get_next_refresh_time_s() == math.inf
         view.on_refresh_failed(now_s)
-        waits.append(round(view.refresh_due_s() - now_s, 3))
-        now_s = view.refresh_due_s()
+        waits.append(round(view.get_next_refresh_time_s() - now_s, 3))
+        now_s = view.get_next_refresh_time_s()
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
 
 
@@ -103,11 +103,11 @@ def test_while_something_is_missing_it_asks_again_soon(unsettled):
     view = new_view()
     view.request_topics(["t"])
     refreshed(view, unsettled, now_s=50.0)
-    assert view.refresh_due_s() == pytest.approx(50.1)
+    assert view.get_next_refresh_time_s() == pytest.approx(50.1)
     refreshed(view, unsettled, now_s=50.1)
-    assert view.refresh_due_s() == pytest.approx(50.3)
+    assert view.get_next_refresh_time_s() == pytest.approx(50.3)
     refreshed(view, metadata([topic(leaders=((1, 7), (2, 7)))]), now_s=50.3)
-    assert view.refresh_due_s() == pytest.approx(350.3)
+    assert view.get_next_refresh_time_s() == pytest.approx(350.3)
 
 
 def test_requests_for_a_refresh_are_spaced_and_start_anew_after_a_quiet_time():
@@ -116,11 +116,11 @@ def test_requests_for_a_refresh_are_spaced_and_start_anew_after_a_quiet_time():
     for wait_s in (0.1, 0.2, 0.4):
         now_s = view._last_s
         view.request_refresh()
-        assert view.refresh_due_s() == pytest.approx(now_s + wait_s)
-        refreshed(view, metadata(), now_s=view.refresh_due_s())
+        assert view.get_next_refresh_time_s() == pytest.approx(now_s + wait_s)
+        refreshed(view, metadata(), now_s=view.get_next_refresh_time_s())
     refreshed(view, metadata(), now_s=100.0)
     view.request_refresh()
-    assert view.refresh_due_s() == pytest.approx(100.1)
+    assert view.get_next_refresh_time_s() == pytest.approx(100.1)
 
 
 def test_a_request_made_while_one_is_under_way_is_not_lost():
@@ -129,7 +129,7 @@ def test_a_request_made_while_one_is_under_way_is_not_lost():
     view.request_topics(["new"])
     view.apply_response(metadata(), 1.0)
     assert asked == ()
-    assert view.refresh_due_s() == pytest.approx(1.1)
+    assert view.get_next_refresh_time_s() == pytest.approx(1.1)
     assert refreshed(view, metadata([topic("new")]), now_s=1.1) == ("new",)
 
 
@@ -154,10 +154,10 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     for now_s in (1.0, 5.0, 10.9):
         refreshed(view, again, now_s)
         assert view.get_leader("t", 0) == (1, 5)
-        assert view.refresh_due_s() <= now_s + 1.0, "and it is asked again soon"
+        assert view.get_next_refresh_time_s() <= now_s + 1.0, "and it is asked again soon"
     refreshed(view, again, 11.0)
     assert view.get_leader("t", 0) == (2, 0)
-    assert view.refresh_due_s() == 311.0
+    assert view.get_next_refresh_time_s() == 311.0
 
 
 def test_partitions_that_are_gone_are_not_waited_for():
@@ -165,9 +165,9 @@ def test_partitions_that_are_gone_are_not_waited_for():
     view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5), (1, 5)), topic_id=None)]))
     refreshed(view, metadata([topic(leaders=((1, 5), (2, 0)), topic_id=None)]), 1.0)
-    assert view.refresh_due_s() < 300.0
+    assert view.get_next_refresh_time_s() < 300.0
     refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]), 2.0)
-    assert view.refresh_due_s() == 302.0
+    assert view.get_next_refresh_time_s() == 302.0
 
 
 def test_without_topic_ids_a_deposed_broker_takes_no_leader_back():
@@ -196,10 +196,10 @@ def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     assert (view.generation, view.get_leader("t", 0)) == (before, (1, 5))
     view.update_leader("t", 0, 2, 6)
     assert (view.generation, view.get_leader("t", 0)) == (before + 1, (2, 6))
-    assert view.refresh_due_s() == 300.0
+    assert view.get_next_refresh_time_s() == 300.0
     view.update_leader("t", 0, 77, 7)
     assert view.get_leader("t", 0) is None
-    assert view.refresh_due_s() == pytest.approx(0.1)
+    assert view.get_next_refresh_time_s() == pytest.approx(0.1)
 
 
 def test_the_generation_counts_changes_only():
@@ -317,11 +317,11 @@ def known() -> CoordinatorCache:
 
 
 def test_who_waits_is_looked_up_in_batches_of_one_kind(known):
-    assert known.due_s() == math.inf
+    assert known.get_next_lookup_time_s() == math.inf
     for name in ("a", "b", "a"):
         known.request_lookup(tx(name))
     known.request_lookup(group("g"))
-    assert known.due_s() == -math.inf
+    assert known.get_next_lookup_time_s() == -math.inf
     assert known.start_lookup_batch(0.0) == (tx("a"), tx("b"))
     assert known.start_lookup_batch(0.0) == (group("g"),)
     assert known.start_lookup_batch(0.0) == ()
@@ -340,14 +340,14 @@ def test_what_was_found_is_cached_until_it_is_forgotten(known):
     known.start_lookup_batch(0.0)
     known.request_lookup(tx("a"))
     assert known.start_lookup_batch(0.0) == ()
-    known.store_result(tx("a"), 3)
-    assert known.get_node(tx("a")) == 3
+    known.store_lookup_result(tx("a"), 3)
+    assert known.get_coordinator_node_id(tx("a")) == 3
     known.request_lookup(tx("a"))
-    assert known.due_s() == math.inf
+    assert known.get_next_lookup_time_s() == math.inf
     known.check_invariants()
     known.forget_coordinator(tx("a"))
     known.forget_coordinator(tx("never known"))
-    assert known.get_node(tx("a")) is None
+    assert known.get_coordinator_node_id(tx("a")) is None
     known.request_lookup(tx("a"))
     assert known.start_lookup_batch(0.0) == (tx("a"),)
 
@@ -358,20 +358,23 @@ def test_failed_lookups_are_repeated_ever_later_until_a_quiet_time(known):
     for _ in range(3):
         known.retry_lookups(known.start_lookup_batch(now_s), now_s)
         assert known.start_lookup_batch(now_s) == ()
-        waits.append(round(known.due_s() - now_s, 3))
-        now_s = known.due_s()
+        waits.append(round(known.get_next_lookup_time_s() - now_s, 3))
+        now_s = known.get_next_lookup_time_s()
     assert waits == [0.1, 0.2, 0.4]
-    known.store_result(*known.start_lookup_batch(now_s), 1)
+    known.store_lookup_result(*known.start_lookup_batch(now_s), 1)
     known.forget_coordinator(tx("a"))
     known.retry_lookups((tx("a"),), 100.0)
-    assert known.due_s() == pytest.approx(100.1)
+    assert known.get_next_lookup_time_s() == pytest.approx(100.1)
     known.check_invariants()
 
 
 def test_a_refused_id_is_nobodys_business_until_somebody_asks_again(known):
     known.request_lookup(tx("a"))
     known.drop_lookup(known.start_lookup_batch(0.0)[0])
-    assert (known.due_s(), known.get_node(tx("a"))) == (math.inf, None)
+    assert (known.get_next_lookup_time_s(), known.get_coordinator_node_id(tx("a"))) == (
+        math.inf,
+        None,
+    )
     known.request_lookup(tx("a"))
     assert known.start_lookup_batch(0.0) == (tx("a"),)
 
@@ -380,9 +383,9 @@ def test_a_lost_broker_takes_its_coordinators_along(known):
     for name, node in (("a", 1), ("b", 2), ("c", 1)):
         known.request_lookup(tx(name))
         known.start_lookup_batch(0.0)
-        known.store_result(tx(name), node)
+        known.store_lookup_result(tx(name), node)
     known.forget_node(1)
-    assert [known.get_node(tx(name)) for name in "abc"] == [None, 2, None]
+    assert [known.get_coordinator_node_id(tx(name)) for name in "abc"] == [None, 2, None]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -401,7 +404,7 @@ def test_an_id_is_cached_or_asked_for_or_waiting_or_unknown(known, seed):
             case 3:
                 under_way += known.start_lookup_batch(now_s)
             case 4 if under_way:
-                known.store_result(under_way.pop(), rng.randrange(3))
+                known.store_lookup_result(under_way.pop(), rng.randrange(3))
             case 5 if under_way:
                 known.retry_lookups((under_way.pop(),), now_s)
         known.check_invariants()

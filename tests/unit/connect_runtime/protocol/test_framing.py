@@ -15,7 +15,7 @@ from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing, request_builders, varints
-from connect_runtime.protocol.framing import BodyEdit
+from connect_runtime.protocol.framing import ResponseBodyEdit
 from connect_runtime.protocol.request_errors import TruncatedResponse
 from tests.support import kio_bytes
 
@@ -150,7 +150,7 @@ def test_unknown_tagged_fields_side_by_side_are_one_edit():
     entity_type = kio.index.load_response_schema(3, 12)
     tags = varints.encode_varint(200) + b"\x64\x00" * 200
     body = memoryview(_metadata_with_tags(tags))
-    edits: list[BodyEdit] = []
+    edits: list[ResponseBodyEdit] = []
     assert framing._make_entity_validator(entity_type)(body, 0, edits) == len(body)
     assert len(edits) == 1
     assert framing.check_response_shape(entity_type, body) == _metadata_with_tags(b"\x00")

@@ -225,7 +225,7 @@ def fetched(*partitions, error=0):
 
 
 def test_what_a_group_has_is_read():
-    assert group_requests.get_fetched_offsets(fetched((0, 5, 0), (1, -1, 0))) == {
+    assert group_requests.decode_committed_offsets(fetched((0, 5, 0), (1, -1, 0))) == {
         A0: CommittedOffset(5),
         A1: CommittedOffset(-1, "note"),
     }

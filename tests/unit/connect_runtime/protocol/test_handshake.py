@@ -31,7 +31,7 @@ def test_a_session_is_renewed_before_its_end_and_not_while_that_goes_on():
     life = begun(100.0)
     assert 1085.0 <= life.renew_at_s <= 1095.0
     assert life.ends_s == 1100.0
-    life.start_renewal()
+    life.start_reauthentication()
     assert life.renew_at_s == math.inf
     life.start_session(None, 1090.0, random.Random(3))
     assert life.ends_s == math.inf
@@ -40,7 +40,7 @@ def test_a_session_is_renewed_before_its_end_and_not_while_that_goes_on():
 @pytest.mark.parametrize(("now_s", "in_time"), [(1090.0, True), (1099.0, True), (1099.9, False)])
 def test_what_has_to_be_waited_for_is_waited_for_until_shortly_before_the_end(now_s, in_time):
     life = begun(100.0)
-    assert life.postpone_renewal(now_s) is in_time
+    assert life.postpone_reauthentication(now_s) is in_time
     assert now_s <= life.renew_at_s <= max(now_s, min(now_s + 1.0, life.ends_s))
 
 

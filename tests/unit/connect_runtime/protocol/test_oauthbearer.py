@@ -273,11 +273,11 @@ def with_token(life_s: float, **changed: float) -> TokenRefresher:
 
 def test_nobody_asks_before_somebody_wants():
     found = keeper()
-    assert found.due_s() == math.inf
+    assert found.get_next_request_time_s() == math.inf
     assert found.get_or_request_token(5.0) is None
-    assert found.due_s() <= 5.0
+    assert found.get_next_request_time_s() <= 5.0
     found.on_request_sent()
-    assert (found.due_s(), found.get_or_request_token(6.0)) == (math.inf, None)
+    assert (found.get_next_request_time_s(), found.get_or_request_token(6.0)) == (math.inf, None)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_nobody_asks_before_somebody_wants():
 def test_a_token_is_used_and_refreshed_before_its_end(life_s, earliest_s, latest_s):
     found = with_token(life_s)
     assert found.get_or_request_token(0.0) == found.get_current_token(life_s * 0.97) == "one"
-    assert earliest_s <= found.due_s() <= latest_s
+    assert earliest_s <= found.get_next_request_time_s() <= latest_s
     assert found.get_current_token(life_s) is None
 
 
@@ -297,7 +297,7 @@ def test_a_refresh_that_fails_leaves_the_token_and_is_tried_again():
     found.on_request_sent()
     found.on_request_failed(TROUBLE, 85.0)
     assert found.get_or_request_token(86.0) == "one"
-    assert 85.0 < found.due_s() <= 86.0
+    assert 85.0 < found.get_next_request_time_s() <= 86.0
     found.on_request_sent()
     found.on_token_received(AccessToken(text="two", lifetime_s=100.0), 87.0)
     assert (found.get_or_request_token(150.0), found.last_failure) == ("two", None)
@@ -308,11 +308,13 @@ def test_without_a_token_the_trouble_is_told_between_tries_which_grow_apart():
     now_s, waits = 0.0, []
     for _ in range(6):
         assert found.get_or_request_token(now_s) is None
-        assert found.due_s() <= now_s
+        assert found.get_next_request_time_s() <= now_s
         found.on_request_sent()
         found.on_request_failed(TROUBLE, now_s)
         assert found.get_or_request_token(now_s) is TROUBLE
-        assert found.due_s() == math.inf, "only who wants a token makes it ask again"
+        assert found.get_next_request_time_s() == math.inf, (
+            "only who wants a token makes it ask again"
+        )
         waited_s = next(s for s in range(1, 20) if found.get_or_request_token(now_s + s) is None)
         waits.append(waited_s)
         now_s += waited_s
@@ -329,26 +331,26 @@ def test_a_token_that_brokers_refuse_is_dropped_and_the_next_one_is_not_hurried(
     assert found.get_current_token(10.0) is None
     assert found.get_or_request_token(10.0) is refusal
     assert found.get_or_request_token(12.0) is None
-    assert found.due_s() <= 12.0
+    assert found.get_next_request_time_s() <= 12.0
 
 
 def test_what_was_accepted_makes_the_next_trouble_a_new_one():
     found = with_token(3600.0, retry_s=1.0, retry_max_s=60.0)
     for number in range(5):
         found.on_request_failed(TROUBLE, 100.0 * number)
-    assert found.due_s() - 400.0 > 5.0
+    assert found.get_next_request_time_s() - 400.0 > 5.0
     found.on_token_accepted()
     found.on_request_failed(TROUBLE, 1000.0)
-    assert found.due_s() <= 1002.0
+    assert found.get_next_request_time_s() <= 1002.0
 
 
 def test_a_session_that_the_token_does_not_outlive_wants_the_next_one():
     found = with_token(100.0)
     assert found.is_token_valid_beyond(60.0, 50.0)
-    before_s = found.due_s()
+    before_s = found.get_next_request_time_s()
     assert before_s > 50.0
     assert not found.is_token_valid_beyond(100.0, 50.0)
-    assert found.due_s() == 50.0
+    assert found.get_next_request_time_s() == 50.0
 
 
 def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
@@ -356,7 +358,7 @@ def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
     now_s, asked = 85.0, 0
     while now_s < 95.0:
         assert not found.is_token_valid_beyond(100.0, now_s)
-        if found.due_s() <= now_s:
+        if found.get_next_request_time_s() <= now_s:
             found.on_request_sent()
             found.on_token_received(AccessToken(text="one", lifetime_s=100.0 - now_s), now_s)
             asked += 1

@@ -92,7 +92,7 @@ def test_what_goes_wrong_is_told(lanes):
 def test_of_pages_that_fail_again_and_again_one_is_logged(lanes, caplog, monkeypatch):
     async def fail() -> None:
         for _ in range(100):
-            lanes.log_failure("/ui/api/overview", ValueError("why"))
+            lanes.log_page_failure("/ui/api/overview", ValueError("why"))
 
     asyncio.run(fail())
     (record,) = caplog.records

@@ -14,7 +14,7 @@ from connect_runtime.storage.cluster_config_state import SessionKey, TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.config_topic import (
     ConfigChange,
-    ConfigTopicFold,
+    ConfigTopicState,
     ConnectorConfigured,
     ConnectorRemoved,
     LoggerLevelSet,
@@ -31,7 +31,7 @@ KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
 
 
 def view(*records):
-    fold = ConfigTopicFold()
+    fold = ConfigTopicState()
     for offset, record in enumerate(records):
         fold.apply_record(record.key, record.value, offset=offset)
     fold.finish_replay()
@@ -129,7 +129,7 @@ def feed(log, *records, offset=None):
 
 def replayed(*records):
     """A log whose start was at the end of these."""
-    log = ConfigTopicFold()
+    log = ConfigTopicState()
     answers = feed(log, *records)
     assert not any(isinstance(each, ConfigChange) for each in answers)
     log.finish_replay()
@@ -239,7 +239,7 @@ def test_restore_target_state(written, state):
 
 
 def test_when_a_target_state_was_written_is_known():
-    log = ConfigTopicFold()
+    log = ConfigTopicState()
     assert log.snapshot().target_state_ms("c") == -1
     key, value = target("STOPPED")
     log.apply_record(key.encode(), json.dumps(value).encode(), offset=0, wall_ms=7_000)
@@ -569,9 +569,9 @@ def test_the_fold_agrees_with_the_rules_in_plain_words(records):
 @settings(max_examples=examples.of(60))
 @given(LOGS, st.data())
 def test_reading_again_from_anywhere_changes_nothing(records, data):
-    once = ConfigTopicFold()
+    once = ConfigTopicState()
     feed(once, *records)
-    again = ConfigTopicFold()
+    again = ConfigTopicState()
     feed(again, *records[: data.draw(st.integers(0, len(records)))])
     start = data.draw(st.integers(0, again.snapshot().offset)) if again.snapshot().offset > 0 else 0
     feed(again, *records[start:], offset=start)
@@ -586,7 +586,7 @@ def test_reading_again_from_anywhere_changes_nothing(records, data):
 def test_compaction_never_brings_back_a_connector_nor_loses_one(records, data):
     """Any earlier record of a key that was written again may be gone."""
     last = {key: at for at, (key, _) in enumerate(records)}
-    compacted = ConfigTopicFold()
+    compacted = ConfigTopicState()
     for at, (key, value) in enumerate(records):
         if last[key] == at or data.draw(st.booleans()):
             feed(compacted, (key, value), offset=at)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from connect_runtime.storage import offset_topic
 from connect_runtime.storage.offset_topic import (
     InvalidSourceOffset,
-    OffsetTopicFold,
+    OffsetTopicState,
     SourceOffsetChanged,
     SourceOffsetKey,
     SourcePartition,
@@ -112,7 +112,7 @@ def put(log, key, value):
 
 
 def test_an_offset_is_found_by_connector_and_partition():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     change = put(log, b'["c",{"t":"x","p":0}]', b'{"offset":1}')
     assert change == SourceOffsetChanged(SourceOffsetKey("c", {"t": "x", "p": 0}))
     assert log.get_offset("c", {"t": "x", "p": 0}) == {"offset": 1}
@@ -122,7 +122,7 @@ def test_an_offset_is_found_by_connector_and_partition():
 
 
 def test_a_later_offset_replaces_and_a_tombstone_forgets():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     for value in (b'{"offset":1}', b'{"offset":2}'):
         put(log, b'["c",{"p":0}]', value)
     assert log.get_offset("c", {"p": 0}) == {"offset": 2}
@@ -135,36 +135,39 @@ def test_a_later_offset_replaces_and_a_tombstone_forgets():
 
 
 def test_an_offset_that_java_wrote_in_another_order_is_found_and_kept_up_there():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     java = b'["mm2",{"cluster":"a","partition":0,"topic":"t"}]'
     put(log, java, b'{"offset":7}')
     ours: SourcePartition = {"topic": "t", "partition": 0, "cluster": "a"}
     assert log.get_offset("mm2", ours) == {"offset": 7}
-    assert log.get_key("mm2", ours) == java
+    assert log.get_record_key("mm2", ours) == java
 
 
 def test_the_order_given_comes_first_and_else_the_one_written_last():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b'["c",{"a":1,"b":2}]', b'{"o":1}')
     put(log, b'["c",{"b":2,"a":1}]', b'{"o":2}')
     assert log.get_offset("c", {"a": 1, "b": 2}) == {"o": 1}
     assert log.get_offset("c", {"b": 2, "a": 1}) == {"o": 2}
     assert len(log.list_partitions("c")) == 1
-    assert log.list_keys("c", {"a": 1, "b": 2}) == [b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]']
+    assert log.list_record_keys("c", {"a": 1, "b": 2}) == [
+        b'["c",{"a":1,"b":2}]',
+        b'["c",{"b":2,"a":1}]',
+    ]
     put(log, b'["c",{"a":1,"b":2}]', None)
     assert log.get_offset("c", {"a": 1, "b": 2}) == {"o": 2}
-    assert log.list_keys("c", {"a": 9}) == []
+    assert log.list_record_keys("c", {"a": 9}) == []
 
 
 def test_bytes_are_found_as_what_they_are_stored_as():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b'["c",{"b":"AQ==","a":1}]', b'{"o":1}')
     assert log.get_offset("c", {"a": 1, "b": b"\x01"}) == {"o": 1}
     assert log.get_offset("c", {"a": 1, "b": "AQ=="}) == {"o": 1}
 
 
 def test_numbers_and_strings_are_different_partitions():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b'["c",{"p":0}]', b'{"o":1}')
     assert log.get_offset("c", {"p": "0"}) is None
     assert log.get_offset("c", {"p": 0.0}) is None
@@ -172,14 +175,14 @@ def test_numbers_and_strings_are_different_partitions():
 
 @pytest.mark.parametrize("key", [b"{", b'["c"]', b'[1,{}]', b'["c",7]', None])  # fmt: skip
 def test_keys_of_another_shape_are_skipped_and_kept(key):
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     assert isinstance(put(log, key, b'{"o":1}'), SkippedRecord)
     assert log.snapshot() == ({} if key is None else {key: b'{"o":1}'})
     log.check_invariants()
 
 
 def test_an_offset_of_no_partition_is_no_partition():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b'["c",null]', b'{"o":1}')
     assert log.list_partitions("c") == []
     assert log.get_offset("c", None) == {"o": 1}
@@ -187,7 +190,7 @@ def test_an_offset_of_no_partition_is_no_partition():
 
 def test_one_unreadable_offset_leaves_the_others_alone():
     """KAFKA-15800."""
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b'["c",{"p":0}]', b"{")
     put(log, b'["c",{"p":1}]', b'{"o":1}')
     with pytest.raises(InvalidSourceOffset, match="'c'"):
@@ -196,7 +199,7 @@ def test_one_unreadable_offset_leaves_the_others_alone():
 
 
 def test_the_value_under_one_key_is_had_as_it_is():
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     put(log, b"anything", b"at all")
     assert log.get_raw_value(b"anything") == b"at all"
     assert log.get_raw_value(b"nothing") is None
@@ -215,7 +218,7 @@ def test_the_fold_is_a_table_and_reading_again_changes_nothing(writes, data):
         (offset_topic.encode_offset_key(c, p), offset_topic.encode_offset_value(o))
         for c, p, o in writes
     ]
-    log = OffsetTopicFold()
+    log = OffsetTopicState()
     table: dict[bytes, bytes] = {}
     again = data.draw(st.integers(0, len(records)))
     for key, value in records[:again] + records:

@@ -192,10 +192,10 @@ def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever()
 def test_who_ran_a_task_last_is_known_by_who_wrote_it(store, topic):
     others = status_records.encode_status(TASK, says(State.RUNNING, worker="java:1"))
     topic.append(others.key, others.value)
-    assert store.last_runs("c") == LastTaskRuns(
+    assert store.get_last_task_runs("c") == LastTaskRuns(
         foreign={0: ForeignTaskRun(worker_id="java:1", started_ms=topic.wall_ms)}
     )
     store.put(TASK, says(State.UNASSIGNED))
-    assert store.last_runs("c").foreign.keys() == {0}
+    assert store.get_last_task_runs("c").foreign.keys() == {0}
     store.put(TASK, says(State.RUNNING))
-    assert store.last_runs("c") == LastTaskRuns(own_start_ms={0: topic.wall_ms})
+    assert store.get_last_task_runs("c") == LastTaskRuns(own_start_ms={0: topic.wall_ms})

@@ -21,7 +21,7 @@ from connect_runtime.storage.status_topic import (
     ActiveTopicsChanged,
     StatusChanged,
     StatusRemoved,
-    StatusTopicFold,
+    StatusTopicState,
     StatusWriter,
     TaskRunHistory,
 )
@@ -40,7 +40,7 @@ def feed(log, *records):
 
 
 def test_the_last_word_counts():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     changes = feed(
         log,
         status_records.encode_status("c", says(State.RUNNING)),
@@ -70,7 +70,7 @@ def test_the_last_word_counts():
 )
 def test_a_stale_unassigned_task_is_dropped(known, later, kept):
     """KAFKA-12525. Only tasks, only UNASSIGNED after RUNNING."""
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(log, status_records.encode_status(TASK, known))
     [change] = feed(log, status_records.encode_status(TASK, later))
     assert (change is None) == (kept is not later.state)
@@ -79,7 +79,7 @@ def test_a_stale_unassigned_task_is_dropped(known, later, kept):
 
 def test_a_worker_of_another_life_of_the_group_is_believed():
     """…ShouldIgnoreStaleStatusesFromOtherWorkers, its end: RUNNING counts whatever came before."""
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(log, status_records.encode_status(TASK, says(State.RUNNING, 10)))
     feed(log, status_records.encode_status(TASK, says(State.UNASSIGNED, 9, "b:1")))
     assert log.snapshot().task(TASK) == says(State.RUNNING, 10)
@@ -88,14 +88,14 @@ def test_a_worker_of_another_life_of_the_group_is_believed():
 
 
 def test_connectors_have_no_stale_status():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(log, status_records.encode_status("c", says(State.RUNNING, 10)))
     feed(log, status_records.encode_status("c", says(State.UNASSIGNED, 9)))
     assert log.snapshot().connector("c").state is State.UNASSIGNED
 
 
 def test_the_deletion_of_a_connector_takes_its_tasks():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(
         log,
         status_records.encode_status("c", says(State.RUNNING)),
@@ -110,7 +110,7 @@ def test_the_deletion_of_a_connector_takes_its_tasks():
 
 
 def test_a_task_is_deleted_alone():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     other = ConnectorTaskId("c", 1)
     feed(
         log,
@@ -121,7 +121,7 @@ def test_a_task_is_deleted_alone():
 
 
 def test_topics_are_kept_by_connector():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     used = [
         TopicStatus(topic=name, connector="c", task=0, discovered_ms=5) for name in ("t2", "t1")
     ]
@@ -141,7 +141,7 @@ def test_topics_are_kept_by_connector():
      (b"elsewhere", b"{}"), (None, None), (b"status-topic-t:connector-c", b"{}")],
 )  # fmt: skip
 def test_bad_records_are_skipped_and_change_nothing(key, value):
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(log, status_records.encode_status("c", says(State.RUNNING)))
     before = log.snapshot()
     assert isinstance(log.apply_record(key, value, offset=9), SkippedRecord)
@@ -149,7 +149,7 @@ def test_bad_records_are_skipped_and_change_nothing(key, value):
 
 
 def test_a_view_never_changes():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     feed(log, status_records.encode_status(TASK, says(State.RUNNING)))
     before = log.snapshot()
     assert log.snapshot() is before
@@ -167,7 +167,7 @@ RECORDS = st.builds(
 @settings(max_examples=examples.of(60))
 @given(st.lists(RECORDS, max_size=20))
 def test_the_fold_agrees_with_a_plain_table_and_replay_changes_nothing(writes):
-    log = StatusTopicFold()
+    log = StatusTopicState()
     table: dict[StatusSubject, RunStatus] = {}
     for subject, status in writes:
         record = status_records.encode_status(subject, status)
@@ -310,7 +310,7 @@ def test_once_we_run_it_nothing_of_before_counts(said):
 
 
 def test_a_snapshot_does_not_change_with_later_records():
-    log = StatusTopicFold()
+    log = StatusTopicState()
     other = ConnectorTaskId("d", 0)
     feed(
         log,
@@ -337,7 +337,7 @@ def test_a_snapshot_does_not_change_with_later_records():
 
 def test_records_of_one_connector_are_folded_in_linear_time():
     def fold_s(count):
-        log = StatusTopicFold()
+        log = StatusTopicState()
         began_s = time.process_time()
         feed(
             log,

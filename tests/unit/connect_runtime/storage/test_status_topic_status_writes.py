@@ -8,7 +8,7 @@ from connect_runtime.storage.status_records import RunState, RunStatus, StatusSu
 from connect_runtime.storage.status_topic import (
     StatusChanged,
     StatusRemoved,
-    StatusTopicFold,
+    StatusTopicState,
     StatusWriteGuard,
     StatusWriteTicket,
 )
@@ -22,7 +22,7 @@ def says(state, generation, worker="us:1"):
 
 
 def knowing(*words):
-    log = StatusTopicFold()
+    log = StatusTopicState()
     for subject, status in words:
         record = status_records.encode_status(subject, status)
         log.apply_record(record.key, record.value, offset=0)

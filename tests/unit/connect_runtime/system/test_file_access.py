@@ -9,34 +9,34 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import file_access
-from connect_runtime.system.file_access import ForeignFolderError, ForeignWriter
+from connect_runtime.system.file_access import ForeignDirectoryError, ForeignWriter
 
 
 def test_it_is_made_for_this_user_alone(tmp_path):
     folder = tmp_path / "a" / "b"
-    assert file_access.ensure_private_folder(folder) == folder
+    assert file_access.ensure_private_directory(folder) == folder
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert file_access.ensure_private_folder(folder) == folder
+    assert file_access.ensure_private_directory(folder) == folder
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_one_that_others_can_enter_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
-    with pytest.raises(ForeignFolderError, match=f"chmod 700 {tmp_path}"):
-        file_access.ensure_private_folder(tmp_path)
+    with pytest.raises(ForeignDirectoryError, match=f"chmod 700 {tmp_path}"):
+        file_access.ensure_private_directory(tmp_path)
 
 
 def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
     tmp_path.chmod(0o700)
-    with pytest.raises(ForeignFolderError, match="belongs to user id"):
-        file_access.check_private_folder(tmp_path, uid=os.geteuid() + 1)
+    with pytest.raises(ForeignDirectoryError, match="belongs to user id"):
+        file_access.check_private_directory(tmp_path, uid=os.geteuid() + 1)
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
-    file_access.check_private_folder(link, uid=os.geteuid())
+    file_access.check_private_directory(link, uid=os.geteuid())
     if os.geteuid() == 0:  # nobody else may give a link away
         os.chown(link, 4242, -1, follow_symlinks=False)
-        with pytest.raises(ForeignFolderError, match="belongs to user id 4242"):
-            file_access.check_private_folder(link, uid=0)
+        with pytest.raises(ForeignDirectoryError, match="belongs to user id 4242"):
+            file_access.check_private_directory(link, uid=0)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
 
 def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
     tmp_path.chmod(0o755)
-    assert file_access.is_trusted_folder(tmp_path)
+    assert file_access.is_trusted_directory(tmp_path)
     tmp_path.chmod(0o757)
-    assert not file_access.is_trusted_folder(tmp_path)
+    assert not file_access.is_trusted_directory(tmp_path)
     tmp_path.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert file_access.is_trusted_folder(tmp_path) is (tmp_path.stat().st_uid == 0)
+    assert file_access.is_trusted_directory(tmp_path) is (tmp_path.stat().st_uid == 0)
 
 
 @pytest.fixture
@@ -271,11 +271,13 @@ NAMELESS = 54_321
 
 
 def test_the_folder_follows_the_environment():
-    assert file_access.find_user_cache_folder({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path(
-        "/c"
+    assert file_access.find_user_cache_directory(
+        {"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}
+    ) == Path("/c")
+    assert file_access.find_user_cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
+    assert (
+        file_access.find_user_cache_directory({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
     )
-    assert file_access.find_user_cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
-    assert file_access.find_user_cache_folder({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
 
 
 @pytest.fixture
@@ -288,12 +290,12 @@ def home(monkeypatch, tmp_path):
 
 
 def test_a_user_without_a_home_has_a_folder_all_the_same(home):
-    assert file_access.find_user_cache_folder({}) == home / ".cache" / "mm2"
+    assert file_access.find_user_cache_directory({}) == home / ".cache" / "mm2"
     assert home.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_home_that_others_can_enter_is_not_used(home):
     home.mkdir(mode=0o777)
     home.chmod(0o777)
-    with pytest.raises(ForeignFolderError, match="chmod 700"):
-        file_access.find_user_cache_folder({})
+    with pytest.raises(ForeignDirectoryError, match="chmod 700"):
+        file_access.find_user_cache_directory({})

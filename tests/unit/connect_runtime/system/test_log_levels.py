@@ -112,4 +112,4 @@ def test_a_logger_is_off(name: str, caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_names_of_loggers_are_bounded(namespace, is_valid):
-    assert (log_levels.find_namespace_problem(namespace) is None) == is_valid
+    assert (log_levels.explain_invalid_namespace(namespace) is None) == is_valid

@@ -12,10 +12,10 @@ from connect_runtime.system.threads import (
     CachedValue,
     OwnedThread,
     PendingWork,
-    ThreadDied,
     ThreadGroup,
     ThreadPool,
     ThreadPoolFull,
+    UnexpectedThreadEnd,
 )
 from tests.support import eventually
 
@@ -144,8 +144,8 @@ def test_what_began_after_the_wait_is_not_waited_for():
     assert running.stop_all(5.0) == []
 
 
-def owner() -> tuple[ThreadGroup, queue.Queue[ThreadDied]]:
-    reports: queue.Queue[ThreadDied] = queue.Queue()
+def owner() -> tuple[ThreadGroup, queue.Queue[UnexpectedThreadEnd]]:
+    reports: queue.Queue[UnexpectedThreadEnd] = queue.Queue()
     return ThreadGroup(on_unexpected_end=reports.put), reports
 
 
@@ -179,7 +179,7 @@ def test_an_exception_is_reported_with_the_thread_name():
 def test_returning_unasked_is_reported_too():
     owned, reports = owner()
     owned.start("t", lambda stop: None)
-    assert reports.get(timeout=5) == ThreadDied(name="t", error=None)
+    assert reports.get(timeout=5) == UnexpectedThreadEnd(name="t", error=None)
 
 
 def test_stop_all_names_what_does_not_stop():

@@ -152,8 +152,12 @@ def world():
     return World()
 
 
-ALTERED = connector_offsets.format_change_success(OffsetChangeKind.ALTER, by_connector_too=True)
-RESET = connector_offsets.format_change_success(OffsetChangeKind.RESET, by_connector_too=True)
+ALTERED = connector_offsets.format_offset_change_success(
+    OffsetChangeKind.ALTER, by_connector_too=True
+)
+RESET = connector_offsets.format_offset_change_success(
+    OffsetChangeKind.RESET, by_connector_too=True
+)
 
 
 # sources
@@ -200,11 +204,13 @@ def test_what_a_source_cannot_store_is_refused_before_it_is_asked(world):
 
 def test_who_keeps_no_offsets_elsewhere_may_still_have_to_be_told(world):
     world.plugin.answer = lambda: False
-    assert world.alter(SOURCE, ({"f": "a"}, {"n": 1})) == connector_offsets.format_change_success(
+    assert world.alter(
+        SOURCE, ({"f": "a"}, {"n": 1})
+    ) == connector_offsets.format_offset_change_success(
         OffsetChangeKind.ALTER, by_connector_too=False
     )
     silent = {**SINK, "connector.class": "Silent"}
-    assert world.reset(silent) == connector_offsets.format_change_success(
+    assert world.reset(silent) == connector_offsets.format_offset_change_success(
         OffsetChangeKind.RESET, by_connector_too=False
     )
 
@@ -219,7 +225,7 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (UnsupportedOperationError("no"), connector_offsets.format_changes_unsupported("c")),
+        (UnsupportedOperationError("no"), connector_offsets.format_offset_changes_unsupported("c")),
         (ConnectError("this offset is odd"), "this offset is odd"),
         (RuntimeError("out of paper"), "Failed to modify offsets for {kind} connector c"),
     ],

@@ -13,10 +13,10 @@ ALTER, RESET = OffsetChangeKind.ALTER, OffsetChangeKind.RESET
 
 @pytest.mark.parametrize(("change", "done"), [(ALTER, "altered"), (RESET, "reset")])
 def test_who_must_do_the_rest_is_told(change, done):
-    assert connector_offsets.format_change_success(change, by_connector_too=True) == (
+    assert connector_offsets.format_offset_change_success(change, by_connector_too=True) == (
         f"The offsets for this connector have been {done} successfully"
     )
-    whole = connector_offsets.format_change_success(change, by_connector_too=False)
+    whole = connector_offsets.format_offset_change_success(change, by_connector_too=False)
     assert whole.startswith(
         f"The Connect framework-managed offsets for this connector have been {done} successfully."
     )
@@ -57,7 +57,7 @@ def test_who_must_do_the_rest_is_told(change, done):
             "attempting to modify offsets for source connector c",
         ),
         (
-            connector_offsets.format_changes_unsupported("c"),
+            connector_offsets.format_offset_changes_unsupported("c"),
             "connector c because it doesn't support external modification",
         ),
         (

@@ -507,7 +507,7 @@ def infos(config, *, told=()):
 def shown(config, *, given=None, told=()):
     provided = ProvidedValues(lambda _: config)
     provided.resolve_config(given or config)
-    found = connector_validation.redact_infos(
+    found = connector_validation.redact_config_infos(
         infos(config, told=told),
         given=given or config,
         resolved=config,
@@ -546,5 +546,5 @@ def test_what_a_provider_gave_is_not_shown():
 
 def test_keys_alone():
     key = config_infos.build_key_info(ConfigKey(name="of", type=Type.CLASS, default=int))
-    [found] = connector_validation.rename_key_classes([key], NAMES)
+    [found] = connector_validation.rename_default_classes([key], NAMES)
     assert found.default_value == "java.lang.Integer"

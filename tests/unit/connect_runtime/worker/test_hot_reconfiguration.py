@@ -115,7 +115,7 @@ def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):
     [given] = plan.contexts[:1]
     world.membership.confirmed_s = 7.5
     given.request_heartbeat()
-    assert (given.last_heartbeat_s(), given.session_timeout_s) == (7.5, 10.0)
+    assert (given.get_last_heartbeat_s(), given.session_timeout_s) == (7.5, 10.0)
     assert world.membership.asked == 1
 
 
@@ -124,6 +124,6 @@ def test_a_pipeline_reads_properties_of_its_worker_by_their_prefix(world, plan):
     world.start_task(PIPES)
     eventually(lambda: plan.contexts, 5.0)
     [given] = plan.contexts[:1]
-    found = given.worker_properties("key.")
+    found = given.get_worker_properties("key.")
     assert found
     assert all(key.startswith("key.") for key in found)

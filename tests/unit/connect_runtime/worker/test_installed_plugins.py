@@ -40,7 +40,7 @@ def test_what_stands_in_for_a_java_class_goes_by_its_name():
     assert installed_plugins.get_task_class_name(made, INSTALLED) == java.replace(
         "Connector", "Task"
     )
-    assert installed_plugins.describe_connector(made, INSTALLED) == {
+    assert installed_plugins.collect_connector_attributes(made, INSTALLED) == {
         "connector-type": "sink",
         "connector-class": java,
         "connector-version": made.version(),
@@ -63,7 +63,7 @@ def test_what_is_nobodys_has_its_own_name_and_whatever_version():
         is None
     )
     assert installed_plugins.get_task_class_name(made, INSTALLED) == "builtins.str"
-    assert installed_plugins.describe_connector(made, INSTALLED) == {
+    assert installed_plugins.collect_connector_attributes(made, INSTALLED) == {
         "connector-type": "source",
         "connector-class": f"{__name__}.Mine",
         "connector-version": "",
@@ -106,8 +106,8 @@ def test_a_class_of_any_kind_is_loaded_and_nothing_else():
 
 def test_classes_have_the_names_of_java():
     found = plugins()
-    assert found.get_user_name(JsonConverter) == JSON
-    assert found.get_user_name(NoPlugin) == "tests.fakes.odd_plugins.NoPlugin"
+    assert found.get_displayed_class_name(JsonConverter) == JSON
+    assert found.get_displayed_class_name(NoPlugin) == "tests.fakes.odd_plugins.NoPlugin"
 
 
 def test_what_a_connector_gets_in_place_of_what_it_leaves():

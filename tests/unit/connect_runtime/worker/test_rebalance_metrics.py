@@ -74,9 +74,9 @@ def test_other_news_means_nothing(world):
 
 def test_they_are_counted():
     world = World()
-    assert world.metrics.count == 0
+    assert world.metrics.completed_rebalances == 0
     world.tell(ASKED, ROUND, ASKED, MISMATCH, ASKED, ROUND)
-    assert world.metrics.count == 2
+    assert world.metrics.completed_rebalances == 2
 
 
 URL = "http://a:8083/"

@@ -420,8 +420,8 @@ def some(numbers, *names):
 def test_all_attributes_of_their_groups_are_there_and_no_other():
     found = [
         (metrics_registry.TASK, TaskStats(SAMPLING, 0.0).compute_attributes(1.0)),
-        (metrics_registry.SOURCE_TASK, SourceTaskStats(SAMPLING).numbers(1.0)),
-        (metrics_registry.SINK_TASK, SinkTaskStats(SAMPLING).numbers(1.0)),
+        (metrics_registry.SOURCE_TASK, SourceTaskStats(SAMPLING).compute_attributes(1.0)),
+        (metrics_registry.SINK_TASK, SinkTaskStats(SAMPLING).compute_attributes(1.0)),
         (metrics_registry.TASK_ERRORS, TaskErrorStats().compute_attributes()),
     ]
     for group, numbers in found:
@@ -466,9 +466,9 @@ def test_a_source_counts_what_it_polled_and_what_kafka_has():
     made = SourceTaskStats(SAMPLING)
     made.record_poll(3, took_s=0.5, now_s=0.0)
     made.record_poll(0, took_s=0.1, now_s=1.0)
-    made.record_write(2.0)
-    made.record_skipped(3.0)
-    found = made.numbers(10.0)
+    made.count_acknowledged_record(2.0)
+    made.count_skipped_record(3.0)
+    found = made.compute_attributes(10.0)
     totals = some(found, "source-record-poll-total", "source-record-write-total")
     assert totals == (3, 1)
     assert found["source-record-active-count"] == 1
@@ -483,7 +483,7 @@ def test_what_a_task_moves_itself_is_polled_and_written_at_once():
     made = SourceTaskStats(SAMPLING)
     made.record_pipeline_progress(700, 1.0)
     made.record_pipeline_progress(50, 2.0)
-    found = made.numbers(3.0)
+    found = made.compute_attributes(3.0)
     totals = some(found, "source-record-poll-total", "source-record-write-total")
     assert totals == (750, 750)
     assert found["source-record-active-count"] == 0
@@ -491,20 +491,20 @@ def test_what_a_task_moves_itself_is_polled_and_written_at_once():
 
 def test_a_source_never_has_less_than_nothing_on_its_way():
     made = SourceTaskStats(SAMPLING)
-    made.record_write(0.0)
+    made.count_acknowledged_record(0.0)
     made.record_poll(2, took_s=0.0, now_s=1.0)
-    assert made.numbers(1.0)["source-record-active-count"] == 2
+    assert made.compute_attributes(1.0)["source-record-active-count"] == 2
 
 
 def test_a_sink_counts_what_it_read_put_and_committed():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 10, P1: 20}, 0.0)
-    made.record_read(5, {P0: 13, P1: 22}, 1.0)
+    made.count_consumed_records(5, {P0: 13, P1: 22}, 1.0)
     made.record_put(4, took_s=0.2, now_s=1.0)
     made.record_commit_start(1)
     made.record_commit_completion({P0: 12}, 2.0)
     made.record_superseded_commit(3.0)
-    found = made.numbers(10.0)
+    found = made.compute_attributes(10.0)
     totals = some(found, "sink-record-read-total", "sink-record-send-total", "partition-count")
     assert totals == (5, 4, 2)
     assert some(found, "sink-record-active-count", "sink-record-lag-max") == (3, 2)
@@ -520,11 +520,11 @@ def test_of_partitions_that_are_gone_a_sink_keeps_nothing():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 0}, 0.0)
     made.record_assignment({P1: 0}, 0.0)
-    made.record_read(7, {P0: 3, P1: 4}, 1.0)
+    made.count_consumed_records(7, {P0: 3, P1: 4}, 1.0)
     made.record_revocation(frozenset({P0}), 2.0)
-    made.record_read(9, {P0: 9}, 3.0)
+    made.count_consumed_records(9, {P0: 9}, 3.0)
     made.record_commit_completion({P0: 9}, 3.0)
-    found = made.numbers(4.0)
+    found = made.compute_attributes(4.0)
     assert some(found, "partition-count", "sink-record-active-count") == (1, 4)
     made.check_invariants()
 
@@ -547,7 +547,7 @@ def test_whatever_happens_a_sink_counts_what_is_behind(steps):
             case "gone":
                 made.record_revocation(frozenset({place}), 0.0)
             case "read":
-                made.record_read(1, {place: offset}, 0.0)
+                made.count_consumed_records(1, {place: offset}, 0.0)
             case _:
                 made.record_commit_completion({place: offset}, 0.0)
         made.check_invariants()
@@ -556,8 +556,8 @@ def test_whatever_happens_a_sink_counts_what_is_behind(steps):
 def test_a_sink_that_rewinds_has_no_negative_backlog():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 10, P1: 0}, 0.0)
-    made.record_read(1, {P0: 4, P1: 1}, 1.0)
-    assert made.numbers(1.0)["sink-record-active-count"] == 1
+    made.count_consumed_records(1, {P0: 4, P1: 1}, 1.0)
+    assert made.compute_attributes(1.0)["sink-record-active-count"] == 1
 
 
 def test_troubles_are_counted_and_the_last_failure_has_a_time():

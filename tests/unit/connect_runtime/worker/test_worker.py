@@ -26,7 +26,7 @@ from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder.worker_interface import ConfiguredTask
 from connect_runtime.storage import config_records
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import RunState
 from tests.fakes import task_clients
 from tests.fakes.planned_plugins import CONFIG, SINK, TASK, WAIT_S, TargetState, boom
@@ -368,7 +368,7 @@ def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
 
 def test_a_pipeline_learns_who_ran_its_tasks_last_and_with_what(world, plan):
     runs: list[LastTaskRuns] = []
-    plan.does["run_once"] = lambda given: runs.append(given.last_runs())
+    plan.does["run_once"] = lambda given: runs.append(given.get_last_task_runs())
     world.given = {0: (DatedTaskConfig(config={"a": "1"}, published_ms=5),)}
     world.quiet = LeaderlessPeriod(from_ms=1, to_ms=2)
     world.start_task({**CONFIG, "connector.class": "Pipes"})
@@ -414,7 +414,7 @@ def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: held, 5.0)
     assert held[0].task_configs() == []
-    log = ConfigTopicFold()
+    log = ConfigTopicState()
     records_ = (
         config_records.encode_connector_config("c", CONFIG),
         *config_records.encode_task_configs("c", [{"n": "0", "gone": None}, {"n": "${p:k}"}]),

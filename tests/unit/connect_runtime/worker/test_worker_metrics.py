@@ -128,8 +128,8 @@ def test_a_source_task_tells_what_it_does(world):
     measured, said = world.task(T0)
     said(State.RUNNING)
     measured.record_poll(3, took_s=0.5)
-    measured.record_write()
-    measured.record_skipped()
+    measured.count_acknowledged_record()
+    measured.count_skipped_record()
     measured.record_commit(took_s=0.25)
     measured.record_errors(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
     world.clock.now += 10.0
@@ -155,7 +155,7 @@ def test_a_task_that_moves_its_records_itself_tells_how_many(world):
 def test_a_sink_task_tells_what_it_does(world):
     measured, _ = world.task(T0, SinkTaskMetrics)
     measured.record_assignment({P0: 0})
-    measured.record_read(4, {P0: 4})
+    measured.count_consumed_records(4, {P0: 4})
     measured.record_put(3, took_s=0.5)
     measured.record_commit_start(1)
     measured.record_commit_completion({P0: 3}, took_s=0.125)
@@ -306,7 +306,7 @@ def test_before_any_start_shares_are_zero():
 )
 def test_a_start_ends_once_with_what_is_said_first(said, expected):
     first = StartupOutcome()
-    assert [first.evaluate_status(each) for each in said] == expected
+    assert [first.decide_startup_outcome(each) for each in said] == expected
 
 
 def test_tasks_of_a_connector_are_counted_by_state():

@@ -217,7 +217,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, as_json=as_json)
     with pytest.raises(FatalError, match="nobody is there"):  # exits with FAILED
-        failover.begin_move(order, equipment(tmp_path))
+        failover.plan_and_execute_move(order, equipment(tmp_path))
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
@@ -253,9 +253,9 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, yes=yes)
     if begun:
         with pytest.raises(FatalError, match="nobody is there"):  # the first step
-            failover.begin_move(order, equipment(tmp_path))
+            failover.plan_and_execute_move(order, equipment(tmp_path))
     else:
-        assert failover.begin_move(order, equipment(tmp_path)) == exit_codes.FAILED
+        assert failover.plan_and_execute_move(order, equipment(tmp_path)) == exit_codes.FAILED
     assert path.exists() is begun
     said = screen.getvalue()
     assert ("This stops the flow east->west and moves 0 consumer groups to west." in said) is asked
@@ -268,7 +268,7 @@ def test_without_a_terminal_nothing_is_asked(tmp_path: pathlib.Path, monkeypatch
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path)
     with pytest.raises(FatalError, match="nobody is there"):
-        failover.begin_move(order, equipment(tmp_path))
+        failover.plan_and_execute_move(order, equipment(tmp_path))
 
 
 DO_IT = (
@@ -305,7 +305,7 @@ DO_IT = (
 def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirrored, last):
     given = {"accepted": ("no-such-group:g",)} | given
     order = dataclasses.replace(ORDER, resume=False, journal=tmp_path / "new.jsonl", **given)
-    code = failover.begin_move(order, equipment(tmp_path, **mirrored))
+    code = failover.plan_and_execute_move(order, equipment(tmp_path, **mirrored))
     said = [
         each.replace(" --accept no-such-group:g", "")
         for each in capsys.readouterr().out.splitlines()
@@ -353,7 +353,7 @@ def test_what_never_left_is_exported_without_a_move(
     """Also where the verdict is no-go: it may be gone before that is mended."""
     order, equipped = exporting_order(tmp_path, as_json=as_json), equipment(tmp_path, **mirrored)
     about = Exporting(equipped)
-    failover.begin_move(order, equipped)
+    failover.plan_and_execute_move(order, equipped)
     assert (about.written, about.closed) == ([order.export], 1)
     said = capsys.readouterr().out
     assert not (tmp_path / "new.jsonl").exists()
@@ -373,7 +373,7 @@ def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
     equipped = equipment(tmp_path)
     about = Exporting(equipped, counted=False)
     with pytest.raises(FatalError, match="t-0: the records that never left"):
-        failover.begin_move(exporting_order(tmp_path), equipped)
+        failover.plan_and_execute_move(exporting_order(tmp_path), equipped)
     assert about.written == []
 
 
@@ -382,6 +382,6 @@ def test_a_file_that_cannot_be_written_is_told_by_the_plan(tmp_path: pathlib.Pat
     about = Exporting(equipped)
     ready = MoveReadiness(flow="east->west", export_error="left.jsonl is there already")
     equipped.build_readiness_checks = lambda: types.SimpleNamespace(collect=lambda *_, **__: ready)
-    assert failover.begin_move(exporting_order(tmp_path), equipped) == exit_codes.FAILED
+    assert failover.plan_and_execute_move(exporting_order(tmp_path), equipped) == exit_codes.FAILED
     assert "left.jsonl is there already (no-export)" in capsys.readouterr().out
     assert about.written == []

@@ -12,7 +12,7 @@ from connect_runtime.rest.namespace_router import NamespaceRouter
 from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.cli import main
 from mm2.clusters import flow_rest_client
@@ -53,9 +53,9 @@ def herder(config, tmp_path, monkeypatch):
 
         def body(stop):
             while not stop.is_set():
-                socket.serve(lambda _: answer, 0.05)
+                socket.serve_request(lambda _: answer, 0.05)
 
-        failures: list[ThreadDied] = []
+        failures: list[UnexpectedThreadEnd] = []
         owned = ThreadGroup(on_unexpected_end=failures.append)
         owned.start("answering", body)
         yield made

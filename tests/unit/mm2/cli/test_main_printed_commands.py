@@ -46,7 +46,7 @@ def test_every_command_of_ours_is_understood(file):
 
 def test_every_remedy_is_a_command():
     for text in printed.messages(operator_commands.GENERIC_COMMANDS):
-        line = operator_commands.extract_remedy(text)
+        line = operator_commands.extract_remedy_from_message(text)
         assert line, text
         assert text.endswith(line)
         for each in line.split(" && "):

@@ -88,7 +88,7 @@ def test_metrics_that_are_not_required_are_only_warned_of(caplog):
         port = taken.getsockname()[1]
         settings = MetricsEndpointSettings(port=port, required=False)
         assert run.start_metrics_exporter(
-            settings, collector.make_metrics_registry(), port=None
+            settings, collector.create_metrics_registry(), port=None
         ) == (
             None,
             ", metrics and /health are not served",
@@ -99,11 +99,13 @@ def test_metrics_that_are_not_required_are_only_warned_of(caplog):
 
 def test_the_port_option_wins_and_switches_metrics_on():
     settings = MetricsEndpointSettings(enabled=False)
-    assert run.start_metrics_exporter(settings, collector.make_metrics_registry(), port=None) == (
+    assert run.start_metrics_exporter(settings, collector.create_metrics_registry(), port=None) == (
         None,
         "",
     )
-    exporter, note = run.start_metrics_exporter(settings, collector.make_metrics_registry(), port=0)
+    exporter, note = run.start_metrics_exporter(
+        settings, collector.create_metrics_registry(), port=0
+    )
     assert exporter is not None
     try:
         assert note == f", metrics at {exporter.url}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.cli import main
 from mm2.status import status_document
@@ -51,9 +51,9 @@ def process(config, tmp_path, monkeypatch):
 
     def body(stop):
         while not stop.is_set():
-            made.serve(answer, 0.05)
+            made.serve_request(answer, 0.05)
 
-    failures: list[ThreadDied] = []
+    failures: list[UnexpectedThreadEnd] = []
     owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("answering", body)
     yield reports

@@ -9,8 +9,8 @@ import pytest
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
-from connect_runtime.storage.config_topic import ConfigTopicFold
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
+from connect_runtime.storage.status_topic import StatusTopicState
 from mm2 import exit_codes
 from mm2.cli import main, topic
 from mm2.clusters import cluster_clients, connect_group_state, flow_pair, reachability_probe
@@ -145,8 +145,8 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster_clients, "create_flow_state_store", Nothing)
     monkeypatch.setattr(topic_reset, "record_reset_decisions", lambda *args, **kwargs: [DECISION])
     found = ConnectGroupSnapshot(
-        config=ConfigTopicFold().snapshot(),
-        statuses=StatusTopicFold().snapshot(),
+        config=ConfigTopicState().snapshot(),
+        statuses=StatusTopicState().snapshot(),
         hosts=("10.0.0.2",),
     )
     monkeypatch.setattr(connect_group_state, "read_connect_group", lambda *args, **kwargs: found)

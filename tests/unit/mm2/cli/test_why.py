@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.cli import flow_reports, main, why
 from mm2.clusters import incident_log
@@ -58,9 +58,9 @@ def answering(config, tmp_path, monkeypatch):
 
     def body(stop):
         while not stop.is_set():
-            made.serve(reply, 0.05)
+            made.serve_request(reply, 0.05)
 
-    failures: list[ThreadDied] = []
+    failures: list[UnexpectedThreadEnd] = []
     owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("answering", body)
     yield answers, asked

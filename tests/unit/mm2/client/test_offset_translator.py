@@ -328,11 +328,11 @@ def test_where_names_are_kept(world):
 
 
 def test_where_to_go_on_if_anywhere():
-    assert client.offset_there(exact(MIRROR, 4)) == 4
-    assert client.offset_there(Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
-    assert client.offset_there(NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
-    assert client.offset_there(TooOld(partition=MIRROR)) is None
-    assert client.offset_there(Unknown(partition=MIRROR, reason="")) is None
+    assert client.get_destination_offset(exact(MIRROR, 4)) == 4
+    assert client.get_destination_offset(Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
+    assert client.get_destination_offset(NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
+    assert client.get_destination_offset(TooOld(partition=MIRROR)) is None
+    assert client.get_destination_offset(Unknown(partition=MIRROR, reason="")) is None
 
 
 def test_a_map_ends_at_the_timeout_and_a_silent_cluster_earlier():
@@ -352,8 +352,8 @@ def test_a_map_ends_at_the_timeout_and_a_silent_cluster_earlier():
     )
     reader = FlowOffsetReader(cluster, source_alias="east", clock=clock, response_timeout_s=10.0)
     with pytest.raises(MapReadTimeoutError):
-        reader.read(len(records) * 40.0 - 20.0)
-    reader.read(len(records) * 40.0 + 20.0)
+        reader.read_offset_map(len(records) * 40.0 - 20.0)
+    reader.read_offset_map(len(records) * 40.0 + 20.0)
     assert waits == [10.0, 10.0]
 
 

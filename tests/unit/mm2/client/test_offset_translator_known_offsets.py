@@ -17,10 +17,10 @@ def known(*syncs, through=30):
     made = OffsetMap()
     for key, value in copied_map.log(T7, through=through, delta=-5, start=10):
         assert key is not None
-        made.apply(key, value)
+        made.apply_record(key, value)
     table = OffsetSyncStore(keep_history=True)
     for upstream, downstream in syncs:
-        table.add(OffsetSync(partition=T7, upstream=upstream, downstream=downstream))
+        table.add_sync(OffsetSync(partition=T7, upstream=upstream, downstream=downstream))
     table.mark_ready()
     return OffsetMapWithSyncs(offset_map=made, syncs=table if syncs else None)
 

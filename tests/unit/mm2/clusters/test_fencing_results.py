@@ -23,17 +23,17 @@ def known(*, producers: dict[int, int], taken: tuple[int, int] | None = None) ->
     """Copied under ordinal 1, epoch 0; `producers`: ordinals by id; `taken` by a later owner."""
     found = OffsetMap()
     for key, value in copied_map.log(HERE, through=10, delta=5):
-        found.apply(key or b"", value)
+        found.apply_record(key or b"", value)
     for producer, ordinal in producers.items():
         name = MapProducerKey(topic="orders", partition=0, producer_id=producer)
         about = MapProducer(ordinal=ordinal, era=1)
-        found.apply(
+        found.apply_record(
             offset_map_records.encode_map_key(name), offset_map_records.encode_map_value(about)
         )
     if taken is not None:
         era = copied_map.era_key(1, ordinal=taken[0], epoch=taken[1])
         era = dataclasses.replace(era, topic="orders", partition=0)
-        found.apply(
+        found.apply_record(
             offset_map_records.encode_map_key(era),
             offset_map_records.encode_map_value(copied_map.era_of()),
         )
@@ -80,7 +80,8 @@ def test_an_older_id_locks_out_until_a_newer_one_is_used():
 def test_who_has_a_newer_epoch_or_id_has_taken_it_since(taken, since):
     found = fenced(known(producers={OURS: 1}))
     assert (
-        fencing_results.is_acquired_since(known(producers={OURS: 1}, taken=taken), found) is since
+        fencing_results.is_acquired_after_fencing(known(producers={OURS: 1}, taken=taken), found)
+        is since
     )
 
 

@@ -85,12 +85,12 @@ def test_two_who_pause_topics_at_once_undo_nothing_of_each_other(herder, api):
 
 def test_limits_are_set_and_given_back(herder, api):
     before = config(herder)
-    api.throttle("none", topic="users")
-    api.throttle("1MB", topic=None)
+    api.set_throttle("none", topic="users")
+    api.set_throttle("1MB", topic=None)
     given = {"live.throttle": "1MB", "live.throttle.topic.users": "none"}
     assert config(herder) == {**before, **given}
-    api.throttle(None, topic=None)
-    api.throttle(None, topic="users")
+    api.set_throttle(None, topic=None)
+    api.set_throttle(None, topic="users")
     assert config(herder) == before
 
 

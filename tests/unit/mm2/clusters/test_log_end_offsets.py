@@ -38,7 +38,9 @@ def look(side, *more: TopicPartition, raises: bool = False):
 def test_who_has_a_leader_is_answered_for(side):
     found = look(side)
     assert sorted(found.succeeded) == PLACES[:3]
-    assert log_end_offsets.list_unanswered_partitions(found) == {PLACES[3]: "it has no leader"}
+    assert log_end_offsets.list_partitions_without_response(found) == {
+        PLACES[3]: "it has no leader"
+    }
 
 
 def test_a_leader_that_is_away_holds_up_no_other(side):
@@ -46,7 +48,7 @@ def test_a_leader_that_is_away_holds_up_no_other(side):
     found = look(side, raises=True)
     assert sorted(found.succeeded) == [PLACES[1]]
     assert (
-        log_end_offsets.list_unanswered_partitions(found)[PLACES[2]]
+        log_end_offsets.list_partitions_without_response(found)[PLACES[2]]
         == "its broker does not respond"
     )
 
@@ -75,4 +77,4 @@ def test_what_is_not_there_is_missing_and_not_unheard(side):
     beyond, other = TopicPartition("t", 7), TopicPartition("u", 0)
     found = look(side, beyond, other)
     assert isinstance(found.failed[beyond], TopicMissingError)
-    assert log_end_offsets.list_unanswered_partitions(found).keys() == {PLACES[3]}
+    assert log_end_offsets.list_partitions_without_response(found).keys() == {PLACES[3]}

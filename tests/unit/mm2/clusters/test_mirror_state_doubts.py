@@ -32,7 +32,7 @@ def sync(upstream: int, downstream: int) -> OffsetSync:
 def test_a_sync_that_says_other_than_the_map_is_of_somebody_else(syncs, why):
     known = OffsetMap()
     for key, value in copied_map.log(HERE, through=100, delta=5):
-        known.apply(key or b"", value)
+        known.apply_record(key or b"", value)
     mirrored = [MirroredPartition(partition=each, mirror=each) for each in (HERE, OTHER)]
     found = mirror_state.mark_contradicted_partitions(mirrored, known, syncs)
     assert [each.stop_reason for each in found] == [why, ""]
@@ -41,7 +41,7 @@ def test_a_sync_that_says_other_than_the_map_is_of_somebody_else(syncs, why):
 def test_what_stands_still_for_another_reason_keeps_it():
     known = OffsetMap()
     for key, value in copied_map.log(HERE, through=100, delta=5):
-        known.apply(key or b"", value)
+        known.apply_record(key or b"", value)
     mirrored = [MirroredPartition(partition=HERE, mirror=HERE, stop_reason="it was recreated")]
     (found,) = mirror_state.mark_contradicted_partitions(mirrored, known, {HERE: (sync(50, 56),)})
     assert found.stop_reason == "it was recreated"
@@ -63,11 +63,13 @@ def test_a_map_is_of_the_topics_that_were_copied_last(source, target, which):
     known = OffsetMap()
     (key, era), *_ = copied_map.log(HERE, through=100, delta=5)
     assert (
-        mirror_state.describe_recreation(known.get_partition(HERE), source=source, target=target)
+        mirror_state.explain_topic_recreation(
+            known.get_partition(HERE), source=source, target=target
+        )
         == ""
     )
-    known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
-    found = mirror_state.describe_recreation(
+    known.apply_record(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
+    found = mirror_state.explain_topic_recreation(
         known.get_partition(HERE), source=source, target=target
     )
     assert found.startswith(which)

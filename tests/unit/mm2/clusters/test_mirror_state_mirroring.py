@@ -23,7 +23,7 @@ COPIED, DELTA = 100, 5
 def looked(**given: Any) -> MirrorObservations:
     known = OffsetMap()
     for key, value in copied_map.log(HERE, through=COPIED, delta=DELTA):
-        known.apply(key or b"", value)
+        known.apply_record(key or b"", value)
     return MirrorObservations(offset_map=known, **given)
 
 
@@ -60,7 +60,7 @@ def test_a_partition_that_was_never_begun_waits_from_its_start():
 def test_ids_of_other_topics_than_were_copied_stop_it(given):
     known = OffsetMap()
     (key, era), *_ = copied_map.log(HERE, through=COPIED, delta=DELTA)
-    known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
+    known.apply_record(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
     anew: dict[str, Any] = {given: {"orders": uuid.uuid4(), "east.orders": uuid.uuid4()}}
     found = MirrorObservations(offset_map=known, **anew).build_partition(HERE, THERE)
     assert "recreated" in found.stop_reason

@@ -112,7 +112,7 @@ class Scene:
                 each.broker,
                 round((self.clock.wall - (each.since_ms or 0)) / 1000),
             )
-            for each in self.watch.unreachable(self.settings.flows[flow])
+            for each in self.watch.list_unreachable_clusters(self.settings.flows[flow])
         ]
 
     def run(self, script: Script) -> None:
@@ -164,7 +164,7 @@ def lines(caplog, level=None) -> list[str]:
 
 
 def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reachable(scene, caplog):
-    scene.prepare = lambda made: never_answers(made, REFUSED)
+    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
 
     def script():
         yield CHECK_S
@@ -182,7 +182,7 @@ def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reacha
 
 
 def test_a_flow_that_is_no_longer_in_the_file_has_no_unreachable_cluster(scene):
-    scene.prepare = lambda made: never_answers(made, REFUSED)
+    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
     gone = scene.settings.flows[0]
 
     def script():
@@ -207,7 +207,7 @@ def test_clusters_that_answer(scene, caplog):
 
 
 def test_one_that_never_answered_is_lost_once_connecting_fails(scene, caplog):
-    scene.prepare = lambda made: never_answers(made, REFUSED)
+    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
 
     def script():
         yield CHECK_S
@@ -224,7 +224,7 @@ def test_one_that_never_answered_is_lost_once_connecting_fails(scene, caplog):
 
 
 def test_one_that_never_answered_without_an_error_is_lost_after_a_while(scene, caplog):
-    scene.prepare = never_answers
+    scene.write_startup_files = never_answers
 
     def script():
         yield 2.0
@@ -379,7 +379,7 @@ def test_time_in_which_the_process_stood_still_does_not_count(scene, caplog):
 
 
 def test_a_cluster_that_is_reached_otherwise_is_connected_to_again(scene, caplog):
-    scene.prepare = lambda made: (
+    scene.write_startup_files = lambda made: (
         never_answers(made, REFUSED) if made.bootstrap == ("e:1",) else None
     )
 

@@ -73,7 +73,7 @@ def must_be_theirs(found: Mm2Settings) -> None:
     assert flow.target_topics is TargetTopicAccess.EXCLUSIVE
     (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
     assert ALL.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
-    assert list(topic_explanation.explain_topic(found, [], "x").lines()) == [
+    assert list(topic_explanation.explain_topic(found, [], "x").format_lines()) == [
         "a->b: x is not replicated: the filter class tests.support.own_classes.Suffixes for topics "
         "rejects x"
     ]

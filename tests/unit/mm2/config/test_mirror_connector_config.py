@@ -283,5 +283,5 @@ def test_nothing_of_a_configuration_is_shown():
 
 def test_clients_are_named_as_in_java():
     common = mirror_connector_config.parse_source_config(A).common
-    named = common.client_properties(client_roles.SOURCE_ADMIN, "replication-source-admin")
+    named = common.resolve_client_properties(client_roles.SOURCE_ADMIN, "replication-source-admin")
     assert named["client.id"] == "A->B|n|replication-source-admin"

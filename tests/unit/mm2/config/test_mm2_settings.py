@@ -8,4 +8,4 @@ def test_client_properties_are_a_mapping_that_prints_without_secrets():
     assert dict(properties) == {"a": "1", "b": "hunter2"}
     assert len(properties) == 2
     assert "hunter2" not in repr(properties)
-    assert properties.redacted() == {"a": "1", "b": "[hidden]"}
+    assert properties.redact_secrets() == {"a": "1", "b": "[hidden]"}

@@ -39,7 +39,7 @@ def test_values_come_from_the_section_then_the_defaults_then_the_option(collecto
     defaults = section("size: 6\nname: n\n")
     found = SectionReader(collector, section("size: 7\n"), path="f", defaults=defaults)
     assert found.get(SIZE) == 7
-    assert found.require(NAME) == "n"
+    assert found.get_required(NAME) == "n"
     assert found.get(NAMES).items == ("a", "b")
     assert found.effective == {"size": 7, "name": "n", "names": ["a", "b"]}
     assert not collector.problems
@@ -87,7 +87,7 @@ def test_a_mistake_is_noted_and_the_default_goes_on(collector, text, words):
 
 def test_a_required_setting_that_is_missing_is_noted_at_its_section(collector):
     found = SectionReader(collector, section("\n\nsize: 1\n"), path="f")
-    assert found.require(NAME) is None
+    assert found.get_required(NAME) is None
     assert texts(collector) == [(3, "f", "name is missing")]
 
 
@@ -112,7 +112,7 @@ def test_values_from_providers_are_hidden_but_used(collector):
         path="f",
     )
     assert found.get(SIZE) == 7
-    assert found.require(NAME) == "hunter2"
+    assert found.get_required(NAME) == "hunter2"
     assert found.get(NAMES).matches("hunter2")
     assert set(found.effective.values()) == {config_errors.HIDDEN_VALUE}
 
@@ -133,7 +133,7 @@ def test_keys_that_nobody_read_are_told(collector):
         collector, section("size: 1\nsizes: 2\nold: 3\nfamily.x: 4\nbananas: 5"), path="f"
     )
     found.get(SIZE)
-    found.finish(refused={"old": "is gone"}, families={"family.": "are unwanted"})
+    found.report_unread_keys(refused={"old": "is gone"}, families={"family.": "are unwanted"})
     assert texts(collector) == [
         (2, "f.sizes", "is not a known key"),
         (3, "f.old", "is gone"),
@@ -148,14 +148,14 @@ def test_free_keys(collector):
     found = SectionReader(
         collector, section("conf:\n  a: ' 1 '\n  b: ${env:SECRET}\n  c: [1]\n"), path="f"
     )
-    free = found.read_texts("conf")
+    free = found.read_nested_section("conf")
     assert {key: (given.text, given.secret, given.line) for key, given in free.items()} == {
         "a": ("1", False, 2),
         "b": ("hunter2", True, 3),
     }
     assert [problem.key for problem in collector.problems] == ["f.conf.c"]
     assert "hunter2" not in repr(free)
-    assert found.read_texts("nothing") == {}
+    assert found.read_nested_section("nothing") == {}
 
 
 def test_lines_of_settings(collector):

@@ -70,24 +70,24 @@ WANTED = {
 
 def test_what_the_mirror_should_have_is_created_once(pair, caplog):
     with caplog.at_level(logging.INFO):
-        pair.made.sync(TOPICS, 5.0)
-        pair.made.sync(TOPICS, 5.0)
+        pair.made.sync_acls(TOPICS, 5.0)
+        pair.made.sync_acls(TOPICS, 5.0)
     assert pair.target.bindings == WANTED
     assert sorted(pair.target.created) == sorted(WANTED)
     assert "created mirror topic ACL: DENY User:alice from * to READ A.t" in caplog.text
 
 
 def test_what_is_taken_away_from_the_source_stays_on_the_target_as_in_java(pair):
-    pair.made.sync(TOPICS, 5.0)
+    pair.made.sync_acls(TOPICS, 5.0)
     pair.source.bindings.clear()
-    pair.made.sync(TOPICS, 5.0)
+    pair.made.sync_acls(TOPICS, 5.0)
     assert pair.target.bindings == WANTED
 
 
 def test_who_may_not_read_the_targets_sends_all_each_time(pair):
     pair.target.reading = REFUSED
-    pair.made.sync(TOPICS, 5.0)
-    pair.made.sync(TOPICS, 5.0)
+    pair.made.sync_acls(TOPICS, 5.0)
+    pair.made.sync_acls(TOPICS, 5.0)
     assert sorted(pair.target.created) == sorted([*WANTED, *WANTED])
 
 
@@ -96,10 +96,10 @@ def test_a_source_without_an_authorizer_is_logged_once_by_the_process(pair, capl
     pair.source.authorizer = False
     pair.target.writing = FatalError("nobody should ask")
     with caplog.at_level(logging.INFO):
-        assert [pair.made.sync(TOPICS, 5.0) for _ in range(3)] == [None, None, None]
+        assert [pair.made.sync_acls(TOPICS, 5.0) for _ in range(3)] == [None, None, None]
         again = type(pair)()  # the connector was restarted
         again.source.authorizer = False
-        assert again.made.sync(TOPICS, 5.0) is None
+        assert again.made.sync_acls(TOPICS, 5.0) is None
     assert caplog.text.count("A has no authorizer") == 1
 
 
@@ -108,7 +108,7 @@ def test_a_target_without_an_authorizer_is_told_once(pair, caplog, monkeypatch):
     pair.target.authorizer = False
     with caplog.at_level(logging.INFO):
         for _ in range(3):
-            pair.made.sync(TOPICS, 5.0)
+            pair.made.sync_acls(TOPICS, 5.0)
     assert caplog.text.count("B has no authorizer") == 1
     assert "WARNING" not in {each.levelname for each in caplog.records}
 
@@ -116,9 +116,11 @@ def test_a_target_without_an_authorizer_is_told_once(pair, caplog, monkeypatch):
 def test_a_source_that_shows_none_of_its_acls_is_told_with_the_right_that_is_lacking(pair, caplog):
     pair.source.reading = REFUSED
     for _ in range(3):
-        assert pair.made.sync(TOPICS, 5.0) is None
+        assert pair.made.sync_acls(TOPICS, 5.0) is None
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert operator_commands.extract_remedy(line).endswith("--operation Describe --cluster")
+    assert operator_commands.extract_remedy_from_message(line).endswith(
+        "--operation Describe --cluster"
+    )
     assert pair.target.created == []
 
 
@@ -126,13 +128,13 @@ def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
     pair.source.bindings.add(acl("u", "READ"))
     pair.target.refused["A.t"] = REFUSED
     with caplog.at_level(logging.INFO):
-        pair.made.sync(TOPICS, 5.0)
+        pair.made.sync_acls(TOPICS, 5.0)
     assert pair.target.bindings == {acl("A.u", "READ")}
     told = [each.getMessage() for each in caplog.records if each.levelname == "INFO"]
     assert told == ["created mirror topic ACL: ALLOW User:alice from * to READ A.u"]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert "(and 3 more)" in line
-    assert operator_commands.extract_remedy(line).endswith(
+    assert operator_commands.extract_remedy_from_message(line).endswith(
         "--operation Alter --operation Describe --cluster"
     )
 
@@ -140,4 +142,4 @@ def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
 def test_a_cluster_that_does_not_answer_is_raised(pair):
     pair.target.writing = UnreachableError("nobody")
     with pytest.raises(RetriableError, match="nobody"):
-        pair.made.sync(TOPICS, 5.0)
+        pair.made.sync_acls(TOPICS, 5.0)

@@ -553,19 +553,19 @@ def test_what_stands_of_its_groups_is_shown_to_who_asks(clusters, start):
         clusters.source.commit(name, {T0: 20})
     clusters.synced(T0, 20, 7)
     running = start(task_assigned_groups="billing,shop,shop-2")
-    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    (shown,) = status_registry.REGISTRY.get_snapshot().groups["A->B"].values()
     assert shown.last_round_wall_ms is None
     assert shown.find_groups("", 5) == GroupSearchResult(total_count=0, matching_count=0, groups={})
     running.load()
     running.stores()
-    (number,) = status_registry.REGISTRY.snapshot().groups["A->B"]
-    shown = status_registry.REGISTRY.snapshot().groups["A->B"][number]
+    (number,) = status_registry.REGISTRY.get_snapshot().groups["A->B"]
+    shown = status_registry.REGISTRY.get_snapshot().groups["A->B"][number]
     assert (number, shown.last_round_wall_ms) == (1, running.context.clock.wall_ms())
     assert shown.find_groups("shop", 1) == GroupSearchResult(
         total_count=3, matching_count=2, groups={"shop": [point(20, 7, group="shop")]}
     )
     running.task.stop()
-    assert "A->B" not in status_registry.REGISTRY.snapshot().groups
+    assert "A->B" not in status_registry.REGISTRY.get_snapshot().groups
 
 
 def test_a_round_that_is_not_through_tells_no_time(clusters, start):
@@ -577,18 +577,18 @@ def test_a_round_that_is_not_through_tells_no_time(clusters, start):
     running.load()
     for record in running.poll():
         running.acknowledge(record)
-    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    (shown,) = status_registry.REGISTRY.get_snapshot().groups["A->B"].values()
     assert (shown.last_round_wall_ms, shown.find_groups("", 0).total_count) == (
         None,
         checkpoint_task.MAX_GROUPS_PER_STEP,
     )
     running.stores()
-    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    (shown,) = status_registry.REGISTRY.get_snapshot().groups["A->B"].values()
     assert shown.last_round_wall_ms == running.context.clock.wall_ms()
 
 
 def shown():
-    (found,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    (found,) = status_registry.REGISTRY.get_snapshot().groups["A->B"].values()
     return found
 
 
@@ -618,7 +618,7 @@ def test_a_round_tells_no_time_before_the_target_has_its_checkpoints(clusters, s
     (record,) = running.poll()
     running.later(60)
     assert running.poll() == [], "nothing new, and the last is still on its way"
-    assert (shown().last_round_wall_ms, shown().done_s) == (None, begun_s)
+    assert (shown().last_round_wall_ms, shown().done_until_s) == (None, begun_s)
     running.acknowledge(record)
     running.poll()
     assert (shown().last_round_s, shown().is_waiting) == (begun_s + 60, False)
@@ -655,4 +655,4 @@ def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
     running.later(10)
     running.poll()
     assert shown().last_write_s == running.context.clock.now_s()
-    assert shown().done_s == shown().last_round_s
+    assert shown().done_until_s == shown().last_round_s

@@ -91,7 +91,7 @@ def test_each_goes_to_its_cluster():
 
 
 def test_people_are_told_the_addresses_that_are_configured():
-    operator = clients().operator()
+    operator = clients().get_operator_commands()
     assert (operator.source.bootstrap, operator.target.bootstrap) == ("a:1", "b:1")
 
 
@@ -99,5 +99,5 @@ def test_people_are_told_the_addresses_that_are_configured():
 def test_the_flows_own_topics_have_as_many_replicas_as_its_mirrors(given, expected):
     made = clients(replication_factor=given)
     with contextlib.closing(made.create_target_admin()) as target:
-        topics = made.create_log_topics(target)
+        topics = made.create_flow_state_topics(target)
     assert (topics.replication_factor, topics.bootstrap) == (expected, "b:1")

@@ -27,11 +27,14 @@ def clients(**more: str) -> KafkaSourceTaskClients:
 
 def test_copies_are_called_as_javas_clients():
     made = clients()
-    assert made.source().client_id == "A->B|mirror-2|replication-consumer"
-    assert made.target().client_id == "connector-producer-mirror-2"
-    assert (made.source().bootstrap, made.target().bootstrap) == (("a:1",), ("b:1",))
+    assert made.get_source_access().client_id == "A->B|mirror-2|replication-consumer"
+    assert made.get_target_access().client_id == "connector-producer-mirror-2"
+    assert (made.get_source_access().bootstrap, made.get_target_access().bootstrap) == (
+        ("a:1",),
+        ("b:1",),
+    )
     given = clients(**{"producer.override.client.id": "mine"})
-    assert given.target().client_id == "mine"
+    assert given.get_target_access().client_id == "mine"
 
 
 def test_the_producer_of_records_is_said_last_by_its_override():
@@ -44,8 +47,8 @@ def test_the_producer_of_records_is_said_last_by_its_override():
             "source.consumer.max.poll.records": "5",
         }
     )
-    assert made.target().properties["request.timeout.ms"] == "2000"
-    assert made.source().properties == {"client.rack": "r1", "fetch.min.bytes": "7"}
+    assert made.get_target_access().properties["request.timeout.ms"] == "2000"
+    assert made.get_source_access().properties == {"client.rack": "r1", "fetch.min.bytes": "7"}
 
 
 def test_secrets_are_not_among_the_plain_properties():
@@ -60,10 +63,10 @@ def test_secrets_are_not_among_the_plain_properties():
             "source.cluster.sasl.jaas.config": jaas,
         }
     )
-    access = made.source()
+    access = made.get_source_access()
     assert access.security["username"] == "me"
     assert "hunter2" not in repr(access)
-    operator = made.operator()
+    operator = made.get_operator_commands()
     assert operator.source.principal == "User:me"
     assert operator.source.secured
     assert not operator.target.secured
@@ -76,4 +79,4 @@ def test_secrets_are_not_among_the_plain_properties():
 def test_what_shapes_no_connection_is_refused(key, value):
     made = clients(**{key: value})
     with pytest.raises(ConfigError, match=key.split(".", 2)[2]):
-        (made.source(), made.target())
+        (made.get_source_access(), made.get_target_access())

@@ -11,10 +11,10 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.metrics import MetricKind
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication import replication_latency
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.replication_latency import RecordAges
@@ -37,7 +37,7 @@ def where(partition=0, topic="orders"):
 
 
 def gauge(records, *, copied_to=0, end=0, oldest_ms=-1, stored=replication_latency.NO_AGES):
-    return PartitionGauge(
+    return PartitionProgressReport(
         index=0,
         phase="copying",
         records=records,
@@ -74,7 +74,9 @@ def test_gauges_are_counted_and_lags_shown_where_they_are_known():
     clock, made = begun(where())
     old_ms = clock.wall_ms() - 1500
     stored = RecordAges(4, 80, 10, 40)
-    made.observe(where(), gauge(4, copied_to=4, end=9, oldest_ms=old_ms, stored=stored))
+    made.record_progress_report(
+        where(), gauge(4, copied_to=4, end=9, oldest_ms=old_ms, stored=stored)
+    )
     found = {name: list(series.values()) for name, series in shown(made).items()}
     assert found[f"{LEGACY}record_count"] == [4]
     assert found[f"{LEGACY}byte_count"] == [40]
@@ -83,24 +85,24 @@ def test_gauges_are_counted_and_lags_shown_where_they_are_known():
     assert found["mm2_partition_lag_seconds"] == [1.5]
     assert found["mm2_partition_stopped"] == []
     halted = dataclasses.replace(gauge(4), phase="halted", cause="corrupt-batch")
-    made.observe(where(), halted)
+    made.record_progress_report(where(), halted)
     expected = {("A", "B", "A.orders", "0", "corrupt-batch"): 1}
     assert shown(made)["mm2_partition_stopped"] == expected
 
 
 def test_who_stays_assigned_goes_on_and_who_does_not_is_not_shown():
     _, made = begun(where(0), where(1))
-    made.observe(where(0), gauge(4))
-    made.observe(where(1), gauge(7))
-    made.set_assigned([where(1), where(2)])
-    made.observe(where(0), gauge(9))
+    made.record_progress_report(where(0), gauge(4))
+    made.record_progress_report(where(1), gauge(7))
+    made.set_assigned_partitions([where(1), where(2)])
+    made.record_progress_report(where(0), gauge(9))
     counts = shown(made)[f"{LEGACY}record_count"]
     assert counts == {("A", "B", "A.orders", "1"): 7, ("A", "B", "A.orders", "2"): 0}
 
 
 def test_it_is_read_while_it_is_told():
     _, made = begun(where())
-    failed: list[ThreadDied] = []
+    failed: list[UnexpectedThreadEnd] = []
     readers = ThreadGroup(on_unexpected_end=failed.append)
 
     def read(stop: threading.Event) -> None:
@@ -109,8 +111,8 @@ def test_it_is_read_while_it_is_told():
 
     readers.start("reader", read)
     for count in range(300):
-        made.set_assigned([where(each) for each in range(count % 5)])
-        made.observe(where(), gauge(count))
+        made.set_assigned_partitions([where(each) for each in range(count % 5)])
+        made.record_progress_report(where(), gauge(count))
     assert readers.stop_all(10.0) == []
     assert failed == []
 
@@ -132,7 +134,9 @@ EVERY = dict.fromkeys(connector_metrics.SOURCE_METRICS.attributes, 5.0)
 
 def found(*formats, group=connector_metrics.SOURCE_METRICS, rows=None):
     owner = dataclasses.replace(OWNER, formats=formats)
-    made = connector_metrics.build_families(group, owner, {PLACE: EVERY} if rows is None else rows)
+    made = connector_metrics.build_metric_families(
+        group, owner, {PLACE: EVERY} if rows is None else rows
+    )
     return {each.metric.name: each for each in made}
 
 
@@ -179,11 +183,13 @@ def test_no_two_metrics_come_to_one_name():
         metric.name
         for group in (connector_metrics.SOURCE_METRICS, connector_metrics.CHECKPOINT_METRICS)
         for form in (connector_metrics.LEGACY_FORMAT, connector_metrics.NEW_FORMAT)
-        for metric in connector_metrics.declare_metrics(group, form).values()
+        for metric in connector_metrics.declare_jmx_metrics(group, form).values()
     ] + [each.name for each in OWN]
     assert len(set(names)) == len(names)
 
 
 def test_what_is_ours_bears_the_flow_too():
-    shown = connector_metrics.build_mm2_family(connector_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0})
+    shown = connector_metrics.build_mm2_metric_family(
+        connector_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0}
+    )
     assert shown.series == {("east", "west", "east.orders", "7"): 12.0}

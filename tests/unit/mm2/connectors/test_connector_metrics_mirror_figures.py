@@ -9,7 +9,7 @@ import pytest
 
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import PartitionStatistics, WindowedLatencies
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication import replication_latency
 from mm2.replication.replication_latency import RecordAges
 
@@ -26,7 +26,7 @@ def gauge(
     arrived=replication_latency.NO_AGES,
     stored=None,
 ):
-    return PartitionGauge(
+    return PartitionProgressReport(
         index=0,
         phase="copying",
         records=records,
@@ -61,11 +61,11 @@ def test_before_the_first_record_there_are_counts_but_no_ages():
 
 def test_counts_go_on_over_copies():
     made = PartitionStatistics()
-    made.observe(gauge(10, 1000), 1.0)
-    made.observe(gauge(10, 1000), 2.0)
-    made.observe(gauge(30, 2500), 3.0)
-    made.observe(gauge(0, 0), 4.0)
-    made.observe(gauge(35, 9000), 5.0)
+    made.record_progress_report(gauge(10, 1000), 1.0)
+    made.record_progress_report(gauge(10, 1000), 2.0)
+    made.record_progress_report(gauge(30, 2500), 3.0)
+    made.record_progress_report(gauge(0, 0), 4.0)
+    made.record_progress_report(gauge(35, 9000), 5.0)
     numbers = made.compute_attributes(11.0)
     assert (numbers["record-count"], numbers["byte-count"]) == (65, 11500)
     assert numbers["record-rate"] == pytest.approx(65 / 40), "10 s, and one window counts as full"
@@ -75,8 +75,8 @@ def test_counts_go_on_over_copies():
 
 def test_ages_are_of_all_records_between_gauges():
     made = PartitionStatistics()
-    made.observe(gauge(arrived=RecordAges(4, 400, 40, 200)), 1.0)
-    made.observe(
+    made.record_progress_report(gauge(arrived=RecordAges(4, 400, 40, 200)), 1.0)
+    made.record_progress_report(
         gauge(4, arrived=RecordAges(1, 10, 10, 10), stored=RecordAges(4, 800, 100, 300)), 2.0
     )
     numbers = made.compute_attributes(3.0)
@@ -92,7 +92,7 @@ def test_ages_are_of_all_records_between_gauges():
 
 def test_a_latency_does_not_stay_when_nothing_comes_any_more():
     times = WindowedLatencies()
-    times.observe(RecordAges(1, 70, 70, 70), 0.0)
+    times.record_ages(RecordAges(1, 70, 70, 70), 0.0)
     assert (
         connector_metrics.compute_checkpoint_attributes(times, 59.0)["checkpoint-latency-ms"] == 70
     )
@@ -123,7 +123,7 @@ def test_a_latency_does_not_stay_when_nothing_comes_any_more():
 )
 def test_lags_are_known_or_not_and_never_negative(copied_to, end, oldest_ms, records, seconds):
     made = PartitionStatistics()
-    made.observe(gauge(copied_to=copied_to, end=end, oldest_ms=oldest_ms), 1.0)
+    made.record_progress_report(gauge(copied_to=copied_to, end=end, oldest_ms=oldest_ms), 1.0)
     assert (made.lag_records, made.compute_lag_s(WALL_MS)) == (records, seconds)
 
 
@@ -131,6 +131,6 @@ def test_who_stands_still_says_why_as_long_as_that_is_so():
     made = PartitionStatistics()
     found = []
     for phase, cause in (("copying", ""), ("halted", "topic-recreated"), ("acquiring", "")):
-        made.observe(dataclasses.replace(gauge(), phase=phase, cause=cause), 1.0)
+        made.record_progress_report(dataclasses.replace(gauge(), phase=phase, cause=cause), 1.0)
         found.append(made.halt_reason)
     assert found == ["", "topic-recreated", ""]

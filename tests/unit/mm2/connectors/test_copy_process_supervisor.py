@@ -32,7 +32,7 @@ from mm2.copier import control_messages, control_server, progress_reports
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.copy_engine import CopyState
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
@@ -132,10 +132,12 @@ class Supervised:
     def turn(self) -> None:
         self.store.run_once(0.0)
         self.supervisor.tick(self.now_s)
-        self.supervisor.acknowledge_stored()
+        self.supervisor.acknowledge_stored_items()
 
     def stream(self, first: int, *items: FlowStateRecord) -> None:
-        self.supervisor.handle_message(control_messages.encode_log_items(first, items), self.now_s)
+        self.supervisor.handle_message(
+            control_messages.encode_flow_state_records(first, items), self.now_s
+        )
 
     @property
     def log(self) -> list[bytes]:
@@ -294,8 +296,8 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
     made = Supervised()
     made.turn()
     lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
-    gauges = progress_reports.encode_gauges(
-        [PartitionGauge(**lost, copied_to=5)],
+    gauges = progress_reports.encode_progress_reports(
+        [PartitionProgressReport(**lost, copied_to=5)],
         connection_errors={},
         latency=LatencySnapshot(),
         now_s=made.now_s,
@@ -422,29 +424,29 @@ def test_one_that_has_ended_meanwhile_is_followed_by_another():
 
 
 def test_nothing_is_stored_at_first():
-    assert StoredStreamPosition().pop_advance() is None
+    assert StoredStreamPosition().take_new_position() is None
 
 
 def test_a_gap_holds_back_what_is_stored_behind_it():
     stored = StoredStreamPosition()
     found = []
     for number in (2, 4, 1, 3, 5):
-        stored.mark_stored(number)
-        found.append(stored.pop_advance())
+        stored.mark_item_stored(number)
+        found.append(stored.take_new_position())
     assert found == [None, None, 2, 4, 5]
 
 
 def test_news_are_told_once():
     stored = StoredStreamPosition()
-    stored.mark_stored(1)
-    assert [stored.pop_advance(), stored.pop_advance()] == [1, None]
+    stored.mark_item_stored(1)
+    assert [stored.take_new_position(), stored.take_new_position()] == [1, None]
 
 
 @given(st.permutations(range(1, 9)))
 def test_all_up_to_through_are_stored_and_the_next_is_not(order):
     stored = StoredStreamPosition()
     for at, number in enumerate(order, 1):
-        stored.mark_stored(number)
+        stored.mark_item_stored(number)
         so_far = set(order[:at])
         assert so_far.issuperset(range(1, stored.through + 1))
         assert stored.through + 1 not in so_far
@@ -452,6 +454,6 @@ def test_all_up_to_through_are_stored_and_the_next_is_not(order):
 
 def test_an_item_cannot_be_stored_again_behind_through():
     stored = StoredStreamPosition()
-    stored.mark_stored(1)
+    stored.mark_item_stored(1)
     with pytest.raises(AssertionError):
-        stored.mark_stored(1)
+        stored.mark_item_stored(1)

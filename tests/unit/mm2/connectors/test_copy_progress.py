@@ -4,7 +4,7 @@ from typing import Any
 
 from mm2.connectors import copy_progress
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.replication import replication_latency
@@ -58,7 +58,7 @@ ZERO, ONE, TWO = (taking.where(partition=each) for each in range(3))
 
 def gauge(
     index: int, *, records: int = 5, phase: str = "copying", reason: str = ""
-) -> PartitionGauge:
+) -> PartitionProgressReport:
     told: dict[str, Any] = {
         "index": index,
         "records": records,
@@ -68,23 +68,25 @@ def gauge(
         "reencoded_batches": 2,
         "already_stored_records": 1,
     }
-    return PartitionGauge(**{**copy_plane.PLAIN, **told, "reason": reason, "copied_to": records})
+    return PartitionProgressReport(
+        **{**copy_plane.PLAIN, **told, "reason": reason, "copied_to": records}
+    )
 
 
 def test_only_another_standing_is_news():
     figures = TaskCopyProgress([ZERO])
-    assert figures.record_gauge(gauge(0))
-    assert not figures.record_gauge(gauge(0, records=6))
-    assert figures.record_gauge(gauge(0, phase="halted", reason="damaged"))
-    assert figures.record_gauge(gauge(0, phase="halted", reason="refused"))
+    assert figures.record_progress_report(gauge(0))
+    assert not figures.record_progress_report(gauge(0, records=6))
+    assert figures.record_progress_report(gauge(0, phase="halted", reason="damaged"))
+    assert figures.record_progress_report(gauge(0, phase="halted", reason="refused"))
 
 
 def test_each_copy_counts_from_zero_and_the_share_goes_on():
     figures = TaskCopyProgress([ZERO, ONE])
-    figures.record_gauge(gauge(0))
+    figures.record_progress_report(gauge(0))
     figures.record_copy_end("killed")
     assert figures.get_all_totals() == {ZERO.source_name: (5, 50, 3, 2, 1), ONE.source_name: NONE}
-    figures.record_gauge(gauge(0, records=2))
+    figures.record_progress_report(gauge(0, records=2))
     assert figures.get_totals(0) == (7, 70, 6, 4, 2)
     figures.record_copy_end("killed")
     figures.record_copy_end("not even begun")
@@ -93,8 +95,8 @@ def test_each_copy_counts_from_zero_and_the_share_goes_on():
 
 def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
     figures = TaskCopyProgress([ZERO, ONE])
-    figures.record_gauge(gauge(0))
-    figures.record_gauge(gauge(1, phase="halted", reason="damaged"))
+    figures.record_progress_report(gauge(0))
+    figures.record_progress_report(gauge(1, phase="halted", reason="damaged"))
     figures.record_copy_end("killed")
     seen = [(each.phase, each.reason) for each in figures.gauges.values()]
     assert seen == [("waiting", "killed"), ("halted", "damaged")]
@@ -102,7 +104,7 @@ def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
 
 def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     before = TaskCopyProgress([ZERO, ONE])
-    before.record_gauge(gauge(1))
+    before.record_progress_report(gauge(1))
     after = TaskCopyProgress([ONE, TWO], previous=before)
     assert after.get_all_totals() == {ONE.source_name: (5, 50, 3, 2, 1), TWO.source_name: NONE}
     assert after.gauges == {}

@@ -66,10 +66,10 @@ def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
     name = naming.format_offset_map_topic("A")
     made.cluster.create(name, partitions=2, cleanup_policy="compact")
     assert not made.tend()
-    assert operator_commands.extract_remedy(made.kept.unavailable_reason).endswith(
+    assert operator_commands.extract_remedy_from_message(made.kept.unavailable_reason).endswith(
         f"--delete --topic {name}"
     )
-    assert operator_commands.extract_remedy(caplog.messages[-1]).endswith(
+    assert operator_commands.extract_remedy_from_message(caplog.messages[-1]).endswith(
         f"--delete --topic {name}"
     )
     del made.cluster.topics[name]

@@ -45,7 +45,7 @@ class World:
         )
 
     def point(self, group, partition, downstream, *, metadata=""):
-        self.table.publish(
+        self.table.store_published_checkpoint(
             Checkpoint(
                 group=group,
                 partition=partition,
@@ -56,7 +56,7 @@ class World:
         )
 
     def run(self) -> int:
-        return self.sync.run(self.table).written
+        return self.sync.write_changed_offsets(self.table).written
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_group_that_went_on_between_the_looks_is_not_thrown_back(world):
         FakeLogs({}),
         timeout_s=1.0,
     )
-    sync.run(world.table)
+    sync.write_changed_offsets(world.table)
     assert world.groups.offsets("g") == {T0: 12}
     assert world.groups.writes in ([], [{}])
 
@@ -227,9 +227,9 @@ def test_a_refusal_is_counted_as_long_as_it_lasts_and_told_again_where_it_comes_
     for _ in range(2):
         world.groups.failures[operation, "a"] = FORBIDDEN
         for _ in range(3):
-            assert world.sync.run(world.table).failed == 1
+            assert world.sync.write_changed_offsets(world.table).failed == 1
         world.groups.failures.clear()
-        assert world.sync.run(world.table) == (1, 0)
+        assert world.sync.write_changed_offsets(world.table) == (1, 0)
         world.groups.commit("a", {T0: 1})
     assert caplog.text.count("group a on the target: not allowed") == 2
 
@@ -239,7 +239,7 @@ def test_who_is_in_use_or_of_another_kind_or_waits_for_its_mirror_is_not_refused
         world.point(group, T0, 9)
         world.groups.commit(group, {T0: 5}).state = state
     world.point("waits", U0, 9)
-    assert world.sync.run(world.table) == (0, 0)
+    assert world.sync.write_changed_offsets(world.table) == (0, 0)
     world.point("joins", T0, 9)
     joins = world.groups.commit("joins", {T0: 5})
 
@@ -247,7 +247,7 @@ def test_who_is_in_use_or_of_another_kind_or_waits_for_its_mirror_is_not_refused
         joins.state = State.ACTIVE
 
     world.groups.on_write = join
-    assert world.sync.run(world.table) == (0, 0)
+    assert world.sync.write_changed_offsets(world.table) == (0, 0)
 
 
 @pytest.mark.parametrize("operation", ["states", "positions", "write"])
@@ -268,7 +268,7 @@ def test_partitions_that_are_refused_are_told(world, caplog):
     world.groups.partitions = frozenset({T0})
     world.point("g", T0, 9)
     world.point("g", U0, 9)
-    assert world.sync.run(world.table) == (1, 1)
+    assert world.sync.write_changed_offsets(world.table) == (1, 1)
     assert "group g on the target: u-0: " in caplog.text
 
 

@@ -9,9 +9,9 @@ PLAN = HeartbeatSchedule(source="A", target="B", interval_s=5)
 
 
 def test_the_first_comes_after_one_interval_and_none_is_made_up_for():
-    assert PLAN.compute_next_s(None, 100) == 105
-    assert PLAN.compute_next_s(105, 105.2) == 110
-    assert PLAN.compute_next_s(105, 150) == 150
+    assert PLAN.compute_next_heartbeat_s(None, 100) == 105
+    assert PLAN.compute_next_heartbeat_s(105, 105.2) == 110
+    assert PLAN.compute_next_heartbeat_s(105, 150) == 150
 
 
 def test_its_place_is_javas():

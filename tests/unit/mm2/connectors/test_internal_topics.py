@@ -36,7 +36,7 @@ def test_it_is_made_with_one_partition_and_is_compacted(factor):
 
 @pytest.mark.parametrize(("factor", "asked"), [(3, 3), (-1, None)])
 def test_its_factor_is_what_is_configured_or_the_brokers(factor, asked):
-    assert wanted(factor).new_topic.replication_factor == asked
+    assert wanted(factor).topic_to_create.replication_factor == asked
 
 
 def test_one_that_is_there_stays_as_it_is():

@@ -46,7 +46,7 @@ class Kept:
         self.log.append(mirrormaker2_records.encode_offset_sync(sync))
 
     def read(self) -> dict[TopicPartition, JavaMirrorProgress]:
-        return dict(self.progress.read([T1, T0]))
+        return dict(self.progress.read_progress([T1, T0]))
 
 
 def test_what_nobody_stored_is_none():

@@ -185,7 +185,7 @@ def plan() -> PartitionSetupPlan:
 
 def test_what_would_be_copied_back_is_a_finding(source):
     source.progress("t")
-    found = source.back.exclude_loops(plan(), 5.0)
+    found = source.back.exclude_looping_partitions(plan(), 5.0)
     assert [each.topic for each in found.partitions] == ["u"]
     (finding,) = found.findings
     assert (finding.partition, finding.cause) == (
@@ -199,4 +199,4 @@ def test_what_would_be_copied_back_is_a_finding(source):
 def test_who_begins_at_the_latest_record_never_meets_it():
     source = Source(start=StartPosition(StartAt.LATEST))
     source.progress("t")
-    assert source.back.exclude_loops(plan(), 5.0) == plan()
+    assert source.back.exclude_looping_partitions(plan(), 5.0) == plan()

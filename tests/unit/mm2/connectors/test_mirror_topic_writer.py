@@ -109,7 +109,7 @@ class Pair:
 
     def bring_about(self, timeout_s: float = 60.0) -> MirrorTopicsResult:
         end = Deadline.after(timeout_s, now_s=self.now)
-        return self.mirrors.apply(sorted(self.source.topics), end, sync_configs=True)
+        return self.mirrors.apply_changes(sorted(self.source.topics), end, sync_configs=True)
 
     def sizes(self, found: MirrorTopicsResult) -> dict[str, int]:
         return {name: pair.mirror.partitions for name, pair in found.pairs.items()}
@@ -318,6 +318,6 @@ def test_what_is_about_to_follow_is_not_warned_of_and_waits_for_its_time(pair):
     pair.target.create("east.orders", partitions=4)
     pair.source.topics["orders"].overrides["cleanup.policy"] = "compact"
     end = Deadline.after(60.0, now_s=pair.now)
-    found = pair.mirrors.apply(["orders"], end, sync_configs=False)
+    found = pair.mirrors.apply_changes(["orders"], end, sync_configs=False)
     assert dict(found.warnings) == {}
     assert "cleanup.policy" not in pair.target.topics["east.orders"].overrides

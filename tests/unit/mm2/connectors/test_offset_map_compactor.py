@@ -9,7 +9,7 @@ import pytest
 from mm2.connectors import offset_map_compactor
 from mm2.connectors.flow_state_store import FlowStateStore, TaskStateStore
 from mm2.connectors.offset_map_compactor import MapCompactor
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
 from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
@@ -25,7 +25,7 @@ OWNERS = [(0, [(2, 1, 2, True)] * 200), (2, [(1, 0, 1, True), (0, 2, 1, True)] *
 
 
 def gauge(phase="copying", log_start=0):
-    return PartitionGauge(
+    return PartitionProgressReport(
         index=0,
         phase=phase,
         records=0,
@@ -86,13 +86,13 @@ class Kept:
     def now(self) -> PartitionMap:
         known = OffsetMap()
         for key, value in self.log:
-            known.apply(key, value)
+            known.apply_record(key, value)
         return known.get_partition(HERE)
 
 
 def test_what_the_source_no_longer_has_goes_from_its_map():
     made = Kept()
-    made.keeper.observe(WHERE, gauge(log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
     assert made.round() > 5
     assert len(made.now.segments) < len(made.held.segments)
     assert made.now.resume_point == made.held.resume_point
@@ -104,7 +104,7 @@ def test_what_the_source_no_longer_has_goes_from_its_map():
 def test_what_outgrows_its_budget_is_thinned_and_said(caplog):
     caplog.set_level("INFO")
     made = Kept(budget=2000)
-    made.keeper.observe(WHERE, gauge())
+    made.keeper.record_progress_report(WHERE, gauge())
     made.round()
     made.round()
     lines = [each.getMessage() for each in caplog.records if "outgrew 2000" in each.getMessage()]
@@ -115,22 +115,22 @@ def test_what_outgrows_its_budget_is_thinned_and_said(caplog):
 @pytest.mark.parametrize("phase", ["waiting", "acquiring", "halted", "fenced"])
 def test_a_partition_that_is_not_copied_is_let_alone(phase):
     made = Kept()
-    made.keeper.observe(WHERE, gauge(log_start=600))
-    made.keeper.observe(WHERE, gauge(phase, log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(phase, log_start=600))
     assert made.round() == 0
 
 
 def test_of_a_copy_that_has_ended_nothing_is_touched():
     made = Kept()
-    made.keeper.observe(WHERE, gauge(log_start=600))
-    made.keeper.clear()
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
+    made.keeper.clear_partitions()
     assert made.round() == 0
 
 
 def test_a_step_is_small_and_the_next_follows_soon(monkeypatch):
     monkeypatch.setattr(offset_map_compactor, "MAX_CHANGES_PER_STEP", 3)
     made = Kept()
-    made.keeper.observe(WHERE, gauge(log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
     assert made.turn(offset_map_compactor.COMPACTION_INTERVAL_S) == 3
     assert made.turn(0.1) == 0
     assert made.turn() == 3
@@ -138,7 +138,7 @@ def test_a_step_is_small_and_the_next_follows_soon(monkeypatch):
 
 def test_what_is_not_stored_yet_is_waited_for():
     made = Kept()
-    made.keeper.observe(WHERE, gauge(log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
     made.clock.now += offset_map_compactor.COMPACTION_INTERVAL_S
     made.keeper.run_once(made.clock.now)
     assert made.store.store.is_busy
@@ -151,7 +151,7 @@ def test_what_is_not_stored_yet_is_waited_for():
 
 def test_without_room_for_all_none_overtakes_the_one_that_was_not_taken():
     made = Kept(pending=2)
-    made.keeper.observe(WHERE, gauge(log_start=600))
+    made.keeper.record_progress_report(WHERE, gauge(log_start=600))
     assert made.turn(offset_map_compactor.COMPACTION_INTERVAL_S) == 2
     gone = [
         offset_map_records.decode_map_key(key).first_source for key, _ in made.log[made.given :]

@@ -150,7 +150,7 @@ def test_a_topic_that_the_source_does_not_show_is_a_finding(pair):
     found = pair.look(2)
     (finding,) = found.findings
     assert (found.partitions, finding.partition.partition) == ((), 2)
-    assert "--operation Describe" in operator_commands.extract_remedy(finding.message)
+    assert "--operation Describe" in operator_commands.extract_remedy_from_message(finding.message)
 
 
 def test_a_setting_that_would_spoil_the_mirror_stops_it_until_somebody_changes_it(pair):

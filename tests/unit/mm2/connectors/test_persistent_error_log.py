@@ -6,7 +6,7 @@ import logging
 
 from mm2.connectors import persistent_error_log
 from mm2.connectors.persistent_error_log import RateLimitedWarnings, StallLog
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from tests.fakes.plugin_contexts import Clock
 
 
@@ -30,8 +30,8 @@ NAMES = ("orders-0", "orders-1", "orders-2")
 LONG_S = persistent_error_log.STALL_THRESHOLD_S
 
 
-def gauge(index: int, phase: str, reason: str = "") -> PartitionGauge:
-    return PartitionGauge(
+def gauge(index: int, phase: str, reason: str = "") -> PartitionProgressReport:
+    return PartitionProgressReport(
         index=index,
         phase=phase,
         records=0,
@@ -49,61 +49,66 @@ def gauge(index: int, phase: str, reason: str = "") -> PartitionGauge:
 
 def test_a_short_wait_is_not_worth_a_line():
     found = StallLog()
-    found.record_gauge(gauge(0, "waiting", "NOT_ENOUGH_REPLICAS"), 10.0)
-    assert found.pop_lines(NAMES, 10.0 + LONG_S - 0.1) == []
-    found.record_gauge(gauge(0, "copying"), 10.0 + LONG_S - 0.1)
-    assert found.pop_lines(NAMES, 100.0) == []
+    found.record_progress_report(gauge(0, "waiting", "NOT_ENOUGH_REPLICAS"), 10.0)
+    assert found.take_due_lines(NAMES, 10.0 + LONG_S - 0.1) == []
+    found.record_progress_report(gauge(0, "copying"), 10.0 + LONG_S - 0.1)
+    assert found.take_due_lines(NAMES, 100.0) == []
 
 
 def test_a_lasting_wait_is_told_once_and_when_it_is_over():
     found = StallLog()
     for index in (1, 2):
-        found.record_gauge(gauge(index, "waiting", f"reason {index}"), 10.0)
-    found.record_gauge(gauge(1, "acquiring", "reason 3"), 12.0)
-    assert found.pop_lines(NAMES, 10.0 + LONG_S) == [
+        found.record_progress_report(gauge(index, "waiting", f"reason {index}"), 10.0)
+    found.record_progress_report(gauge(1, "acquiring", "reason 3"), 12.0)
+    assert found.take_due_lines(NAMES, 10.0 + LONG_S) == [
         "orders-1 is waiting (and 1 more partition): reason 3; retrying"
     ]
-    assert found.pop_lines(NAMES, 11.0 + LONG_S) == []
-    found.record_gauge(gauge(1, "copying"), 30.0)
-    assert found.pop_lines(NAMES, 30.0) == []
-    found.record_gauge(gauge(2, "copying"), 31.0)
-    assert found.pop_lines(NAMES, 31.0) == ["no partition is waiting any more"]
-    assert found.pop_lines(NAMES, 32.0) == []
+    assert found.take_due_lines(NAMES, 11.0 + LONG_S) == []
+    found.record_progress_report(gauge(1, "copying"), 30.0)
+    assert found.take_due_lines(NAMES, 30.0) == []
+    found.record_progress_report(gauge(2, "copying"), 31.0)
+    assert found.take_due_lines(NAMES, 31.0) == ["no partition is waiting any more"]
+    assert found.take_due_lines(NAMES, 32.0) == []
 
 
 def test_what_ends_while_it_waits_has_not_come_round():
     found = StallLog()
-    found.record_gauge(gauge(0, "waiting", "west is away"), 0.0)
-    assert len(found.pop_lines(NAMES, LONG_S)) == 1
-    found.record_gauge(gauge(0, "closed"), LONG_S)
-    assert found.pop_lines(NAMES, LONG_S) == []
+    found.record_progress_report(gauge(0, "waiting", "west is away"), 0.0)
+    assert len(found.take_due_lines(NAMES, LONG_S)) == 1
+    found.record_progress_report(gauge(0, "closed"), LONG_S)
+    assert found.take_due_lines(NAMES, LONG_S) == []
 
 
 def test_what_waits_later_is_told_too():
     found = StallLog()
-    found.record_gauge(gauge(0, "waiting", "first"), 0.0)
-    assert len(found.pop_lines(NAMES, LONG_S)) == 1
-    found.record_gauge(gauge(1, "acquiring", "fencing"), LONG_S)
-    assert found.pop_lines(NAMES, 2 * LONG_S) == ["orders-1 is waiting: fencing; retrying"]
+    found.record_progress_report(gauge(0, "waiting", "first"), 0.0)
+    assert len(found.take_due_lines(NAMES, LONG_S)) == 1
+    found.record_progress_report(gauge(1, "acquiring", "fencing"), LONG_S)
+    assert found.take_due_lines(NAMES, 2 * LONG_S) == ["orders-1 is waiting: fencing; retrying"]
 
 
 def test_a_broker_that_stays_away_is_told_with_its_newest_reason():
     found = StallLog()
     found.record_connection_errors({"west: broker 1": "reset"}, 0.0)
     found.record_connection_errors({"west: broker 1": "refused", "west: broker 2": "refused"}, 5.0)
-    assert found.pop_lines(NAMES, LONG_S) == ["cannot connect to west: broker 1: refused; retrying"]
+    assert found.take_due_lines(NAMES, LONG_S) == [
+        "cannot connect to west: broker 1: refused; retrying"
+    ]
     found.record_connection_errors({"west: broker 2": "refused"}, 10.0)
-    assert found.pop_lines(NAMES, 10.0) == ["all connections are restored"]
+    assert found.take_due_lines(NAMES, 10.0) == ["all connections are restored"]
     found.record_connection_errors({}, 12.0)
-    assert found.pop_lines(NAMES, 100.0) == []
+    assert found.take_due_lines(NAMES, 100.0) == []
 
 
 def test_what_lasts_is_told_again_with_the_newest_reason():
     found = StallLog()
-    found.record_gauge(gauge(0, "waiting", "timed out"), 0.0)
-    assert len(found.pop_lines(NAMES, LONG_S)) == 1
-    found.record_gauge(gauge(0, "waiting", "too few replicas"), 30.0)
-    assert found.pop_lines(NAMES, LONG_S + persistent_error_log.STALL_REPEAT_INTERVAL_S - 1.0) == []
-    assert found.pop_lines(NAMES, LONG_S + persistent_error_log.STALL_REPEAT_INTERVAL_S) == [
+    found.record_progress_report(gauge(0, "waiting", "timed out"), 0.0)
+    assert len(found.take_due_lines(NAMES, LONG_S)) == 1
+    found.record_progress_report(gauge(0, "waiting", "too few replicas"), 30.0)
+    assert (
+        found.take_due_lines(NAMES, LONG_S + persistent_error_log.STALL_REPEAT_INTERVAL_S - 1.0)
+        == []
+    )
+    assert found.take_due_lines(NAMES, LONG_S + persistent_error_log.STALL_REPEAT_INTERVAL_S) == [
         "orders-0 is waiting: too few replicas; retrying"
     ]

@@ -20,11 +20,13 @@ def known(*eras: tuple[int, bytes, bytes], asked: int | None = None) -> OffsetMa
     for partition, source, target in eras:
         key = EraKey(topic="orders", partition=partition, era=1, ordinal=1, epoch=0)
         era = taking.era(source_topic_id=source, target_topic_id=target)
-        made.apply(offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era))
+        made.apply_record(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era)
+        )
     if asked is not None:
         request = NewEraRequestKey(topic="orders", partition=asked)
         value = NewEraRequest(request="r", position="earliest")
-        made.apply(
+        made.apply_record(
             offset_map_records.encode_map_key(request), offset_map_records.encode_map_value(value)
         )
     return made

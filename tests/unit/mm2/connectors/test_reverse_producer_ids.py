@@ -60,8 +60,8 @@ def test_each_is_told_of_its_own_ids(source, ids):
     source.writes(4)
     source.writes(5)
     one, other = Answers(), Answers()
-    ids.query([4, 9], one)
-    ids.query([5, 9], other)
+    ids.query_reverse_producers([4, 9], one)
+    ids.query_reverse_producers([5, 9], other)
     assert one.wait() == [(frozenset({4}), "")]
     assert other.wait() == [(frozenset({5}), "")]
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_read_is_answered_with_the_reason_and_asked_again_later(s
     source.writes(4)
     source.failures.append(UnreachableError("the source is away"))
     told = Answers()
-    ids.query([4], told)
+    ids.query_reverse_producers([4], told)
     assert told.wait() == [(None, "the source is away")]
-    ids.query([4], told)
+    ids.query_reverse_producers([4], told)
     assert told.wait()[1] == (frozenset({4}), "")
 
 
@@ -80,7 +80,7 @@ def test_a_missing_right_is_told_as_such(source, ids):
     source.writes(4)
     source.failures.append(NotAuthorizedError("you may not"))
     told = Answers()
-    ids.query([4], told)
+    ids.query_reverse_producers([4], told)
     told.wait()
     assert told.denied == [True]
 
@@ -89,10 +89,10 @@ def test_a_fault_of_ours_is_answered_too_and_the_next_question_is_read_again(sou
     source.writes(4)
     source.failures.append(RuntimeError("a bug"))
     told = Answers()
-    ids.query([4], told)
+    ids.query_reverse_producers([4], told)
     assert told.wait() == [(None, "a bug")]
     ids._thread.join(5.0)
-    ids.query([4], told)
+    ids.query_reverse_producers([4], told)
     assert told.wait()[1] == (frozenset({4}), "")
 
 
@@ -102,11 +102,11 @@ def test_more_questions_than_may_wait_are_told_so(source, ids, monkeypatch):
     monkeypatch.setattr(ids._map, "_connect_admin", lambda: source.admin())
     ids._queries.maxsize = 1
     told = Answers()
-    ids.query([1], told)
+    ids.query_reverse_producers([1], told)
     while ids._queries.qsize():
         pass  # it is being answered, and that takes a while
-    ids.query([2], told)
-    ids.query([3], told)
+    ids.query_reverse_producers([2], told)
+    ids.query_reverse_producers([3], told)
     ((theirs, why),) = told.wait()
     assert theirs is None
     assert "of the source are already pending" in why

@@ -106,7 +106,7 @@ class Running:
         )
 
     def shown(self) -> ConnectorSnapshot | None:
-        return status_registry.REGISTRY.snapshot().connectors.get(FLOW)
+        return status_registry.REGISTRY.get_snapshot().connectors.get(FLOW)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_an_internal_topic_that_would_lose_facts_is_waited_for(running):
 
     assert clock.wait_until(waits, timeout_s=WAIT_S)
     topic = running.target.topics["mm2-offset-map.A.internal"]
-    assert operator_commands.extract_remedy(running.shown().reason).endswith(
+    assert operator_commands.extract_remedy_from_message(running.shown().reason).endswith(
         "--entity-name mm2-offset-map.A.internal --add-config cleanup.policy=compact"
     )
     topic.overrides["cleanup.policy"] = "compact"
@@ -584,7 +584,7 @@ def test_partitions_that_we_have_copied_begin_anew_where_offsets_are_altered_to(
     assert running.connector.alter_offsets({**PROPS, "start": "latest"}, altered)
     known = OffsetMap()
     for key, value in log:
-        known.apply(key, value)
+        known.apply_record(key, value)
     asked = {
         number: request and request.position
         for number in (0, 1, 2, 9)

@@ -112,7 +112,7 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
     assert found.told.state is State.STARTING
     assert not any(each.told("configure") for each in found.plane.channels)
     found.turn(1.0)
-    (stopped, _) = status_registry.REGISTRY.snapshot().tasks["A->B"][3].partitions
+    (stopped, _) = status_registry.REGISTRY.get_snapshot().tasks["A->B"][3].partitions
     assert stopped.is_halted
 
 
@@ -140,7 +140,7 @@ def test_what_java_may_still_send_is_waited_for(running):
     found = running()
     found.context.runs = left_open(1)
     waits_for_java(found)
-    shown = status_registry.REGISTRY.snapshot().tasks["A->B"][3].status.reason
+    shown = status_registry.REGISTRY.get_snapshot().tasks["A->B"][3].status.reason
     assert shown == f"{found.told.reason} (119 s left)"
     found.turn(118.0)
     assert found.plane.channels == []
@@ -165,7 +165,9 @@ def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running)
         found.turn(1.0)
     assert found.told.state is State.RUNNING
     assert "at-least-once guarantee" in found.told.reason
-    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3].java_warning == found.told.reason
+    assert (
+        status_registry.REGISTRY.get_snapshot().tasks["A->B"][3].java_warning == found.told.reason
+    )
     found.context.runs = LastTaskRuns(own_start_ms={0: 1, 1: 1})
     found.turn(1.0)
     found.turn(1.0)
@@ -382,7 +384,7 @@ def test_a_copy_without_a_slot_waits_and_is_shown(running):
     assert found.told.state is State.WAITING
     assert found.told.reason == "waiting for a slot; 1 more needed to run all tasks"
     found.turn(1.0)
-    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3].slots_missing == 1
+    assert status_registry.REGISTRY.get_snapshot().tasks["A->B"][3].slots_missing == 1
 
 
 def test_facts_carry_what_java_stored(running):
@@ -426,7 +428,7 @@ def anchored(found: Running, through: int, target: int, *runs: tuple[int, int]) 
         key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
     found.streamed += 1
-    found.plane.copy.says(**control_messages.encode_log_items(found.streamed, [item]))
+    found.plane.copy.says(**control_messages.encode_flow_state_records(found.streamed, [item]))
 
 
 def test_anchors_become_offset_syncs(running):
@@ -455,12 +457,12 @@ def test_a_flow_without_syncs_writes_none(running):
 def test_it_is_on_the_board_until_it_stops(running):
     found = running().runs()
     found.turn(1.0)
-    shown = status_registry.REGISTRY.snapshot().tasks["A->B"][3]
+    shown = status_registry.REGISTRY.get_snapshot().tasks["A->B"][3]
     assert [each.partition.partition for each in shown.partitions] == [0, 1]
     found.turn(1.0)
-    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3] is shown
+    assert status_registry.REGISTRY.get_snapshot().tasks["A->B"][3] is shown
     found.task.stop()
-    assert 3 not in status_registry.REGISTRY.snapshot().tasks.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.get_snapshot().tasks.get("A->B", {})
     assert found.plane.released == 1
 
 
@@ -494,15 +496,15 @@ def test_metrics_are_shown_by_partition(running):
 def test_its_copys_pulse_is_on_the_board_until_it_stops(running):
     found = running()
     found.turn(1.0)
-    assert 3 not in status_registry.REGISTRY.snapshot().latencies.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.get_snapshot().latencies.get("A->B", {})
     found.runs()
     found.turn(1.0)
-    pulse = status_registry.REGISTRY.snapshot().latencies["A->B"][3]
+    pulse = status_registry.REGISTRY.get_snapshot().latencies["A->B"][3]
     assert pulse == LatencySnapshot(incarnation=pulse.incarnation)
     assert (
         pulse.incarnation
-        == status_registry.REGISTRY.snapshot().tasks["A->B"][3].status.counter_generation
+        == status_registry.REGISTRY.get_snapshot().tasks["A->B"][3].status.counter_generation
         > 0
     )
     found.task.stop()
-    assert 3 not in status_registry.REGISTRY.snapshot().latencies.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.get_snapshot().latencies.get("A->B", {})

@@ -59,7 +59,7 @@ def known(*partitions: int, topic_id: bytes = offset_map_records.NO_TOPIC_ID) ->
     for each in partitions:
         key = EraKey(topic="orders", partition=each, era=1, ordinal=1, epoch=0)
         era = taking.era(source_topic_id=topic_id)
-        found.apply(
+        found.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era)
         )
     return found
@@ -71,20 +71,26 @@ def starts(found: PartitionSetupPlan) -> list[str]:
 
 def test_partitions_start_where_the_flow_says_or_at_the_earliest_record():
     all_three = plan(where(0), where(1), where(2))
-    assert starts(task_runner.apply_offset_map(all_three, known(), added=())) == ["latest"] * 3
+    assert (
+        starts(task_runner.complete_plan_with_offset_map(all_three, known(), added=()))
+        == ["latest"] * 3
+    )
     added = {TopicPartition("orders", 2)}
-    assert starts(task_runner.apply_offset_map(all_three, known(), added=added)) == [
+    assert starts(task_runner.complete_plan_with_offset_map(all_three, known(), added=added)) == [
         "latest",
         "latest",
         "earliest",
     ]
     # Another one of the topic is in progress: at another task, say.
-    assert starts(task_runner.apply_offset_map(all_three, known(7), added=())) == ["earliest"] * 3
+    assert (
+        starts(task_runner.complete_plan_with_offset_map(all_three, known(7), added=()))
+        == ["earliest"] * 3
+    )
 
 
 def test_a_topic_that_was_made_again_is_found():
     again = plan(where(0, source_topic_id=NEW), where(1, source_topic_id=NEW))
-    found = task_runner.apply_offset_map(again, known(0, topic_id=OLD), added=())
+    found = task_runner.complete_plan_with_offset_map(again, known(0, topic_id=OLD), added=())
     assert [each.partition for each in found.partitions] == [0]
     assert [each.partition.partition for each in found.findings] == [1]
 
@@ -111,9 +117,9 @@ def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
     """Neither whether the topic is in progress, nor whether it was made again, is known."""
     key, concerned = UNREADABLE[name]
     found = OffsetMap()
-    found.fold(key, b"\x09", offset=17)
+    found.apply_or_keep_unreadable(key, b"\x09", offset=17)
     added = plan(where(4))
-    settled = task_runner.apply_offset_map(added, found, added=())
+    settled = task_runner.complete_plan_with_offset_map(added, found, added=())
     assert task_runner.needs_readable_map(added, found) is concerned
     if not concerned:
         assert starts(settled) == ["latest"]
@@ -123,21 +129,23 @@ def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
     assert (held_back.partition.partition, held_back.cause) == (4, "offset-map-unreadable")
     assert "offset 17" in held_back.message
     era = offset_map_records.encode_map_value(taking.era())
-    found.fold(key, None if name == "a key that names nothing" else era, offset=18)
+    found.apply_or_keep_unreadable(
+        key, None if name == "a key that names nothing" else era, offset=18
+    )
     expected = "latest" if name == "a key that names nothing" else "earliest"
-    assert starts(task_runner.apply_offset_map(added, found, added=())) == [expected]
+    assert starts(task_runner.complete_plan_with_offset_map(added, found, added=())) == [expected]
     assert not task_runner.needs_readable_map(added, found)
 
 
 def test_what_has_progress_or_is_to_begin_anew_needs_no_siblings():
     """Its take halts by itself while something is unreadable."""
     found = known(0)
-    found.apply(
+    found.apply_record(
         offset_map_records.encode_map_key(NewEraRequestKey(topic="orders", partition=1)),
         offset_map_records.encode_map_value(NewEraRequest(request="r", position="latest")),
     )
-    found.fold(b"\x09garbage", b"x", offset=17)
-    settled = task_runner.apply_offset_map(plan(where(0), where(1)), found, added=())
+    found.apply_or_keep_unreadable(b"\x09garbage", b"x", offset=17)
+    settled = task_runner.complete_plan_with_offset_map(plan(where(0), where(1)), found, added=())
     assert ([each.partition for each in settled.partitions], settled.findings) == ([0, 1], ())
 
 
@@ -225,7 +233,7 @@ def looking(clusters):
 
 
 def found(looks: TopicPoller) -> PartitionSetupPlan:
-    taken = eventually.eventually(looks.pop_result, WAIT_S, lambda: looks.reason)
+    taken = eventually.eventually(looks.take_new_plan, WAIT_S, lambda: looks.reason)
     assert taken is not None
     return taken
 
@@ -242,7 +250,7 @@ def test_without_an_interval_there_is_one_look(clusters, looking):
     found(looks)
     made = len(clusters.made)
     with pytest.raises(AssertionError):
-        eventually.eventually(looks.pop_result, 0.5)
+        eventually.eventually(looks.take_new_plan, 0.5)
     assert len(clusters.made) == made
 
 
@@ -261,7 +269,7 @@ def test_who_is_refused_at_first_is_told(clusters, looking):
     clusters.create_admin_clients = lambda: (_ for _ in ()).throw(refusal)
     looks = looking()
     eventually.eventually(lambda: looks.failure is refusal, WAIT_S)
-    assert looks.pop_result() is None
+    assert looks.take_new_plan() is None
 
 
 def test_who_is_refused_later_goes_on(clusters, looking, caplog):
@@ -376,4 +384,4 @@ def assert_all_ended(found: MirrorTask) -> None:
     assert found.plane.released == 1
     (store,) = found.clusters.ledgers
     with pytest.raises(AssertionError, match="open the flow log first"):
-        store.catch_up(0.0)
+        store.read_map_to_end(0.0)

@@ -30,10 +30,10 @@ class Questions(BlockingClient):
             ),
         )
 
-    def leader(self, topic: str, partition: int = 0) -> int:
+    def find_leader(self, topic: str, partition: int = 0) -> int:
         return 1
 
-    def topic_id(self, topic: str) -> bytes:
+    def get_topic_id(self, topic: str) -> bytes:
         return bytes(16)
 
     def negotiate_version(
@@ -84,4 +84,4 @@ def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
         questions._poller, "poll", lambda _: setattr(questions.time, "now", questions.time.now + 1)
     )
     with pytest.raises(RetriableError, match=f"leader of orders-0: {told}"):
-        BlockingClient.leader(questions, "orders")
+        BlockingClient.find_leader(questions, "orders")

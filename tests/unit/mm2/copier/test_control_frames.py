@@ -24,7 +24,7 @@ from mm2.copier.control_frames import (
     TlsAddress,
     UnixAddress,
 )
-from mm2.copier.progress_reports import PartitionGauge
+from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
 from mm2.replication.recovery_instructions import FlowStateRecord
 from mm2.replication.replication_latency import LatencySnapshot
@@ -72,7 +72,7 @@ def test_another_text_is_refused(text):
 
 
 def frame_of(*messages):
-    return control_frames.pop_frame(deque(control_frames.encode_message(m) for m in messages))
+    return control_frames.take_frame(deque(control_frames.encode_message(m) for m in messages))
 
 
 def raw_frame(body: bytes) -> bytes:
@@ -104,19 +104,21 @@ def test_messages_survive_any_cutting_of_the_stream(sent, cuts):
     pending = deque(control_frames.encode_message(m) for m in sent)
     stream = b""
     while pending:
-        stream += control_frames.pop_frame(pending)
+        stream += control_frames.take_frame(pending)
     borders = sorted({0, len(stream), *(c for c in cuts if c < len(stream))})
     decoder = ControlFrameDecoder()
     received = []
     for start, end in itertools.pairwise(borders):
-        received += decoder.feed(stream[start:end])
+        received += decoder.decode_messages(stream[start:end])
     assert received == sent
 
 
 def test_byte_by_byte():
     stream = frame_of({"type": "a"}) + frame_of({"type": "b"}, {"type": "c"})
     decoder = ControlFrameDecoder()
-    received = [m["type"] for i in range(len(stream)) for m in decoder.feed(stream[i : i + 1])]
+    received = [
+        m["type"] for i in range(len(stream)) for m in decoder.decode_messages(stream[i : i + 1])
+    ]
     assert received == ["a", "b", "c"]
 
 
@@ -126,26 +128,26 @@ def test_small_messages_share_a_frame_and_large_ones_do_not():
     )
     frames = []
     while pending:
-        frames.append(control_frames.pop_frame(pending))
+        frames.append(control_frames.take_frame(pending))
     assert 3 <= len(frames) <= 5
     assert all(len(frame) <= control_frames.FRAME_FILL_BYTES + 200 for frame in frames)
     large = deque(
         control_frames.encode_message({"type": "x", "pad": "p" * 100_000}) for _ in range(2)
     )
-    assert len(control_frames.pop_frame(large)) > 100_000
+    assert len(control_frames.take_frame(large)) > 100_000
     assert len(large) == 1
 
 
 def test_a_frame_beyond_the_bound_is_refused_before_it_arrives():
     decoder = ControlFrameDecoder(max_frame_bytes=10)
     with pytest.raises(ControlFrameError, match="announces 11 bytes; the maximum is 10"):
-        decoder.feed(struct.pack(">I", 11))
+        decoder.decode_messages(struct.pack(">I", 11))
 
 
 def test_the_bound_can_grow_once_the_peer_is_known():
     decoder = ControlFrameDecoder(max_frame_bytes=4)
     decoder.set_max_frame_bytes(control_frames.MAX_FRAME_BYTES)
-    assert decoder.feed(frame_of({"type": "a"})) == [{"type": "a"}]
+    assert decoder.decode_messages(frame_of({"type": "a"})) == [{"type": "a"}]
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b'{"a":1}', b'[""]', b"1.5"])
@@ -154,7 +156,7 @@ def test_a_frame_of_too_many_values_is_not_parsed(value, monkeypatch):
     monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
     many = b",".join([value] * (control_frames.MAX_COPY_FRAME_VALUES + 1))
     with pytest.raises(ControlFrameError, match="more than 500,000 JSON values"):
-        decoder.feed(raw_frame(b'[{"type":"a","x":[' + many + b"]}]"))
+        decoder.decode_messages(raw_frame(b'[{"type":"a","x":[' + many + b"]}]"))
 
 
 def test_the_largest_messages_of_copy_processes_are_accepted():
@@ -162,7 +164,7 @@ def test_the_largest_messages_of_copy_processes_are_accepted():
     segment = FlowStateRecord(
         key=b"k" * 100, value=b"," * offset_map_records.SEGMENT_VALUE_BYTES_MAX
     )
-    gauge = PartitionGauge(
+    gauge = PartitionProgressReport(
         **{
             **copy_plane.PLAIN,
             "index": 1,
@@ -172,10 +174,10 @@ def test_the_largest_messages_of_copy_processes_are_accepted():
         }
     )
     sent = [
-        control_messages.encode_log_items(1, [item] * driver_client.MAX_UNSTORED_ITEMS),
-        control_messages.encode_log_items(1, [segment] * 10),
+        control_messages.encode_flow_state_records(1, [item] * driver_client.MAX_UNSTORED_ITEMS),
+        control_messages.encode_flow_state_records(1, [segment] * 10),
         control_messages.encode_reverse_producers_request(1, range(2**40, 2**40 + 400_000)),
-        progress_reports.encode_gauges(
+        progress_reports.encode_progress_reports(
             [gauge] * copy_loop.GAUGES_PER_MESSAGE,
             connection_errors={},
             latency=LatencySnapshot(),
@@ -184,13 +186,13 @@ def test_the_largest_messages_of_copy_processes_are_accepted():
     ]
     decoder = ControlFrameDecoder(max_values=control_frames.MAX_COPY_FRAME_VALUES)
     for message in sent:
-        (found,) = decoder.feed(frame_of(message))
+        (found,) = decoder.decode_messages(frame_of(message))
         assert found["type"] == message["type"]
 
 
 def test_an_http_request_is_refused_by_its_first_bytes():
     with pytest.raises(ControlFrameError, match="does not use this protocol"):
-        ControlFrameDecoder().feed(b"GET / HTTP/1.1\r\n\r\n")
+        ControlFrameDecoder().decode_messages(b"GET / HTTP/1.1\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_an_http_request_is_refused_by_its_first_bytes():
 )
 def test_other_bodies_are_refused(body):
     with pytest.raises(ControlFrameError):
-        ControlFrameDecoder().feed(raw_frame(body))
+        ControlFrameDecoder().decode_messages(raw_frame(body))
 
 
 @pytest.mark.parametrize("value", [b"bytes", float("nan"), object(), {1, 2}])
@@ -276,5 +278,5 @@ def test_the_bytes_on_the_wire_are_plain_json():
 
 def test_the_bytes_of_a_frame_can_be_told_apart():
     encoded = [control_frames.encode_message({"type": "x", "n": n}) for n in (1, 22, 333)]
-    frame = control_frames.pop_frame(deque(encoded))
+    frame = control_frames.take_frame(deque(encoded))
     assert control_frames.count_message_bytes(frame, 3) == sum(map(len, encoded))

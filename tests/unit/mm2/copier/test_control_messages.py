@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mm2.copier import control_messages, progress_reports
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
-from mm2.copier.progress_reports import ClockShift, PartitionGauge
+from mm2.copier.progress_reports import ClockShift, PartitionProgressReport
 from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.offsets.offset_map import ResumePoint
 from mm2.replication import halt_messages, partition_lag, replication_latency
@@ -167,7 +167,7 @@ items = st.builds(
     incident=st.booleans(),
 )
 gauges = st.builds(
-    PartitionGauge,
+    PartitionProgressReport,
     index=I32,
     phase=st.sampled_from([each.value for each in PartitionPhase]),
     records=NUMBERS,
@@ -238,9 +238,9 @@ def test_facts_are_asked_for_by_number_and_partition(target):
 
 @given(st.lists(items, max_size=5), NUMBERS)
 def test_the_ordered_stream_survives_json(sent, first):
-    message = over_the_channel(control_messages.encode_log_items(first, sent))
+    message = over_the_channel(control_messages.encode_flow_state_records(first, sent))
     assert (message["type"], message["first"]) == ("record", first)
-    assert control_messages.decode_log_items(message) == sent
+    assert control_messages.decode_flow_state_records(message) == sent
 
 
 PULSE = LatencySnapshot(
@@ -256,10 +256,12 @@ PULSE = LatencySnapshot(
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
     message = over_the_channel(
-        progress_reports.encode_gauges(sent, connection_errors={}, latency=PULSE, now_s=9.0)
+        progress_reports.encode_progress_reports(
+            sent, connection_errors={}, latency=PULSE, now_s=9.0
+        )
     )
     assert message["type"] == "gauges"
-    assert progress_reports.decode_gauges(message, 0.0) == sent
+    assert progress_reports.decode_progress_reports(message, 0.0) == sent
     assert progress_reports.decode_latency_snapshot(message, 0.0) == PULSE
 
 
@@ -267,13 +269,15 @@ def test_moments_are_moved_to_the_clock_of_who_reads_them():
     """Each process, and each machine, has a monotonic clock of its own."""
     gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_since_s=7.0)
     message = over_the_channel(
-        progress_reports.encode_gauges([gauge], connection_errors={}, latency=PULSE, now_s=9.0)
+        progress_reports.encode_progress_reports(
+            [gauge], connection_errors={}, latency=PULSE, now_s=9.0
+        )
     )
-    (found,) = progress_reports.decode_gauges(message, 991.0)
+    (found,) = progress_reports.decode_progress_reports(message, 991.0)
     assert found.unrecorded_since_s == 998.0
     pulse = progress_reports.decode_latency_snapshot(message, 991.0)
     assert (pulse.replicated_at_s, pulse.caught_up_at_s) == (996.0, 997.0)
-    empty = progress_reports.encode_gauges(
+    empty = progress_reports.encode_progress_reports(
         [], connection_errors={}, latency=LatencySnapshot(), now_s=9.0
     )
     assert (
@@ -287,7 +291,7 @@ def test_a_message_that_is_read_late_makes_no_moment_younger():
 
     def read(*, sent_s: float, read_s: float) -> float:
         message = over_the_channel(
-            progress_reports.encode_gauges(
+            progress_reports.encode_progress_reports(
                 [],
                 connection_errors={},
                 latency=LatencySnapshot(replicated_at_s=100.0),
@@ -295,7 +299,7 @@ def test_a_message_that_is_read_late_makes_no_moment_younger():
             )
         )
         return progress_reports.decode_latency_snapshot(
-            message, shift.record(message, read_s)
+            message, shift.record_send_time(message, read_s)
         ).replicated_at_s
 
     assert read(sent_s=100.0, read_s=1_000.0) == 1_000.0
@@ -314,15 +318,19 @@ def test_the_ages_of_many_old_records_add_up_to_more_than_64_bits():
     gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), arrival_ages=ages)
     pulse = PULSE._replace(sum_ms=ages.sum_ms)
     message = over_the_channel(
-        progress_reports.encode_gauges([gauge], connection_errors={}, latency=pulse, now_s=9.0)
+        progress_reports.encode_progress_reports(
+            [gauge], connection_errors={}, latency=pulse, now_s=9.0
+        )
     )
-    assert progress_reports.decode_gauges(message, 0.0) == [gauge]
+    assert progress_reports.decode_progress_reports(message, 0.0) == [gauge]
     assert progress_reports.decode_latency_snapshot(message, 0.0) == pulse
 
 
 def test_a_gauge_of_another_length_is_refused():
     with pytest.raises(ValueError, match="shorter"):
-        progress_reports.decode_gauges({"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0)
+        progress_reports.decode_progress_reports(
+            {"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0
+        )
 
 
 def copy_of(where):
@@ -337,7 +345,7 @@ def copy_of(where):
 
 
 def gauge_of(copy, index=0):
-    return progress_reports.build_gauge(index, copy)
+    return progress_reports.build_progress_report(index, copy)
 
 
 def test_the_gauge_of_a_copy_that_has_not_begun():

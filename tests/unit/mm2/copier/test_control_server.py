@@ -133,7 +133,7 @@ def numbers(messages):
 def test_messages_go_both_ways_in_order(server, copies):
     channel = server.open_channel("east->west task 3")
     channel.send({"type": "settings", "n": 0})
-    assert not channel.connected
+    assert not channel.is_connected
     copy = copies(server, channel.token).connect()
     for n in range(1, 500):
         channel.send({"type": "recovered_state", "n": n, "pad": "x" * (n % 7) * 1000})
@@ -144,7 +144,7 @@ def test_messages_go_both_ways_in_order(server, copies):
     assert numbers(copy.received) == list(range(500))
     taken = [channel.receive(5.0) for _ in range(499)]
     assert numbers(taken) == list(range(1, 500))
-    assert channel.connected
+    assert channel.is_connected
     assert channel.peer.pid == os.getpid()
 
 
@@ -163,13 +163,13 @@ def test_channels_may_share_an_inbox(server, copies):
     for channel in channels:
         copy = copies(server, channel.token).connect()
         copy.client.send({"type": "gauge", "n": channel.name})
-        copy.client.drain(1.0)
-    taken = list(filter(None, [inbox.pop(5.0) for _ in range(2)]))
+        copy.client.flush_send_queue(1.0)
+    taken = list(filter(None, [inbox.take_message(5.0) for _ in range(2)]))
     assert sorted((channel.name, message["n"]) for channel, message in taken) == [
         ("a", "a"),
         ("b", "b"),
     ]
-    assert inbox.pop(0.0) is None
+    assert inbox.take_message(0.0) is None
 
 
 def test_a_token_opens_once(server, copies):
@@ -179,7 +179,7 @@ def test_a_token_opens_once(server, copies):
         copies(server, channel.token).connect()
     with pytest.raises(DriverConnectError, match="unknown or was already used"):
         copies(server, b"\0" * 32).connect()
-    assert channel.connected
+    assert channel.is_connected
 
 
 def test_a_closed_channel_takes_its_token_with_it(server, copies):
@@ -206,14 +206,14 @@ def test_the_copy_leaves_and_its_last_words_arrive(server, copies):
     channel = server.open_channel("task 0")
     copy = copies(server, channel.token).connect()
     copy.client.send({"type": "error", "n": 1, "pad": "x" * 3_000_000})
-    assert copy.client.drain(5.0)
+    assert copy.client.flush_send_queue(5.0)
     copy.client.close()
     assert channel.receive(5.0)["n"] == 1
     assert channel.receive(5.0) == {
         "type": "closed",
         "reason": "the copy process closed the connection",
     }
-    assert not channel.connected
+    assert not channel.is_connected
     assert copy.closed == []
 
 
@@ -256,7 +256,7 @@ def test_large_messages_that_nobody_takes_are_held_back_by_their_size(server, co
     for _ in range(30):
         copy.client.send({"type": "run", "pad": "x" * 1_000_000})
         copy.poller.poll(0.001)
-    assert clock.wait_until(lambda: channel.paused, timeout_s=5.0)
+    assert clock.wait_until(lambda: channel.is_reading_paused, timeout_s=5.0)
     assert channel._undelivered_bytes < 2 * control_server.MAX_UNDELIVERED_BYTES
     taken = 0
     while taken < 30:
@@ -270,11 +270,11 @@ def test_one_stuck_channel_does_not_hold_up_another(server, copies):
     flood = copies(server, stuck.token).connect()
     for n in range(control_server.MAX_UNDELIVERED_MESSAGES * 3):
         flood.client.send({"type": "run", "n": n})
-    flood.client.drain(2.0)
-    assert clock.wait_until(lambda: stuck.paused, timeout_s=5.0)
+    flood.client.flush_send_queue(2.0)
+    assert clock.wait_until(lambda: stuck.is_reading_paused, timeout_s=5.0)
     other = copies(server, lively.token).connect()
     other.client.send({"type": "gauge", "n": 1})
-    other.client.drain(1.0)
+    other.client.flush_send_queue(1.0)
     assert lively.receive(5.0)["n"] == 1
 
 
@@ -364,7 +364,7 @@ def test_another_release_is_told_so(unix_server):
     body = control_frames.encode_message(hello | {"version": 99})
     with raw_connection(unix_server) as stranger:
         stranger.sendall(struct.pack(">I", len(body) + 2) + b"[" + body + b"]")
-        answer = ControlFrameDecoder().feed(stranger.recv(4096))
+        answer = ControlFrameDecoder().decode_messages(stranger.recv(4096))
         assert stranger.recv(1) == b""
     assert answer[0]["type"] == "refused"
     assert "same release" in str(answer[0]["reason"])
@@ -426,7 +426,7 @@ def test_idle_connections_of_strangers_do_not_keep_a_copy_process_out(
         assert clock.wait_until(lambda: _is_closed(strangers[0]), timeout_s=5.0)
         channel = listening.open_channel("a")
         copy = Copy(listening, channel.token).connect()
-        assert clock.wait_until(lambda: channel.connected, timeout_s=5.0)
+        assert clock.wait_until(lambda: channel.is_connected, timeout_s=5.0)
         copy.client.close()
         copy.poller.close()
         assert not _is_closed(strangers[-1])
@@ -485,7 +485,7 @@ def test_a_listener_that_cannot_accept_rests_and_goes_on(tmp_path, copies, caplo
     server = ControlServer(cast(Any, listener), address=address, clock=CLOCK)
     channel = server.open_channel("task 0")
     copies(server, channel.token).connect()
-    assert channel.connected
+    assert channel.is_connected
     assert listener.calls <= 5
     told = [each for each in caplog.messages if "copy processes cannot connect" in each]
     assert len(told) == 1
@@ -505,7 +505,7 @@ def test_another_certificate_is_refused_before_the_token_is_sent(certificate, co
     channel = server.open_channel("task 0")
     with pytest.raises(DriverConnectError, match="the peer's certificate is not the driver"):
         copies(server, channel.token).connect()
-    assert not channel.connected
+    assert not channel.is_connected
     server.close()
 
 

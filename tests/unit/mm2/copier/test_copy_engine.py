@@ -23,7 +23,7 @@ def test_a_job_is_described_as_operators_know_it():
     [(4, 4, 2, 2), (4, 3, 2, 1), (4, 2, 2, 0), (0, 0, 3, 3), (2, 4, 1, 1), (512, 0, 0, 0)],
 )
 def test_missing_slots(total, used, waiting, missing):
-    assert SlotUsage(total=total, used=used, waiting=waiting).missing == missing
+    assert SlotUsage(total=total, used=used, waiting=waiting).missing_slots == missing
 
 
 def test_progress_only_goes_forward():

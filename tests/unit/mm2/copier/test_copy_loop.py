@@ -114,7 +114,11 @@ class Loop:
 
 
 def _gauges(message):
-    return progress_reports.decode_gauges(message, 0.0) if message["type"] == "gauges" else []
+    return (
+        progress_reports.decode_progress_reports(message, 0.0)
+        if message["type"] == "gauges"
+        else []
+    )
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -216,14 +220,14 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
         "it is not known where the source ends"
     )
     heard_s = loop.now_s - 2.0
-    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
+    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: heard_s)
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop._handle_records_arrived(copy)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s
     copy.source.end += 1
     loop.loop._handle_records_arrived(copy)
-    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: loop.now_s)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s, "that was the last moment"
 
@@ -231,8 +235,8 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
 def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
-    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: loop.now_s)
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
-    loop.loop.pause(paused=True, topics=())
+    loop.loop.set_paused_topics(paused=True, topics=())
     loop.turn()
     assert loop.pulse.caught_up_at_s == replication_latency.NEVER_S

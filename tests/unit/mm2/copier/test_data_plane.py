@@ -67,7 +67,7 @@ def planes():
 
 
 def test_the_first_opens_it_and_all_share_it(planes):
-    one, two = planes.acquire(INLINE, CLOCK), planes.acquire(None, CLOCK)
+    one, two = planes.acquire_data_plane(INLINE, CLOCK), planes.acquire_data_plane(None, CLOCK)
     assert one.engine is two.engine
     assert one.server is two.server
     assert one.engine.state is EngineState.READY
@@ -76,63 +76,63 @@ def test_the_first_opens_it_and_all_share_it(planes):
 
 
 def test_it_is_kept_while_nobody_has_it(planes):
-    one = planes.acquire(INLINE, CLOCK)
-    one.release()
-    assert planes.acquire(INLINE, CLOCK).engine is one.engine
+    one = planes.acquire_data_plane(INLINE, CLOCK)
+    one.release_reference()
+    assert planes.acquire_data_plane(INLINE, CLOCK).engine is one.engine
     assert not one.failure
 
 
 def test_other_settings_are_refused_while_somebody_has_it(planes):
-    one = planes.acquire(INLINE, CLOCK)
+    one = planes.acquire_data_plane(INLINE, CLOCK)
     with pytest.raises(ConfigError) as raised:
-        planes.acquire(OTHER, CLOCK)
+        planes.acquire_data_plane(OTHER, CLOCK)
     assert "mm2.spark.conf.spark.x" in str(raised.value)
     assert "hidden" not in str(raised.value)
-    one.release()
-    another = planes.acquire(OTHER, CLOCK)
+    one.release_reference()
+    another = planes.acquire_data_plane(OTHER, CLOCK)
     assert another.engine is not one.engine
     assert one.failure
 
 
 def test_who_releases_twice_releases_once(planes):
-    one, _two = planes.acquire(INLINE, CLOCK), planes.acquire(INLINE, CLOCK)
-    one.release()
-    one.release()
+    one, _two = planes.acquire_data_plane(INLINE, CLOCK), planes.acquire_data_plane(INLINE, CLOCK)
+    one.release_reference()
+    one.release_reference()
     with pytest.raises(ConfigError):
-        planes.acquire(OTHER, CLOCK)
+        planes.acquire_data_plane(OTHER, CLOCK)
 
 
 def test_one_that_failed_makes_room_once_all_have_let_go(planes):
-    one = planes.acquire(INLINE, CLOCK)
+    one = planes.acquire_data_plane(INLINE, CLOCK)
     one.engine.stop(1.0)
     assert "engine failed" in one.failure
     with pytest.raises(FatalError, match="engine failed"):
-        planes.acquire(INLINE, CLOCK)
-    one.release()
-    assert not planes.acquire(INLINE, CLOCK).failure
+        planes.acquire_data_plane(INLINE, CLOCK)
+    one.release_reference()
+    assert not planes.acquire_data_plane(INLINE, CLOCK).failure
 
 
 def test_a_server_that_is_closed_counts_as_failed(planes):
-    one = planes.acquire(INLINE, CLOCK)
+    one = planes.acquire_data_plane(INLINE, CLOCK)
     one.server.close()
     assert "control server" in one.failure
-    one.release()
-    assert not planes.acquire(INLINE, CLOCK).failure
+    one.release_reference()
+    assert not planes.acquire_data_plane(INLINE, CLOCK).failure
 
 
 def test_closing_ends_engine_and_server(planes):
-    one = planes.acquire(INLINE, CLOCK)
+    one = planes.acquire_data_plane(INLINE, CLOCK)
     planes.close(1.0)
     assert one.engine.state is EngineState.STOPPED
     with pytest.raises(FatalError):
         one.server.open_channel("a copy")
-    one.release()
-    assert not planes.acquire(INLINE, CLOCK).failure
+    one.release_reference()
+    assert not planes.acquire_data_plane(INLINE, CLOCK).failure
 
 
 def test_many_at_once_have_the_same(planes):
     with futures.ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(planes.acquire, INLINE, CLOCK) for _ in range(8)]
+        asked = [pool.submit(planes.acquire_data_plane, INLINE, CLOCK) for _ in range(8)]
         found = [each.result(5.0) for each in asked]
     assert len({id(each.engine) for each in found}) == 1
 

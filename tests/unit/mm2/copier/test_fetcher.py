@@ -109,7 +109,7 @@ class Source:
     def get_min_rtt_s(self, node_id):
         return 0.001
 
-    def call_raw(self, node_id, *, lane, chunks, done, **_):
+    def call_with_encoded_body(self, node_id, *, lane, chunks, done, **_):
         (body,) = chunks
         rack = "b" if body.endswith(varints.encode_compact_string("b") + b"\0") else ""
         self.fetches.append(SimpleNamespace(node_id=node_id, lane=lane, rack=rack, done=done))
@@ -134,7 +134,7 @@ class Reading:
             limits=client_properties.parse_fetch_limits({"client.rack": rack} if rack else {}),
             can_send=lambda copy: True,
         )
-        self.side.add(copy)
+        self.side.add_partition(copy)
         self.side.update_partition(copy)
 
     def asked(self) -> tuple[int, str]:
@@ -290,7 +290,7 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
     topic = reading.world.copy.setup.topic
     others = [copying.begun(partition=number) for number in range(10, 13)]
     for each in others:
-        reading.side.add(each.copy)
+        reading.side.add_partition(each.copy)
     reading.side.set_throttles(throttle.create_byte_rate_limits(400_000, {topic: 160_000}))
     for _ in range(2):  # only then the first ones know of the last
         reading.side.update_all_partitions()
@@ -375,18 +375,20 @@ def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
 
 def test_a_source_is_heard_of_as_long_as_each_of_its_brokers_answers():
     reading = Reading()
-    assert reading.side.oldest_response_s() == -math.inf
+    assert reading.side.compute_oldest_response_s() == -math.inf
     assert reading.asked()[0] == LEADER
     reading.answer()
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
-    assert reading.side.oldest_response_s() == -math.inf, "what it has from now on is not known yet"
+    assert reading.side.compute_oldest_response_s() == -math.inf, (
+        "what it has from now on is not known yet"
+    )
     reading.now_s = 1001.0
     reading.answer()
     reading.now_s = 1002.0
-    assert reading.side.oldest_response_s() == 1001.0
+    assert reading.side.compute_oldest_response_s() == 1001.0
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
     reading.answer(whole=UNKNOWN_SERVER_ERROR)
-    assert reading.side.oldest_response_s() == -math.inf, "it refuses"
+    assert reading.side.compute_oldest_response_s() == -math.inf, "it refuses"
 
 
 def test_of_a_partition_that_is_not_read_nothing_is_heard():
@@ -395,4 +397,4 @@ def test_of_a_partition_that_is_not_read_nothing_is_heard():
     reading.answer()
     reading.world.copy.paused = True
     reading.side.update_partition(reading.world.copy)
-    assert reading.side.oldest_response_s() == -math.inf
+    assert reading.side.compute_oldest_response_s() == -math.inf

@@ -49,7 +49,7 @@ def test_a_copy_without_a_slot_waits_for_one(start):
     first.message()
     assert state_of(third.handle) is CopyState.WAITING_FOR_SLOT
     assert start.engine.get_slot_usage() == SlotUsage(total=2, used=2, waiting=1)
-    assert start.engine.get_slot_usage().missing == 1
+    assert start.engine.get_slot_usage().missing_slots == 1
     first.stop()
     third.message()
     assert state_of(third.handle) is CopyState.RUNNING

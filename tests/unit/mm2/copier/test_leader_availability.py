@@ -40,7 +40,7 @@ def test_the_side_without_a_leader_is_named(source, target, told):
 
 
 def gauge(phase="copying", reason="", source_end=7):
-    made = progress_reports.build_gauge(0, copying.begun().copy)
+    made = progress_reports.build_progress_report(0, copying.begun().copy)
     return dataclasses.replace(made, phase=phase, reason=reason, source_end=source_end)
 
 
@@ -59,7 +59,7 @@ def gauge(phase="copying", reason="", source_end=7):
 def test_only_what_would_copy_or_begin_waits_for_the_obstacle(phase, silent, told):
     reason = "" if phase in ("copying", "boundary") else "its own"
     obstacle = UnavailableLeader(side=Side.TARGET, reason="no leader", silent=silent)
-    found = leader_availability.mark_gauge_waiting(gauge(phase, reason), obstacle)
+    found = leader_availability.mark_report_waiting(gauge(phase, reason), obstacle)
     assert (found.phase, found.reason) == told
     assert found.source_end == 7
 
@@ -68,13 +68,13 @@ def test_only_what_would_copy_or_begin_waits_for_the_obstacle(phase, silent, tol
 def test_the_end_of_the_log_is_unknown_while_the_source_has_no_answering_leader(phase):
     obstacle = UnavailableLeader(side=Side.SOURCE, reason="no leader")
     assert (
-        leader_availability.mark_gauge_waiting(gauge(phase, "its own"), obstacle).source_end == -1
+        leader_availability.mark_report_waiting(gauge(phase, "its own"), obstacle).source_end == -1
     )
 
 
 def test_without_an_obstacle_the_gauge_is_the_same_object():
     made = gauge()
-    assert leader_availability.mark_gauge_waiting(made, None) is made
+    assert leader_availability.mark_report_waiting(made, None) is made
 
 
 class Brokers:

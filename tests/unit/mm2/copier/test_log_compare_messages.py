@@ -40,7 +40,7 @@ def answered(*found):
     got = []
     for each in found:
         for message in log_compare_messages.encode_compare_result(each):
-            told = answers.add(sent(message))
+            told = answers.add_message(sent(message))
             if told is not None:
                 got.append(told)
     return got
@@ -85,4 +85,4 @@ def test_long_stretches_come_in_pieces():
     (got,) = answered(found)
     assert got.alignment is not None
     assert sum((each.runs for each in got.alignment.ranges), ()) == runs
-    assert got.alignment.through == 60_000
+    assert got.alignment.source_end == 60_000

@@ -37,10 +37,10 @@ class Questions:
         self.held = batches.data(records, Stamp(base_offset=0))
         self.stable = stable
 
-    def leader(self, topic, partition):
+    def find_leader(self, topic, partition):
         return 1
 
-    def request(self, to, message):
+    def send_request(self, to, message):
         request = message.build(11, BUILT)
         latest = request.topics[0].partitions[0].timestamp == -1
         offset = self.stable if latest else 0
@@ -73,7 +73,7 @@ def test_both_are_read_up_to_where_it_was_told():
     found = compared(source, Questions(b"a", b"b", b"c", stable=3), target_to=2)
     assert (found.failure, found.source_records, found.target_records) == ("", 3, 2)
     assert found.alignment is not None
-    assert found.alignment.through == 2
+    assert found.alignment.source_end == 2
 
 
 def test_a_mirror_that_can_be_read_in_part_only_is_not_compared():
@@ -105,7 +105,7 @@ def marker(offset, producer, *, commit):
 
 def log(*held, start=0, upto=100, aborted=(), records_max=100, **more):
     found = ComparedLog(start=start, end=upto, max_records=records_max, **more)
-    found.add(memoryview(b"".join(held)), aborted)
+    found.add_batches(memoryview(b"".join(held)), aborted)
     return found
 
 
@@ -130,7 +130,7 @@ def test_every_record_has_its_offset_digest_and_writer():
 
 def test_batches_go_on_where_the_last_fetch_ended():
     found = log(data(0, b"a", b"b"))
-    found.add(memoryview(data(0, b"a", b"b") + data(2, b"c")), ())
+    found.add_batches(memoryview(data(0, b"a", b"b") + data(2, b"c")), ())
     assert offsets(found) == [0, 1, 2]
 
 
@@ -139,7 +139,7 @@ def test_markers_are_no_holes_and_what_the_cleaner_took_is_one():
         data(0, b"a"), marker(1, 7, commit=True), data(2, b"b"), data(5, b"c", b"d", last=4)
     )
     assert (offsets(found), holes(found), found.next_offset) == ([0, 2, 5, 6], [2], 10)
-    found.add(memoryview(data(10, b"e")), ())
+    found.add_batches(memoryview(data(10, b"e")), ())
     assert holes(found) == [2, 4]
 
 
@@ -153,8 +153,8 @@ def test_what_was_aborted_counts_where_it_may_have_been_copied(optional, expecte
         optional_aborted=optional,
     )
     assert (offsets(found), holes(found)) == (expected, [])
-    assert [found.digests.is_needed(at) for at in range(len(expected))][-1]
-    assert found.digests.is_needed(0) is not optional
+    assert [found.digests.is_copy_required(at) for at in range(len(expected))][-1]
+    assert found.digests.is_copy_required(0) is not optional
 
 
 def test_what_a_flow_back_wrote_is_nobodys():
@@ -181,7 +181,7 @@ def test_what_cannot_be_read_is_told():
     broken[-1] ^= 1
     found = ComparedLog(start=0, end=9, max_records=100)
     with pytest.raises(log_compare_process.UNREADABLE_LOG_ERRORS):
-        found.add(memoryview(bytes(broken)), ())
+        found.add_batches(memoryview(bytes(broken)), ())
 
 
 def test_more_records_than_may_be_held_are_not_compared():

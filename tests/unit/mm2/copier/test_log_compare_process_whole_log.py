@@ -31,10 +31,10 @@ class Questions:
         self.asked: list[int] = []
         self.ends = list(ends)
 
-    def leader(self, topic, partition):
+    def find_leader(self, topic, partition):
         return 1
 
-    def request(self, to, message):
+    def send_request(self, to, message):
         end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         found = SimpleNamespace(error_code=0, offset=end)
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
@@ -59,7 +59,7 @@ def log_of(questions):
 
 def read(questions, *, upto):
     into = ComparedLog(start=0, end=upto, max_records=100)
-    log_of(questions).read(into)
+    log_of(questions).read_range(into)
     return into
 
 

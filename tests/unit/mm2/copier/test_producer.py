@@ -30,7 +30,7 @@ class Target:
     def choose_version(self, node_id, api_key, low, high):
         return VERSION
 
-    def call_raw(self, node_id, *, lane, done, **request):
+    def call_with_encoded_body(self, node_id, *, lane, done, **request):
         self.sent.append((lane, done))
 
     def lanes(self):
@@ -87,7 +87,7 @@ class World:
                 error_message=None,
             )
             for number, each in enumerate(self.copies)
-            if each.copy.in_flight.count
+            if each.copy.in_flight.batch_count
         )
         topic = module.TopicProduceResponse(name="a.orders", partition_responses=partitions)
         answer = module.ProduceResponse(responses=(topic,), throttle_time=scripted_broker.NO_TIME)
@@ -98,7 +98,7 @@ def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
     world = World(3)
     world.side.send_ready_batches(1000.0)
     assert world.target.lanes() == ["produce-0"] * producer.MAX_IN_FLIGHT_REQUESTS
-    assert [each.copy.in_flight.count for each in world.copies] == [5, 5, 5]
+    assert [each.copy.in_flight.batch_count for each in world.copies] == [5, 5, 5]
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def slowed():
 
 def test_a_partition_changes_its_connection_only_when_nothing_of_it_is_under_way(slowed):
     second = slowed.copies[1].copy
-    while second.in_flight.count > 1:
+    while second.in_flight.batch_count > 1:
         slowed.answer(elapsed_s=1.0)
         assert "produce-1" not in slowed.target.lanes()
     slowed.answer(elapsed_s=1.0)
@@ -126,7 +126,7 @@ def test_a_partition_changes_its_connection_only_when_nothing_of_it_is_under_way
 def test_the_other_one_stays_where_it_is(slowed):
     first = slowed.copies[0].copy
     slowed.answer(elapsed_s=1.0)
-    assert first.in_flight.count == producer.MAX_IN_FLIGHT_REQUESTS
+    assert first.in_flight.batch_count == producer.MAX_IN_FLIGHT_REQUESTS
 
 
 def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():

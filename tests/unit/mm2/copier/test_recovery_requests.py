@@ -77,7 +77,7 @@ class Side:
     def call(self, to, message, *, done, **more):
         self.calls.append((to, message, done))
 
-    def call_raw(self, node_id, *, done, **more):
+    def call_with_encoded_body(self, node_id, *, done, **more):
         self.raw.append((node_id, done))
 
     def choose_version(self, node_id, api_key, low, high):
@@ -133,9 +133,9 @@ class World:
 
     def ask(self, instruction, *partitions, flush=True):
         for each in partitions or (0,):
-            self.questions.submit(self.copies[each], instruction, 10.0)
+            self.questions.submit_instruction(self.copies[each], instruction, 10.0)
         if flush:
-            self.questions.flush(10.0)
+            self.questions.send_queued_requests(10.0)
 
     def answered(self):
         """What was answered since the last time, by partition."""
@@ -193,9 +193,9 @@ def test_where_a_log_ends_is_asked_once_its_topic_was_heard_of():
     assert world.answered() == {}
     assert world.target.asked == []
     world.copies[1].script_runner.token += 1  # it was given up meanwhile
-    world.questions.flush(11.0)
+    world.questions.send_queued_requests(11.0)
     world.target.heard = True
-    world.questions.flush(12.0)
+    world.questions.send_queued_requests(12.0)
     ((_, message, _),) = world.target.calls
     (topic,) = entity(message, 5).topics
     assert [each.partition_index for each in topic.partitions] == [0]
@@ -214,15 +214,15 @@ def test_an_abandoned_scripts_question_is_dropped_unanswered():
 
 def test_a_sleeper_wakes_when_its_time_has_come():
     world = World()
-    assert world.questions.next_wake_s() == float("inf")
+    assert world.questions.find_next_delay_end_s() == float("inf")
     world.ask(Delay(delay_s=0.5), 0)
     world.ask(Delay(delay_s=2.0), 1)
-    assert world.questions.next_wake_s() == 10.5
-    world.questions.flush(10.4)
+    assert world.questions.find_next_delay_end_s() == 10.5
+    world.questions.send_queued_requests(10.4)
     assert world.answered() == {}
-    world.questions.flush(10.5)
+    world.questions.send_queued_requests(10.5)
     assert world.answered() == {0: scripts.DONE}
-    assert world.questions.next_wake_s() == 12.0
+    assert world.questions.find_next_delay_end_s() == 12.0
 
 
 def test_who_computes_for_long_whenever_it_wakes_leaves_the_loop_its_turn():
@@ -232,12 +232,12 @@ def test_who_computes_for_long_whenever_it_wakes_leaves_the_loop_its_turn():
     def answered(copy, answer):
         woken.append(copy.setup.partition)
         world.now_s += 0.6 * recovery_requests.MAX_COMPUTE_TIME_S
-        world.questions.submit(copy, Delay(delay_s=0.0), world.now_s)
+        world.questions.submit_instruction(copy, Delay(delay_s=0.0), world.now_s)
 
     world.questions._on_answer = answered
     world.ask(Delay(delay_s=0.0), 0, 1, 2, 3, 4, flush=False)
     for _ in range(5):
-        world.questions.flush(world.now_s)
+        world.questions.send_queued_requests(world.now_s)
     assert woken == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
 
 
@@ -417,7 +417,7 @@ def test_of_open_transactions_a_leader_is_asked_50_partitions_at_a_time():
     world = World(partitions=120)
     world.target.leaders = {("a.orders", 119): 2}
     world.ask(FindOpenTransactions(), *range(120))
-    world.questions.flush(11.0)
+    world.questions.send_queued_requests(11.0)
     assert [to for to, _, _ in world.target.calls] == [NODE, NodeTarget(2)]
     sizes = []
     while world.target.calls:
@@ -427,7 +427,7 @@ def test_of_open_transactions_a_leader_is_asked_50_partitions_at_a_time():
         told = [producers(each) for each in asked]
         body = SimpleNamespace(topics=[SimpleNamespace(name="a.orders", partitions=told)])
         world.target.answer(body)
-        world.questions.flush(12.0)
+        world.questions.send_queued_requests(12.0)
     assert sizes == [50, 1, 50, 19]
     assert len(world.answered()) == 120
 
@@ -436,7 +436,7 @@ def test_where_one_such_question_is_lost_the_next_is_asked():
     world = World(partitions=60)
     world.ask(FindOpenTransactions(), *range(60))
     world.target.answer(None, failure=LOST)
-    world.questions.flush(11.0)
+    world.questions.send_queued_requests(11.0)
     assert len(world.answered()) == 50
     ((_, message, _),) = world.target.calls
     assert len(entity(message, 0).topics[0].partition_indexes) == 10
@@ -563,7 +563,7 @@ def test_a_leader_is_read_from_once_at_a_time():
     world.ask(ReadSource(offset=3), 2)
     assert (len(world.target.raw), len(world.source.raw)) == (1, 1)
     world.target.answer_raw(fetched("a.orders", (0, 0, 0, b"")))
-    world.questions.flush(10.0)
+    world.questions.send_queued_requests(10.0)
     assert len(world.target.raw) == 1
     world.target.answer_raw(fetched("a.orders", (1, 0, 0, b"")))
     assert set(world.answered()) == {0, 1}
@@ -583,9 +583,9 @@ def test_a_read_waits_for_a_connection_and_is_told_why_there_is_none():
     world.ask(ReadTarget(offset=3))
     assert (world.answered(), world.target.raw) == ({}, [])
     world.target.unreachable = LOST
-    world.questions.flush(11.0)
+    world.questions.send_queued_requests(11.0)
     assert world.answered() == {0: NoResponse(reason=str(LOST))}
-    world.questions.flush(12.0)
+    world.questions.send_queued_requests(12.0)
     assert (world.answered(), world.target.raw) == ({}, [])
 
 
@@ -625,7 +625,7 @@ def test_where_the_broker_does_not_name_the_mirrors_start_it_is_asked_for():
     world.ask(ReadTarget(offset=3))
     world.target.answer_raw(fetched("a.orders", (0, 1, -1, b"")))
     assert world.answered() == {}
-    world.questions.flush(10.0)
+    world.questions.send_queued_requests(10.0)
     ((_, message, _),) = world.target.calls
     assert entity(message, 6).topics[0].partitions[0].timestamp == -2
     world.target.answer(offsets("a.orders", (0, 0, 12)))

@@ -12,8 +12,8 @@ def test_it_is_private_and_goes_when_asked(tmp_path):
     made = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
     assert made.path.name.startswith("mm2-x-")
-    made.remove()
-    made.remove()
+    made.remove_directory()
+    made.remove_directory()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -27,7 +27,7 @@ def test_a_held_one_is_left_in_peace(tmp_path):
 def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
     left = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     (left.path / "spark.log").write_text("why")
-    left.keep()
+    left.keep_for_inspection()
     run_directory.create_run_directory("mm2-y-", parent=tmp_path)
     assert (left.path / "spark.log").exists()
     run_directory.create_run_directory("mm2-x-", parent=tmp_path)
@@ -60,11 +60,11 @@ def test_the_newest_that_were_left_may_be_kept(tmp_path):
     for at_s in range(4):
         each = run_directory.create_run_directory("run-", parent=tmp_path, keep_count=2)
         os.utime(each.path / "lock", (at_s, at_s))
-        each.keep()
+        each.keep_for_inspection()
         left.append(each.path)
     running = run_directory.create_run_directory("run-", parent=tmp_path, keep_count=2)
     assert [each.exists() for each in left] == [False, False, True, True]
-    running.remove()
+    running.remove_directory()
 
 
 def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
@@ -73,8 +73,8 @@ def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
         run_directory.create_run_directory("mm2-x-", parent=tmp_path, keep_count=2)
         for _ in range(2)
     ]
-    left.keep()
+    left.keep_for_inspection()
     run_directory.remove_stale_directories("mm2-x-", tmp_path, keep_count=1)
     assert left.path.exists()
     for each in held:
-        each.remove()
+        each.remove_directory()

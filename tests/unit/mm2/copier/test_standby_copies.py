@@ -31,7 +31,7 @@ class Waiting:
     def wants(self, count: int, seconds: float = 0.0, flow: str = "a->b") -> None:
         until_s = self.clock.now + seconds
         while True:
-            self.spares.set_remote_tasks(flow, count)
+            self.spares.set_remote_task_count(flow, count)
             if self.clock.now >= until_s:
                 return
             self.clock.now += 0.5
@@ -64,12 +64,12 @@ def test_who_waits_is_kept_alive(waiting):
 def test_one_that_waits_is_taken_under_its_new_name_and_followed_by_another(waiting):
     waiting.wants(2, 10.0)
     inbox = ChannelInbox()
-    taken = waiting.spares.assign_standby("a->b task 7", inbox)
+    taken = waiting.spares.take_standby_process("a->b task 7", inbox)
     assert taken is not None
     channel = cast(Any, taken.channel)
     assert (channel.name, channel.inbox) == ("a->b task 7", inbox)
-    assert waiting.spares.assign_standby("a->b task 8", inbox) is not taken
-    assert waiting.spares.assign_standby("a->b task 9", inbox) is None
+    assert waiting.spares.take_standby_process("a->b task 8", inbox) is not taken
+    assert waiting.spares.take_standby_process("a->b task 9", inbox) is None
     waiting.wants(2, standby_copies.STANDBY_START_DELAY_S - 0.5)
     assert len(waiting.plane.handles) == 2, "what moves has the machine to itself"
     waiting.wants(2, 10.0)
@@ -89,7 +89,7 @@ def test_who_is_not_needed_ends(waiting):
 def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
     waiting.wants(1, 10.0)
     waiting.plane.handles[0].state = CopyState.ENDED
-    assert waiting.spares.assign_standby("a->b task 7", ChannelInbox()) is None
+    assert waiting.spares.take_standby_process("a->b task 7", ChannelInbox()) is None
     waiting.wants(1, 10.0)
     waiting.plane.handles[1].state = CopyState.ENDED
     waiting.wants(1, standby_copies.STANDBY_RETRY_DELAY_S - 1.0)
@@ -99,7 +99,7 @@ def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
 def test_one_that_has_not_come_up_yet_is_not_waited_for(waiting):
     waiting.wants(1, 10.0)
     waiting.plane.copy.connected = False
-    assert waiting.spares.assign_standby("a->b task 7", ChannelInbox()) is None
+    assert waiting.spares.take_standby_process("a->b task 7", ChannelInbox()) is None
     assert waiting.alive == 0
 
 
@@ -108,7 +108,7 @@ def test_the_last_words_of_those_that_ended_are_not_kept(waiting):
     for _ in range(3):
         waiting.plane.copy.says(type=control_server.CLOSED_MESSAGE_TYPE, reason="killed")
     waiting.wants(1)
-    assert waiting.plane.copy.inbox.pop(0.0) is None
+    assert waiting.plane.copy.inbox.take_message(0.0) is None
 
 
 @pytest.mark.parametrize("most", [0, 2])
@@ -125,16 +125,16 @@ def test_one_of_a_real_engine_comes_up_says_what_it_says_to_its_taker_and_ends(t
     running.open()
     time = Clock()
     made = StandbyCopies(running, server, clock=time, max_count=1)
-    made.set_remote_tasks("a->b", 1)
+    made.set_remote_task_count("a->b", 1)
     time.now += standby_copies.STANDBY_START_DELAY_S
-    made.set_remote_tasks("a->b", 1)
+    made.set_remote_task_count("a->b", 1)
     (waits,) = made._standby
-    eventually.eventually(lambda: waits.channel.connected, 10.0)
+    eventually.eventually(lambda: waits.channel.is_connected, 10.0)
     inbox = ChannelInbox()
-    taken = made.assign_standby("a->b task 0", inbox)
+    taken = made.take_standby_process("a->b task 0", inbox)
     assert taken is waits
     taken.channel.send({"type": "stop"})
-    last = inbox.pop(10.0)
+    last = inbox.take_message(10.0)
     assert last is not None
     assert (last[0], last[1]["type"]) == (taken.channel, control_server.CLOSED_MESSAGE_TYPE)
     assert taken.handle.wait(10.0)

@@ -36,7 +36,7 @@ def found(*batches, start=0, end=100):
     result = ForeignRecordScan(flow_producers=[OURS], start=start, end=end)
     for each in batches:
         header, control = each if isinstance(each, tuple) and len(each) == 2 else (each, None)
-        result.add_batch(header, control)
+        result.add_log_batch(header, control)
     return result
 
 
@@ -145,10 +145,10 @@ def test_so_many_tiny_batches_as_a_tail_may_have_are_few_stretches():
 
 def test_others_need_not_be_kept():
     result = ForeignRecordScan(flow_producers=[OURS], start=0, end=100, collects_foreign=False)
-    result.add_batch(batch(0, 2), None)
-    result.add_batch(batch(2, 2, transactional=True), None)
-    result.add_batch(batch(4, 3, producer=OURS), None)
-    result.add_batch(batch(7, 2, producer=OURS, transactional=True), None)
+    result.add_log_batch(batch(0, 2), None)
+    result.add_log_batch(batch(2, 2, transactional=True), None)
+    result.add_log_batch(batch(4, 3, producer=OURS), None)
+    result.add_log_batch(batch(7, 2, producer=OURS, transactional=True), None)
     assert (result.flow_records, result.range_count) == (3, 1)
-    result.add_batch(batch(9, producer=OURS), COMMIT)
+    result.add_log_batch(batch(9, producer=OURS), COMMIT)
     assert (result.flow_records, result.flow_end, result.range_count) == (5, 9, 0)

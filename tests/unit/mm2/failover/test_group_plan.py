@@ -82,7 +82,7 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
     found = move()
     assert found.offsets_to_write == {THERE: OffsetAndMetadata(offset=90, metadata="note")}
     assert found.minimum_offsets == {THERE: 90}
-    assert (found.max_rereads, found.unreplicated, found.unread) == (0, 0, 410)
+    assert (found.max_rereads, found.unreplicated_records, found.unread_records) == (0, 0, 410)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_becomes_of_a_position(given, way):
     moves = move(**given)
     assert bool(moves.offsets_to_write) == (way is Way.MOVES)
     assert bool(moves.minimum_offsets) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
-    assert bool(moves.set_back_partitions) == bool(given.get("rewind"))
+    assert bool(moves.rewound_partitions) == bool(given.get("rewind"))
 
 
 def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():
@@ -131,7 +131,7 @@ def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():
 def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():
     found = move(at=501, log=(0, 480), pending=20)
     assert found.offsets_to_write[THERE].offset == 90
-    assert found.set_back_partitions == {THERE}
+    assert found.rewound_partitions == {THERE}
 
 
 def test_what_is_read_again_is_counted():

@@ -44,7 +44,7 @@ def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
 def known(epoch: int) -> OffsetMap:
     found = OffsetMap()
     for key, value in copied_map.log(HERE, through=10, delta=5, epoch=epoch):
-        found.apply(key or b"", value)
+        found.apply_record(key or b"", value)
     return found
 
 

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_noted_is_there_the_next_time(path):
     with JournalFile(path, begin=FIRST) as file:
-        file.append(journal.encode_step_done(Step.RECORD, {"n": 1}, at_ms=6))
+        file.append_entry(journal.encode_step_done(Step.RECORD, {"n": 1}, at_ms=6))
         assert file.journal.next_step is Step.STOP_FLOW
     with JournalFile(path) as file:
         assert file.journal.identity == BEGUN
@@ -40,7 +40,7 @@ def test_what_was_noted_is_there_the_next_time(path):
 def test_a_line_that_was_cut_off_gives_way_to_the_next(path):
     path.write_text(FIRST + '{"v":3,"at_')
     with JournalFile(path) as file:
-        file.append(journal.encode_step_done(Step.RECORD, {}, at_ms=6))
+        file.append_entry(journal.encode_step_done(Step.RECORD, {}, at_ms=6))
     assert path.read_text() == FIRST + journal.encode_step_done(Step.RECORD, {}, at_ms=6)
 
 
@@ -148,6 +148,6 @@ def test_a_disk_that_is_full_leaves_no_piece_of_a_line(path, monkeypatch: pytest
     with JournalFile(path, begin=FIRST) as file:
         monkeypatch.setattr(os, "write", write)
         with pytest.raises(FatalError, match="No space left"):
-            file.append(journal.encode_group_moved_entry("billing", at_ms=6))
-        file.append(failed)
+            file.append_entry(journal.encode_group_moved_entry("billing", at_ms=6))
+        file.append_entry(failed)
     assert path.read_text() == FIRST + failed

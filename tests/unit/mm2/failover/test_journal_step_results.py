@@ -64,8 +64,8 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
     final = journal_step_results.decode_final_positions(again(noted))["billing"]
     assert final.positions == {THERE: OffsetAndMetadata(offset=45, metadata="m")}
     now = None if stands is None else OffsetAndMetadata(offset=stands)
-    assert final.should_write(THERE, now) is written
-    assert final.select_outdated({} if now is None else {THERE: now}) == (
+    assert final.should_write_position(THERE, now) is written
+    assert final.select_positions_to_write({} if now is None else {THERE: now}) == (
         final.positions if written else {}
     )
 

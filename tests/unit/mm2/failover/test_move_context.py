@@ -83,7 +83,7 @@ def test_what_fails_and_may_heal_is_waited_for():
             raise found
         return bool(found)
 
-    made.wait_until(done, lambda: "never")
+    made.wait_until_done(done, lambda: "never")
     assert tries == []
 
 
@@ -92,13 +92,13 @@ def test_what_fails_and_may_heal_is_waited_for():
 )
 def test_what_never_comes_is_told(most_s: float | None, said: str):
     with pytest.raises(RetriableError, match=said):
-        about().wait_until(lambda: False, lambda: "not yet", max_wait_s=most_s)
+        about().wait_until_done(lambda: False, lambda: "not yet", max_wait_s=most_s)
 
 
 def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
     told: list[str] = []
     with pytest.raises(RetriableError):
-        about(told=told).wait_until(lambda: False, lambda: "not yet")
+        about(told=told).wait_until_done(lambda: False, lambda: "not yet")
     assert told == ["waiting, up to 5 s more: not yet"]
 
 
@@ -107,4 +107,4 @@ def test_what_failed_last_is_told():
         raise RetriableError("its coordinator is away")
 
     with pytest.raises(RetriableError, match="after 10 s: its coordinator is away"):
-        about().wait_until(done, lambda: "not yet")
+        about().wait_until_done(done, lambda: "not yet")

@@ -175,7 +175,7 @@ def test_a_flow_of_which_nothing_is_known_is_not_taken_for_stopped(world: World,
     with pytest.raises(FatalError, match=f"--accept {readiness.NO_CONNECTORS_CODE}"):
         move(world, wanted(Kind.EMERGENCY), path)
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted_entry([readiness.NO_CONNECTORS_CODE], at_ms=1))
+        file.append_entry(journal.encode_accepted_entry([readiness.NO_CONNECTORS_CODE], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED
 
@@ -286,7 +286,7 @@ def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World
     way_on = f"{verb} --resume --journal {path} --accept "
     assert f"{way_on}lower-position:billing" in str(caught.value)
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted_entry(["lower-position:billing"], at_ms=1))
+        file.append_entry(journal.encode_accepted_entry(["lower-position:billing"], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     verified = journal.read_journal(path.read_text()).details[Step.REPORT]["verified"]
     told = {each["group"]: (each["current_offset"], each["is_lower"]) for each in verified}

@@ -72,13 +72,13 @@ def test_aliases_that_lead_elsewhere_are_named_with_both_ids(begun, now, words):
     ],
 )
 def test_what_is_typed_for_a_move(kind, line):
-    assert dataclasses.replace(BEGUN, kind=kind).command("--execute") == line
+    assert dataclasses.replace(BEGUN, kind=kind).build_command("--execute") == line
 
 
 def test_a_file_that_is_not_the_usual_one_is_named():
     begun = dataclasses.replace(BEGUN, file="my.yaml")
     line = "mm2 failover --from east --to west --config my.yaml --planned --resume"
-    assert begun.command("--resume") == line
+    assert begun.build_command("--resume") == line
     assert move_request.describe_contradictions(begun, BEGUN) == []
 
 
@@ -86,7 +86,7 @@ def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
     asked = dataclasses.replace(
         BEGUN, accepted=frozenset({"lag", "rereads:billing"}), rewind=True, export="/a file"
     )
-    assert asked.execute_command("--origin-lost") == (
+    assert asked.build_execute_command("--origin-lost") == (
         "mm2 failover --from east --to west --planned --origin-lost --group billing "
         "--accept lag --accept rereads:billing --rewind --export '/a file' --execute"
     )
@@ -99,8 +99,8 @@ def test_what_is_accepted_holds_for_all_groups_or_for_the_one_that_is_named():
         kind=MoveKind.PLANNED,
         accepted=frozenset({"lag-unknown", "group-active:mail"}),
     )
-    assert about.accepts("lag-unknown")
-    assert about.accepts("lag-unknown", "mail")
-    assert about.accepts("group-active", "mail")
-    assert not about.accepts("group-active", "billing")
-    assert not about.accepts("group-active")
+    assert about.has_accepted("lag-unknown")
+    assert about.has_accepted("lag-unknown", "mail")
+    assert about.has_accepted("group-active", "mail")
+    assert not about.has_accepted("group-active", "billing")
+    assert not about.has_accepted("group-active")

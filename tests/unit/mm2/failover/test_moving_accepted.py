@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> World:
 
 def accept(path: Path, *codes: str) -> None:
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted_entry(codes, at_ms=1))
+        file.append_entry(journal.encode_accepted_entry(codes, at_ms=1))
 
 
 def report(path: Path) -> dict[str, object]:

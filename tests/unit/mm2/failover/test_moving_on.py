@@ -62,7 +62,7 @@ def test_groups_of_an_origin_that_dies_meanwhile_are_moved_by_what_was_recorded(
         move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == {"ahead": 50}
     with JournalFile(path) as file:
-        file.append(
+        file.append_entry(
             journal.encode_accepted_entry(["origin-unreachable", "as-of-checkpoint"], at_ms=1)
         )
     move(world, wanted(Kind.EMERGENCY), path)
@@ -82,7 +82,7 @@ def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
     with pytest.raises(RetriableError, match="group billing had committed offsets"):
         move(world, wanted(Kind.EMERGENCY), path)
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted_entry(["group-deleted:billing"], at_ms=1))
+        file.append_entry(journal.encode_accepted_entry(["group-deleted:billing"], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     assert journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == ["billing"]
 

@@ -13,7 +13,7 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.timing import Deadline
 from connect_runtime.system.clock import SystemClock
 from mm2.failover import partition_thread_pool
-from mm2.failover.partition_thread_pool import BoundedPool, PoolResult
+from mm2.failover.partition_thread_pool import PartitionThreadPool, PoolResult
 
 CLOCK = SystemClock()
 
@@ -26,7 +26,9 @@ def run(
     **given: Any,
 ) -> PoolResult[int, object]:
     usual: dict[str, Any] = {"connect": contextlib.nullcontext, "clock": CLOCK}
-    return BoundedPool(**usual | given).run(work, list(items), timeout_s=timeout_s)
+    return PartitionThreadPool(**usual | given).process_items(
+        work, list(items), timeout_s=timeout_s
+    )
 
 
 def test_each_is_done_once_and_several_at_a_time():

@@ -486,8 +486,8 @@ def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
     assert "west has no topic east.checkpoints.internal" in next(
         each.text for each in found.findings if each.code == "groups-unlisted"
     )
-    assert (found.groups, found.newest_ms) == ((), 1_000)
-    assert made(scene()).newest_ms is None  # the lag says more
+    assert (found.groups, found.newest_replicated_ms) == ((), 1_000)
+    assert made(scene()).newest_replicated_ms is None  # the lag says more
     accepted = made(sides, accepted=frozenset({"groups-unlisted"}))
     assert accepted.verdict is PlanVerdict.GO_AT_A_COST
 

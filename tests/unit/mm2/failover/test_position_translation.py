@@ -48,7 +48,7 @@ Exact, Earlier, UntranslatedReason = (
 def known(partition: TopicPartition, *, through: int, delta: int) -> OffsetMap:
     found = OffsetMap()
     for key, value in copied_map.log(partition, through=through, delta=delta):
-        found.apply(key or b"", value)
+        found.apply_record(key or b"", value)
     return found
 
 
@@ -96,22 +96,22 @@ NOTHING = ReverseFlowMap(offset_map=None)
 
 
 def test_what_is_mirrored_goes_by_the_flows_map():
-    found = made(flow(), NOTHING).translate(HERE, 40)
+    found = made(flow(), NOTHING).translate_position(HERE, 40)
     assert found == TranslatedPosition(partition=MIRROR, outcome=Exact(downstream=40 + DELTA))
 
 
 def test_what_is_older_than_the_map_is_before_what_it_knows_first():
     anew = OffsetMap()
     for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
-        anew.apply(key or b"", value)
+        anew.apply_record(key or b"", value)
     old = UntranslatedReason.TOO_OLD
-    found = made(flow(), NOTHING, offset_map=anew).translate(HERE, 40)
+    found = made(flow(), NOTHING, offset_map=anew).translate_position(HERE, 40)
     assert found == TranslatedPosition(partition=MIRROR, outcome=old, known_from=1)
     alone = identity(target_topics=TargetTopicAccess.EXCLUSIVE)
-    found = made(alone, NOTHING, offset_map=anew).translate(HERE, 40)
+    found = made(alone, NOTHING, offset_map=anew).translate_position(HERE, 40)
     assert found == TranslatedPosition(partition=HERE, outcome=old, known_from=1)
     both = ReverseFlowMap(offset_map=known(HERE, through=60, delta=20))
-    found = made(identity(), both, offset_map=anew).translate(HERE, 40)
+    found = made(identity(), both, offset_map=anew).translate_position(HERE, 40)
     assert found == TranslatedPosition(
         partition=HERE, outcome=old
     )  # what was born there is unread, too
@@ -119,13 +119,13 @@ def test_what_is_older_than_the_map_is_before_what_it_knows_first():
 
 def test_what_no_flow_leads_there_has_no_place():
     where = made(flow(), NOTHING)
-    assert where.translate(TopicPartition("other", 0), 4) is None
-    assert where.translate(BROUGHT, 4) is None
+    assert where.translate_position(TopicPartition("other", 0), 4) is None
+    assert where.translate_position(BROUGHT, 4) is None
 
 
 def test_what_was_brought_goes_back_by_the_opposite_map():
     back = ReverseFlowMap(offset_map=known(HERE, through=12, delta=3))
-    found = made(flow(), back).translate(BROUGHT, 9)
+    found = made(flow(), back).translate_position(BROUGHT, 9)
     assert found == TranslatedPosition(partition=HERE, outcome=Exact(downstream=6))
 
 
@@ -139,8 +139,8 @@ def test_who_has_read_all_that_was_brought_goes_on_at_what_never_left():
         ReverseFlowMap(offset_map=known(HERE, through=12, delta=3)),
         unreplicated={HERE: tail},
     )
-    assert outcome(where.translate(BROUGHT, 15)) == Exact(downstream=14)
-    assert outcome(where.translate(BROUGHT, 9)) == Exact(downstream=6)
+    assert outcome(where.translate_position(BROUGHT, 15)) == Exact(downstream=14)
+    assert outcome(where.translate_position(BROUGHT, 9)) == Exact(downstream=6)
 
 
 @pytest.mark.parametrize("about", [flow(), identity()])
@@ -152,7 +152,7 @@ def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
     )
     where = made(about, way, unreplicated={HERE: tail}, is_stopped=True)
     asked = BROUGHT if about.policy.renames_topics else HERE
-    assert where.translate(asked, 15) == TranslatedPosition(
+    assert where.translate_position(asked, 15) == TranslatedPosition(
         partition=HERE, outcome=UntranslatedReason.TOO_OLD, outdated_reason="it was recreated"
     )
 
@@ -163,7 +163,7 @@ def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
 )
 def test_without_the_opposite_map_its_syncs_count(syncs, found):
     back = ReverseFlowMap(offset_map=None, exists=True, syncs=syncs)
-    assert outcome(made(flow(), back).translate(BROUGHT, 17)) == found
+    assert outcome(made(flow(), back).translate_position(BROUGHT, 17)) == found
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset
 @pytest.mark.parametrize("readable", [True, False])
 def test_under_one_name_it_depends_on_who_may_write_there(exists, topics, unsure, readable):
     back = ReverseFlowMap(offset_map=OffsetMap() if readable else None, exists=exists)
-    found = made(identity(target_topics=topics), back).translate(HERE, 40)
+    found = made(identity(target_topics=topics), back).translate_position(HERE, 40)
     assert found is not None
     assert (found.partition, found.outcome) == (HERE, Exact(downstream=45))
     assert bool(found.local_records_reason) is unsure
@@ -206,10 +206,10 @@ def test_under_one_name_what_had_arrived_is_not_read_again(readable):
     """Also where MirrorMaker 2 leads back, which has no map."""
     known = OffsetMap() if readable else None
     back = ReverseFlowMap(offset_map=known, exists=True, syncs=synced(20, 30))
-    found = made(identity(), back).translate(HERE, 40)
+    found = made(identity(), back).translate_position(HERE, 40)
     assert found is not None
     assert (found.local_records_reason, found.outcome.downstream) == ("", 20)
-    later = made(identity(), back).translate(HERE, 25)
+    later = made(identity(), back).translate_position(HERE, 25)
     assert later is not None
     assert later.local_records_reason
 
@@ -217,12 +217,12 @@ def test_under_one_name_what_had_arrived_is_not_read_again(readable):
 def test_under_one_name_both_maps_count():
     back = ReverseFlowMap(offset_map=known(HERE, through=60, delta=20))
     where = made(identity(), back)
-    assert outcome(where.translate(HERE, COPIED)).downstream == 60
+    assert outcome(where.translate_position(HERE, COPIED)).downstream == 60
     tail = UnreplicatedTail(
         partition=HERE, map_end=60, end=105, origin_end=80, ranges=(), counted=0
     )
     done = made(identity(), back, unreplicated={HERE: tail}, is_stopped=True)
-    assert outcome(done.translate(HERE, COPIED)) == Exact(downstream=105)
+    assert outcome(done.translate_position(HERE, COPIED)) == Exact(downstream=105)
 
 
 @pytest.mark.parametrize(

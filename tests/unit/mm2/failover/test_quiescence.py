@@ -96,50 +96,50 @@ def mirrored(end, *, copied_to=None, answers=True, pending=0):
 
 def test_they_agree_when_the_same_was_seen_for_long_enough():
     found = EqualEndsDetector(quiescence_s=60.0)
-    assert not found.evaluate(mirrored(7), 100.0)
-    assert not found.evaluate(mirrored(7), 159.0)
-    assert found.evaluate(mirrored(7), 160.0)
+    assert not found.check_snapshot(mirrored(7), 100.0)
+    assert not found.check_snapshot(mirrored(7), 159.0)
+    assert found.check_snapshot(mirrored(7), 160.0)
     assert found.ends == {TopicPartition("t", 0): 7}
 
 
 def test_an_end_that_moves_begins_it_anew():
     found = EqualEndsDetector(quiescence_s=60.0)
-    found.evaluate(mirrored(7), 100.0)
-    assert not found.evaluate(mirrored(8), 160.0)
-    assert found.evaluate(mirrored(8), 220.0)
+    found.check_snapshot(mirrored(7), 100.0)
+    assert not found.check_snapshot(mirrored(8), 160.0)
+    assert found.check_snapshot(mirrored(8), 220.0)
 
 
 def test_lag_begins_it_anew_and_is_told():
     found = EqualEndsDetector(quiescence_s=60.0)
-    found.evaluate(mirrored(7), 100.0)
-    assert not found.evaluate(mirrored(7, copied_to=5), 130.0)
+    found.check_snapshot(mirrored(7), 100.0)
+    assert not found.check_snapshot(mirrored(7, copied_to=5), 130.0)
     assert found.reason == "t-0: 2 records not replicated"
-    assert not found.evaluate(mirrored(7), 160.0)
+    assert not found.check_snapshot(mirrored(7), 160.0)
     assert "for less than 60 s" in found.reason
 
 
 def test_a_transaction_that_is_open_begins_it_anew():
     found = EqualEndsDetector(quiescence_s=0.0)
-    assert not found.evaluate(mirrored(7, pending=3), 100.0)
+    assert not found.check_snapshot(mirrored(7, pending=3), 100.0)
     assert found.reason == "t-0: 3 offsets are after the start of an open transaction"
-    assert found.evaluate(mirrored(7), 101.0)
+    assert found.check_snapshot(mirrored(7), 101.0)
 
 
 def test_who_does_not_answer_agrees_with_nobody():
     found = EqualEndsDetector(quiescence_s=0.0)
-    assert not found.evaluate(mirrored(7, answers=False), 1.0)
+    assert not found.check_snapshot(mirrored(7, answers=False), 1.0)
     assert "does not respond" in found.reason
 
 
 def test_without_a_time_to_settle_one_look_is_enough():
-    assert EqualEndsDetector(quiescence_s=0.0).evaluate(mirrored(7), 1.0)
+    assert EqualEndsDetector(quiescence_s=0.0).check_snapshot(mirrored(7), 1.0)
 
 
 def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
     found = EqualEndsDetector(quiescence_s=60.0)
-    found.evaluate(mirrored(7), 100.0)
+    found.check_snapshot(mirrored(7), 100.0)
     assert found.reason == "equal, but for less than 60 s"
-    found.evaluate(mirrored(8), 130.0)
+    found.check_snapshot(mirrored(8), 130.0)
     moved = "t-0 ended at 7 on both, and ends at 8 now: a producer is still writing"
     assert (found.last_change, found.reason) == (moved, f"equal, but for less than 60 s: {moved}")
 
@@ -148,7 +148,7 @@ def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
     other = TopicPartition("t", 1)
     away = dataclasses.replace(mirrored(7, answers=False)[0], partition=other)
     found = EqualEndsDetector(quiescence_s=0.0, ignores_unanswered=True)
-    assert found.evaluate([*mirrored(7), away], 1.0)
+    assert found.check_snapshot([*mirrored(7), away], 1.0)
     assert found.ends == {TopicPartition("t", 0): 7}
-    assert not found.evaluate([away], 2.0)
+    assert not found.check_snapshot([away], 2.0)
     assert "does not respond" in found.reason

@@ -13,7 +13,7 @@ import pytest
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.storage import cluster_config_state
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.config.mm2_settings import HookCommand
 from mm2.failover import flow_stop, journal, journal_file, readiness_checks
@@ -51,7 +51,7 @@ class Rights:
 def nobody() -> ConnectGroupSnapshot:
     return ConnectGroupSnapshot(
         config=cluster_config_state.EMPTY_CONFIG_STATE,
-        statuses=StatusTopicFold().snapshot(),
+        statuses=StatusTopicState().snapshot(),
         hosts=(),
     )
 
@@ -75,7 +75,9 @@ def look(
         "timeout_s": 5.0,
     }
     found = ReadinessChecks(**usual | given)
-    return found.collect(wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent)
+    return found.collect_readiness(
+        wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent
+    )
 
 
 @pytest.fixture

@@ -13,7 +13,11 @@ from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSources
-from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, UnreplicatedTail
+from mm2.failover.unreplicated_tails import (
+    PartitionScanInputs,
+    RecordsReplicatedBack,
+    UnreplicatedTail,
+)
 from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map, plans
@@ -51,7 +55,7 @@ def brought(**anew: bool) -> FakeSides:
 def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
     """All that is behind what arrived was born there."""
 
-    def tail(partition: TopicPartition, begin: ScanStart) -> UnreplicatedTail:
+    def tail(partition: TopicPartition, begin: PartitionScanInputs) -> UnreplicatedTail:
         found = begin.build_local_scan()
         count = found.end - found.start
         found.foreign.append(RecordRange(found.start, found.end - 1, count, 1, 2))

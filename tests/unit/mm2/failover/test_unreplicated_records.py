@@ -17,9 +17,9 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2.failover import unreplicated_records
 from mm2.failover.divergence import ScanBudget
-from mm2.failover.partition_thread_pool import BoundedPool
-from mm2.failover.unreplicated_records import UnreplicatedFinder
-from mm2.failover.unreplicated_tails import ScanStart, UnreplicatedTail
+from mm2.failover.partition_thread_pool import PartitionThreadPool
+from mm2.failover.unreplicated_records import UnreplicatedRecordFinder
+from mm2.failover.unreplicated_tails import PartitionScanInputs, UnreplicatedTail
 from mm2.offsets.log_bounds import LogBounds
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -62,11 +62,11 @@ class FakeQuestions:
     ) -> None:
         pass
 
-    def leader(self, topic: str, partition: int = 0) -> int:
+    def find_leader(self, topic: str, partition: int = 0) -> int:
         self.asked = TopicPartition(topic, partition)
         return 1
 
-    def request(self, to: object, message: object) -> Any:
+    def send_request(self, to: object, message: object) -> Any:
         found = SimpleNamespace(error_code=0, offset=self.starts.get(self.asked, 0))
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
@@ -87,7 +87,7 @@ def log(*made: tuple[int, int, int]) -> list[tuple[int, int, bytes]]:
     ]
 
 
-def begin(**given: Any) -> ScanStart:
+def begin(**given: Any) -> PartitionScanInputs:
     usual: dict[str, Any] = {
         "ends": LogBounds(start=0, end=30),
         "map_end": 10,
@@ -97,17 +97,19 @@ def begin(**given: Any) -> ScanStart:
         "mirror_next": 12,
         "reverse_producers": frozenset({THEIRS}),
     }
-    return ScanStart(**usual | given)
+    return PartitionScanInputs(**usual | given)
 
 
-def crew(questions: FakeQuestions) -> BoundedPool:
+def crew(questions: FakeQuestions) -> PartitionThreadPool:
     stands_in: Any = questions
-    return BoundedPool(connect=lambda: stands_in, clock=CLOCK)
+    return PartitionThreadPool(connect=lambda: stands_in, clock=CLOCK)
 
 
-def find(there: FakeQuestions, here: FakeQuestions, wanted: ScanStart) -> UnreplicatedTail:
-    finder = UnreplicatedFinder(destination_pool=crew(there), origin_pool=crew(here))
-    return finder.find({EAST: wanted})[EAST]
+def find(
+    there: FakeQuestions, here: FakeQuestions, wanted: PartitionScanInputs
+) -> UnreplicatedTail:
+    finder = UnreplicatedRecordFinder(destination_pool=crew(there), origin_pool=crew(here))
+    return finder.find_unreplicated_records({EAST: wanted})[EAST]
 
 
 NOTHING = FakeQuestions({WEST: [(0, 11, batch(0, 12))]})
@@ -118,8 +120,13 @@ def test_records_behind_the_map_that_others_wrote_are_counted():
     found = find(BORN, NOTHING, begin())
     assert found.ranges is not None
     assert [each[:3] for each in found.ranges] == [(10, 14, 5), (25, 29, 5)]
-    assert (found.counted, found.first, found.origin_end, found.end) == (10, 10, 0, 30)
-    told = found.summarize()
+    assert (found.counted, found.first_unreplicated_offset, found.origin_end, found.end) == (
+        10,
+        10,
+        0,
+        30,
+    )
+    told = found.summarize_records()
     assert (told.records, told.start, told.first_ms, told.last_ms) == (10, 10, 1_010, 1_029)
 
 
@@ -139,7 +146,11 @@ def test_what_was_brought_ends_behind_its_last_record():
 
 def test_nothing_left_ends_where_the_log_does():
     found = find(BORN, NOTHING, begin(map_end=30))
-    assert (found.ranges, found.first, found.summarize().records) == ((), 30, 0)
+    assert (found.ranges, found.first_unreplicated_offset, found.summarize_records().records) == (
+        (),
+        30,
+        0,
+    )
 
 
 def test_what_retention_has_taken_is_not_read():
@@ -165,7 +176,11 @@ def test_what_does_not_answer_in_time_is_not_counted(monkeypatch: pytest.MonkeyP
 def test_too_much_to_read_is_not_counted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("mm2.failover.divergence.MAX_SCAN_BYTES", 1)
     found = find(BORN, NOTHING, begin())
-    assert (found.ranges, found.first, found.summarize().records) == (None, None, None)
+    assert (found.ranges, found.first_unreplicated_offset, found.summarize_records().records) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("codec", [0, 1])
@@ -222,7 +237,7 @@ def test_more_stretches_than_there_is_room_for_are_not_counted(monkeypatch: pyte
     rooms = [ScanBudget(1), ScanBudget(2)]
     for room, counted in zip(rooms, (None, 10), strict=True):
         monkeypatch.setattr("mm2.failover.unreplicated_records.ScanBudget", lambda one=room: one)
-        assert find(BORN, NOTHING, begin()).summarize().records == counted
+        assert find(BORN, NOTHING, begin()).summarize_records().records == counted
 
 
 def exported(path: Path, there: FakeQuestions, tail: UnreplicatedTail, **given: Any) -> int:

@@ -9,7 +9,11 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.failover import unreplicated_tails
 from mm2.failover.divergence import RecordRange
-from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, TailScan
+from mm2.failover.unreplicated_tails import (
+    PartitionScanInputs,
+    RecordsReplicatedBack,
+    TailScanInputs,
+)
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
@@ -23,7 +27,7 @@ NEW, WEST_NEW = TopicPartition("new", 0), TopicPartition("east.new", 0)
 ENDS = LogBounds(start=0, end=30)
 
 
-def begin(**given: Any) -> ScanStart:
+def begin(**given: Any) -> PartitionScanInputs:
     usual: dict[str, Any] = {
         "ends": ENDS,
         "map_end": 10,
@@ -33,13 +37,13 @@ def begin(**given: Any) -> ScanStart:
         "mirror_next": 12,
         "reverse_producers": frozenset({80}),
     }
-    return ScanStart(**usual | given)
+    return PartitionScanInputs(**usual | given)
 
 
-def looked(here: dict[TopicPartition, Any], **given: Any) -> TailScan:
+def looked(here: dict[TopicPartition, Any], **given: Any) -> TailScanInputs:
     opposite = OffsetMap()
     for key, value in copied_map.log(EAST, through=10, delta=2):
-        opposite.apply(key or b"", value)
+        opposite.apply_record(key or b"", value)
     usual: dict[str, Any] = {
         "reverse_map": opposite,
         "offset_map": OffsetMap(),
@@ -47,22 +51,22 @@ def looked(here: dict[TopicPartition, Any], **given: Any) -> TailScan:
         "target_bounds": {EAST: ENDS},
         "mirror_bounds": here,
     }
-    return TailScan(**usual | given)
+    return TailScanInputs(**usual | given)
 
 
 def test_where_to_look_is_what_both_maps_say():
-    found = looked({WEST: ENDS}).build_scan_starts()[EAST]
+    found = looked({WEST: ENDS}).build_partition_scan_inputs()[EAST]
     assert (found.map_end, found.mirror_next, found.mirror) == (10, 12, WEST)
     assert (found.flow_producers, found.mirror_ends) == (frozenset(), ENDS)
 
 
 def test_what_cannot_be_asked_for_is_not_looked_at_and_what_is_not_there_is():
-    assert looked({}).build_scan_starts() == {}
-    assert looked({WEST: None}).build_scan_starts()[EAST].mirror_ends is None
+    assert looked({}).build_partition_scan_inputs() == {}
+    assert looked({WEST: None}).build_partition_scan_inputs()[EAST].mirror_ends is None
 
 
 def test_of_a_topic_that_was_made_anew_nothing_has_arrived():
-    found = looked({WEST: ENDS}, outdated={EAST}).build_scan_starts()[EAST]
+    found = looked({WEST: ENDS}, outdated={EAST}).build_partition_scan_inputs()[EAST]
     assert (found.map_end, found.mirror_next, found.mirror_ends) == (0, 0, None)
     assert found.build_local_scan().start == 0
 
@@ -71,7 +75,7 @@ def test_of_a_topic_that_was_made_anew_nothing_has_arrived():
 def test_what_was_never_begun_has_all_of_it_left(here):
     found = looked(here, target_bounds={NEW: ENDS})
     assert found.build_uncounted_tails({}) == {}
-    begin = found.build_scan_starts()[NEW]
+    begin = found.build_partition_scan_inputs()[NEW]
     assert (begin.map_end, begin.ends, begin.mirror_ends) == (0, ENDS, None)
 
 
@@ -83,22 +87,30 @@ SYNC = OffsetSync(partition=NEW, upstream=7, downstream=9)
 )
 def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
     found = looked(here, target_bounds={NEW: ENDS}, syncs=syncs)
-    assert found.build_scan_starts() == {}
-    told = found.build_uncounted_tails({})[NEW].summarize()
+    assert found.build_partition_scan_inputs() == {}
+    told = found.build_uncounted_tails({})[NEW].summarize_records()
     assert (told.records, told.start, told.end) == (None, start, 30)
     assert "by a tool other than this flow, without a record of its progress" in told.unknown_reason
 
 
 def test_under_one_name_a_log_of_that_name_says_nothing():
     found = looked({NEW: ENDS}, target_bounds={NEW: ENDS}, mirrors={NEW: NEW})
-    assert set(found.build_scan_starts()) == {NEW}
+    assert set(found.build_partition_scan_inputs()) == {NEW}
 
 
 def test_what_does_not_answer_is_not_counted():
     here = {WEST: LogBounds(start=0, end=17, pending=3)}
     found = looked(here, target_bounds={}).build_uncounted_tails({EAST: "away"})[EAST]
-    assert (found.map_end, found.end, found.origin_end, found.first) == (10, 10, 20, None)
-    assert (found.summarize().records, found.summarize().unknown_reason) == (None, "away")
+    assert (found.map_end, found.end, found.origin_end, found.first_unreplicated_offset) == (
+        10,
+        10,
+        20,
+        None,
+    )
+    assert (found.summarize_records().records, found.summarize_records().unknown_reason) == (
+        None,
+        "away",
+    )
 
 
 def test_what_is_to_be_mirrored_counts_whether_or_not_it_was_begun():
@@ -113,7 +125,7 @@ def test_heartbeats_are_nobodys_loss():
     opposite = OffsetMap()
     for partition in (EAST, TopicPartition("heartbeats", 0)):
         for key, value in copied_map.log(partition, through=10, delta=2):
-            opposite.apply(key or b"", value)
+            opposite.apply_record(key or b"", value)
     assert unreplicated_tails.list_reverse_flow_partitions(
         opposite, DefaultReplicationPolicy()
     ) == {EAST}
@@ -153,8 +165,12 @@ def test_what_had_arrived_is_not_left(arrived, behind, counted):
     found.foreign += STRETCHES
     tail = begin().build_tail(EAST, found, arrived, whole=True)
     assert (tail.origin_end, tail.counted, tail.end, tail.map_end) == (behind, counted, 30, 10)
-    assert tail.first == 13 if arrived and arrived.records else tail.first == 10
-    told = tail.summarize()
+    assert (
+        tail.first_unreplicated_offset == 13
+        if arrived and arrived.records
+        else tail.first_unreplicated_offset == 10
+    )
+    told = tail.summarize_records()
     assert (told.records, told.at_least, told.last_ms) == (counted, counted, 4)
 
 
@@ -162,5 +178,10 @@ def test_what_was_not_read_whole_is_not_counted():
     found = begin().build_local_scan()
     found.foreign += STRETCHES[:1]
     tail = begin(mirror_ends=None).build_tail(EAST, found, None, whole=False)
-    assert (tail.ranges, tail.first, tail.counted, tail.origin_end) == (None, None, 5, 12)
-    assert (tail.summarize().records, tail.summarize().at_least) == (None, 5)
+    assert (tail.ranges, tail.first_unreplicated_offset, tail.counted, tail.origin_end) == (
+        None,
+        None,
+        5,
+        12,
+    )
+    assert (tail.summarize_records().records, tail.summarize_records().at_least) == (None, 5)

@@ -24,7 +24,7 @@ from mm2.copier.partition_fencer import BrokerRefusal, PartitionFence, ProducerI
 from mm2.failover import flow_stop, move_context, writer_fencing
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import MoveKind
-from mm2.failover.partition_thread_pool import BoundedPool
+from mm2.failover.partition_thread_pool import PartitionThreadPool
 from mm2.failover.planner import MovePlanner
 from mm2.failover.writer_fencing import (
     FencingContestedError,
@@ -112,7 +112,7 @@ class Scene:
     def run(self, *, leaves: bool) -> dict[TopicPartition, str]:
         """Why nobody is locked out, by partition."""
         turns, about = self.turns(leaves=leaves)
-        about.wait_until(turns.run_round, turns.describe_wait)
+        about.wait_until_done(turns.run_round, turns.describe_wait)
         return {each.partition: each.unfenced_reason for each in turns.results.values()}
 
     def close(self) -> dict[TopicPartition, str]:
@@ -236,7 +236,7 @@ def test_who_hangs_after_he_took_a_partition_is_left(scene: Scene):
         with pytest.raises(RetriableError):
             turns.run_round()
         scene.target.logs.unheard = unheard
-    turns.leave_unanswered()
+    turns.leave_unanswered_unfenced()
     assert turns.results[moves.OTHER].unfenced_reason == HANGS
 
 
@@ -260,7 +260,7 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     object.__setattr__(about, "fence_partitions", fence)
     with pytest.raises(RetriableError):
         turns.run_round()
-    turns.leave_unanswered()
+    turns.leave_unanswered_unfenced()
     assert turns.results[
         moves.HERE
     ].unfenced_reason == fencing_results.format_accepted_unfenced_reason("no coordinator")
@@ -289,11 +289,11 @@ def known(*, producers: dict[int, int] | None = None) -> OffsetMap:
     """Copied under ordinal 1, epoch 0; `producers`: ordinals by id."""
     found = OffsetMap()
     for key, value in copied_map.log(HERE, through=COPIED, delta=DELTA):
-        found.apply(key or b"", value)
+        found.apply_record(key or b"", value)
     for producer, ordinal in (producers or {OURS: 1}).items():
         name = MapProducerKey(topic="orders", partition=0, producer_id=producer)
         about = MapProducer(ordinal=ordinal, era=1)
-        found.apply(
+        found.apply_record(
             offset_map_records.encode_map_key(name), offset_map_records.encode_map_value(about)
         )
     return found
@@ -416,7 +416,7 @@ class Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def leader(self, topic: str, partition: int) -> int:
+    def find_leader(self, topic: str, partition: int) -> int:
         raise RetriableError(f"nobody leads {topic}-{partition}")
 
 
@@ -427,7 +427,7 @@ def test_what_could_not_be_fenced_in_time_is_named():
             Flow(source="east", target="west"),
             known(),
             [HERE],
-            pool=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
+            pool=PartitionThreadPool(connect=lambda: stands_in, clock=CLOCK),
             timeout_s=0.3,
         )
     assert caught.value.fenced == []
@@ -445,7 +445,7 @@ def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyP
             Flow(source="east", target="west"),
             known(),
             [HERE],
-            pool=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
+            pool=PartitionThreadPool(connect=lambda: stands_in, clock=CLOCK),
             timeout_s=0.3,
         )
     assert caught.value.unanswered.keys() == ({HERE} if code is None else set())

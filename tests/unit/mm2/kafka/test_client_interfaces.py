@@ -10,7 +10,7 @@ from tests.fakes.admin import FakeAdmin, FakeCluster
 
 def observe(cluster, *names):
     target = FakeAdmin(cluster)
-    return client_interfaces.observe_topics(target, names, 1.0, clock=SystemClock())
+    return client_interfaces.describe_topics_with_configs(target, names, 1.0, clock=SystemClock())
 
 
 def test_settings_that_may_not_be_read_are_none():
@@ -39,5 +39,5 @@ def test_other_failures_of_either_call_are_the_topics():
 
 def test_the_first_failure_is_the_first_by_name():
     failed = {name: FatalError(name) for name in "ba"}
-    assert str(PerTopicResult(succeeded={}, failed=failed).first_failure()) == "a"
-    assert PerTopicResult(succeeded={}, failed={}).first_failure() is None
+    assert str(PerTopicResult(succeeded={}, failed=failed).get_first_failure()) == "a"
+    assert PerTopicResult(succeeded={}, failed={}).get_first_failure() is None

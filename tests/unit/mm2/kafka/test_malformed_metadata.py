@@ -17,11 +17,11 @@ TOPIC = NewTopic(name="t", partitions=1, replication_factor=1)
 @pytest.mark.parametrize(
     "read",
     [
-        lambda admin: admin.cluster_id(0.5),
+        lambda admin: admin.read_cluster_id(0.5),
         lambda admin: admin.list_topics(0.5),
         lambda admin: admin.describe_topics(["t"], 0.5),
-        lambda admin: admin.broker_configs(["k"], 0.5),
-        lambda admin: admin.topic_configs(["t"], 3.0),
+        lambda admin: admin.read_broker_configs(["k"], 0.5),
+        lambda admin: admin.read_topic_configs(["t"], 3.0),
         lambda admin: admin.create_topics([TOPIC], 0.5),
         lambda admin: admin.add_partitions({"t": 2}, 0.5),
         lambda admin: admin.alter_configs({"t": ConfigChange(set={"a": "b"})}, 0.5),

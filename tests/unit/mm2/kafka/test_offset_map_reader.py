@@ -38,9 +38,9 @@ def test_what_cannot_be_read_is_told(cluster, key, value):
     reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
     for _ in range(2):
         with pytest.raises(FatalError, match=f"{TOPIC} of b: the record at offset {at} "):
-            reader.read(1.0)
+            reader.read_map(1.0)
     cluster.topics.topics[TOPIC] += [(key, None)]
-    assert place(reader.read(1.0)) == ExactOffset(downstream=24)
+    assert place(reader.read_map(1.0)) == ExactOffset(downstream=24)
 
 
 class Counted(TopicRecord):
@@ -78,7 +78,7 @@ class CountedTail:
 
 def test_of_all_that_was_written_no_more_is_held_than_counts():
     tail = CountedTail(2_000)
-    known = OffsetMapReader(lambda: tail, where="b").read(1.0)
+    known = OffsetMapReader(lambda: tail, where="b").read_map(1.0)
     assert place(known, 2_028) == ExactOffset(downstream=2_023)
     assert tail.most <= 1
     assert len(known.get_partition(T7).segments) == 1
@@ -106,19 +106,19 @@ def test_the_timeout_ends_reading_while_records_arrive_and_the_next_read_goes_on
     reader = OffsetMapReader(connect, where="b")
     looks = itertools.count()
     with pytest.raises(MapReadTimeoutError, match="took longer than the timeout"):
-        reader.read(1.0, must_end=lambda: next(looks) == 50)
+        reader.read_map(1.0, must_end=lambda: next(looks) == 50)
     before = tails[0].position
     assert 0 < before < 100
-    known = reader.read(1.0)
+    known = reader.read_map(1.0)
     assert place(known, 128) == ExactOffset(downstream=123)
     assert len(tails) == 1
 
 
 def test_again_and_again(cluster):
     reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
-    assert place(reader.read(1.0)) == ExactOffset(downstream=24)
+    assert place(reader.read_map(1.0)) == ExactOffset(downstream=24)
     cluster.topics.topics[TOPIC] += copied_map.log(T7, through=45, delta=-5, start=10)
-    assert place(reader.read(1.0), 44) == ExactOffset(downstream=39)
+    assert place(reader.read_map(1.0), 44) == ExactOffset(downstream=39)
     assert len(cluster.tails) == 1
     reader.close()
     assert cluster.tails[0].closed
@@ -126,20 +126,20 @@ def test_again_and_again(cluster):
 
 def test_after_a_failure_it_begins_anew(cluster):
     reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
-    reader.read(1.0)
+    reader.read_map(1.0)
     cluster.fail(UnreachableError("gone"))
     with pytest.raises(UnreachableError):
-        reader.read(1.0)
+        reader.read_map(1.0)
     cluster.fail(None)
-    assert place(reader.read(1.0)) == ExactOffset(downstream=24)
+    assert place(reader.read_map(1.0)) == ExactOffset(downstream=24)
     assert [tail.closed for tail in cluster.tails] == [True, False]
 
 
 def test_a_topic_that_is_gone_is_an_empty_map(cluster):
     reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
-    reader.read(1.0)
+    reader.read_map(1.0)
     del cluster.topics.topics[TOPIC]
-    assert reader.read(1.0).list_partitions() == []
+    assert reader.read_map(1.0).list_partitions() == []
     assert cluster.tails[0].closed
 
 
@@ -147,4 +147,4 @@ def test_what_is_not_wanted_is_not_kept(cluster):
     reader = OffsetMapReader(
         lambda: cluster.open_tail(TOPIC), where="b", key_filter=lambda key: key.topic == "other"
     )
-    assert reader.read(1.0).list_partitions() == []
+    assert reader.read_map(1.0).list_partitions() == []

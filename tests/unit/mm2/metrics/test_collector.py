@@ -36,7 +36,7 @@ RUNNING, FAILED = TaskState.RUNNING, TaskState.FAILED
 
 class Counted:
     def __init__(self) -> None:
-        self.registry = collector.make_metrics_registry()
+        self.registry = collector.create_metrics_registry()
         self.counters = FlowCounters(self.registry)
         self.before: FlowStatus | None = None
         self.wall_ms = 0
@@ -272,7 +272,7 @@ class Observed:
         seen = topic_rows.make_overview(
             flows, CopyRates(), wall_ms=self.wall_ms, engine_ready=engine_ready
         )
-        self.metrics.update(flows, seen, engine_ready=engine_ready)
+        self.metrics.update_metrics(flows, seen, engine_ready=engine_ready)
         self.metrics.registry.check_invariants()
         return self
 
@@ -290,7 +290,7 @@ class Observed:
 
 
 def test_every_declaration_is_in_the_registry():
-    assert collector.make_metrics_registry().metrics == metric_declarations.ALL_METRICS
+    assert collector.create_metrics_registry().metrics == metric_declarations.ALL_METRICS
 
 
 def test_what_was_copied_is_counted_by_topic():

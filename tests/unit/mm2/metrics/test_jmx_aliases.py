@@ -31,7 +31,7 @@ def test_every_attribute_of_mirrors_has_the_other_spelling():
         (connector_metrics.SOURCE_METRICS, "source_connector"),
         (connector_metrics.CHECKPOINT_METRICS, "checkpoint_connector"),
     ):
-        for metric in connector_metrics.declare_metrics(
+        for metric in connector_metrics.declare_jmx_metrics(
             group, connector_metrics.LEGACY_FORMAT
         ).values():
             attribute = metric.name.removeprefix(f"kafka_connect_mirror_{group.name.lower()}_")

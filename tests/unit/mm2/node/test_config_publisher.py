@@ -53,7 +53,7 @@ def written(of: FlowPlan, member: Member) -> ConfigPublisher:
 
 def leads(made: ConfigPublisher, member: Member, now_s: float = 0.0) -> None:
     made.notify_leadership(fleets.as_member(member))
-    made.poll(fleets.as_member(member), now_s)
+    made.write_or_compare_configs(fleets.as_member(member), now_s)
 
 
 def test_a_leader_writes_all_that_can_run(member):
@@ -85,9 +85,9 @@ def test_what_operators_set_is_kept(member):
 
 def test_another_plan_is_written_when_it_is_looked_for(member):
     made = written(plan(), member)
-    made.set_plan(plan("topics=x"))
+    made.replace_plan(plan("topics=x"))
     waits = made.is_settled
-    made.poll(fleets.as_member(member), 0.0)
+    made.write_or_compare_configs(fleets.as_member(member), 0.0)
     assert (waits, made.is_settled) == (False, True)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
 
@@ -96,12 +96,12 @@ def test_nobody_waits_for_a_herder_that_is_busy(member):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    made.poll(fleets.as_member(member), 1.0)
+    made.write_or_compare_configs(fleets.as_member(member), 1.0)
     assert len(member.herder.submitted) == len(plan().connectors), "each was asked once"
     assert not made.is_settled
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
-    made.poll(fleets.as_member(member), 2.0)
+    made.write_or_compare_configs(fleets.as_member(member), 2.0)
     assert made.is_settled
 
 
@@ -109,10 +109,10 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    made.poll(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S - 0.1)
+    made.write_or_compare_configs(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S - 0.1)
     assert "not configured yet" not in caplog.text
     member.herder.silent = False
-    made.poll(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
+    made.write_or_compare_configs(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
     assert "MirrorSourceConnector is not configured yet: the worker did not reply" in caplog.text
     assert made.is_settled
 
@@ -134,18 +134,18 @@ def test_a_failure_is_told_and_tried_again(member, caplog):
     assert "the herder is busy" in caplog.text
     assert not made.is_settled
     member.herder.fails = None
-    made.poll(fleets.as_member(member), config_publisher.RETRY_DELAY_S - 0.1)
+    made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S - 0.1)
     assert not made.is_settled
-    made.poll(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
+    made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
     assert made.is_settled
 
 
 def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplog):
     made = written(plan(), member)
     member.herder.invalid = "Invalid value x\nfor topics"
-    made.set_plan(plan("topics=x"))
+    made.replace_plan(plan("topics=x"))
     for now_s in (0.0, 60.0, 120.0):
-        made.poll(fleets.as_member(member), now_s)
+        made.write_or_compare_configs(fleets.as_member(member), now_s)
     told = [each.message for each in caplog.records if each.levelname == "ERROR"]
     assert told == [
         f"a->b: the configuration of {name} was rejected: Invalid value x for topics"
@@ -157,9 +157,9 @@ def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplo
     member.herder.invalid = None
     leads(made, member, 180.0)
     assert len(member.herder.submitted) == 2 * len(CONNECTORS), "who leads anew knows it"
-    made.set_plan(plan("topics=x"))
+    made.replace_plan(plan("topics=x"))
     assert made.rejections == {}
-    made.poll(fleets.as_member(member), 240.0)
+    made.write_or_compare_configs(fleets.as_member(member), 240.0)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
 
 
@@ -167,11 +167,11 @@ def test_what_is_refused_for_now_is_told_once_and_tried_again(member, caplog):
     made = writes(plan())
     member.herder.stale = True
     leads(made, member)
-    made.poll(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
+    made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
     assert caplog.text.count("the configuration of MirrorSourceConnector was rejected: ") == 1
     assert (made.rejections, made.is_settled) == ({}, False)
     member.herder.stale = False
-    made.poll(fleets.as_member(member), 2 * config_publisher.RETRY_DELAY_S)
+    made.write_or_compare_configs(fleets.as_member(member), 2 * config_publisher.RETRY_DELAY_S)
     assert made.is_settled
 
 
@@ -181,7 +181,9 @@ def test_whose_file_another_node_writes_has_nothing_refused(member):
     assert made.rejections
     member.herder.invalid = None
     written(plan("topics=x"), member)
-    made.poll(fleets.as_member(dataclasses.replace(member, is_leader=False)), 1.0)
+    made.write_or_compare_configs(
+        fleets.as_member(dataclasses.replace(member, is_leader=False)), 1.0
+    )
     assert made.rejections == {}
 
 
@@ -189,11 +191,11 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    made.set_plan(plan("topics=x"))
+    made.replace_plan(plan("topics=x"))
     member.herder.silent = False
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
-    made.poll(fleets.as_member(member), 0.2)
+    made.write_or_compare_configs(fleets.as_member(member), 0.2)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
     assert made.is_settled
 
@@ -202,16 +204,16 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
 def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
     made = writes(plan())
     follower = dataclasses.replace(member, is_leader=False)
-    made.poll(fleets.as_member(follower), 0.0)
+    made.write_or_compare_configs(fleets.as_member(follower), 0.0)
     followed = made.is_settled
     assert followed, "others write"
     member.herder.fails = TimeoutError("the herder is busy")
     if told:
         made.notify_leadership(fleets.as_member(member))
-    made.poll(fleets.as_member(member), 1.0)
+    made.write_or_compare_configs(fleets.as_member(member), 1.0)
     assert not made.is_settled
     member.herder.fails = None
-    made.poll(fleets.as_member(member), 10.0)
+    made.write_or_compare_configs(fleets.as_member(member), 10.0)
     assert member.herder.get_config_state().config("MirrorSourceConnector") is not None
     assert made.is_settled
 
@@ -219,7 +221,7 @@ def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
 def test_who_leads_anew_writes_again_as_others_may_have_written_meanwhile(member):
     made = written(plan(), member)
     written(plan("topics=x"), member)
-    made.poll(fleets.as_member(member), 1.0)
+    made.write_or_compare_configs(fleets.as_member(member), 1.0)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x", (
         "somebody else's, over REST: it stays"
     )
@@ -231,18 +233,18 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     written(plan(), member)
     made = writes(plan("topics=x"))
     follower = dataclasses.replace(member, is_leader=False, leader_url="http://h:1/")
-    made.poll(fleets.as_member(follower), 0.0)
+    made.write_or_compare_configs(fleets.as_member(follower), 0.0)
     assert made.other_leader_reason == (
         "a->b: the node at http://h:1/ leads, and uses a different file: give that node the same "
         "file, and reload it; the differences are: MirrorSourceConnector: topics; "
         "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
     )
     follower.leader_url = ""
-    made.poll(fleets.as_member(follower), 0.0)
+    made.write_or_compare_configs(fleets.as_member(follower), 0.0)
     assert "another node leads" in made.other_leader_reason
-    made.poll(fleets.as_member(member), 1.0)
+    made.write_or_compare_configs(fleets.as_member(member), 1.0)
     assert made.other_leader_reason == "", "it leads now, and has written"
-    made.set_plan(plan())
+    made.replace_plan(plan())
     assert made.other_leader_reason == ""
 
 
@@ -256,7 +258,9 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
 def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words):
     written(plan(), member)
     made = writes(plan(choice=choice))
-    made.poll(fleets.as_member(dataclasses.replace(member, is_leader=False)), 0.0)
+    made.write_or_compare_configs(
+        fleets.as_member(dataclasses.replace(member, is_leader=False)), 0.0
+    )
     assert words in made.other_leader_reason
     assert "and restart it" in made.other_leader_reason
 
@@ -264,10 +268,10 @@ def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):
     written(plan("a->b.producer.override.request.timeout.ms=4711"), member)
     made, follower = writes(plan()), dataclasses.replace(member, is_leader=False)
-    made.poll(fleets.as_member(follower), 0.0)
+    made.write_or_compare_configs(fleets.as_member(follower), 0.0)
     assert caplog.text == ""
-    made.poll(fleets.as_member(follower), config_publisher.MISMATCH_GRACE_S)
-    made.poll(fleets.as_member(follower), 2 * config_publisher.MISMATCH_GRACE_S)
+    made.write_or_compare_configs(fleets.as_member(follower), config_publisher.MISMATCH_GRACE_S)
+    made.write_or_compare_configs(fleets.as_member(follower), 2 * config_publisher.MISMATCH_GRACE_S)
     (record,) = (each for each in caplog.records if each.levelname == "WARNING")
     assert "MirrorSourceConnector: producer.override.request.timeout.ms" in record.message
     assert "4711" not in caplog.text

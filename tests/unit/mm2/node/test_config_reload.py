@@ -10,7 +10,7 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import SignalFlag
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.config import config_loader
 from mm2.config.config_diff import ReloadPlan
@@ -63,7 +63,7 @@ class Running:
             self.file, file="c.yaml", folder=pathlib.Path("/"), environment={}
         )
 
-    def apply(self, settings, changes):
+    def apply_changes(self, settings, changes):
         if self.failure is not None:
             raise self.failure
         self.settings = settings
@@ -92,17 +92,17 @@ def made(running):
 def test_what_changed_is_told_and_done(running, made):
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
     expected = ("a->b is reconfigured while running", "  throttle: not set -> 1000000")
-    dry = made.reload(DRY)
+    dry = made.reload_config(DRY)
     assert dry.lines == (*expected, "dry run: nothing was applied")
     assert (dry.code, dry.detail["outcome"]) == (exit_codes.DONE, "dry run")
     assert running.applied == []
-    done = made.reload(QUESTION)
+    done = made.reload_config(QUESTION)
     assert done.lines == (*expected, "applied")
     assert (done.code, done.detail["outcome"]) == (exit_codes.DONE, "applied")
     reasons = ["throttle: not set -> 1000000"]
     assert done.detail["flows"] == [{"flow": "a->b", "step": "live", "reasons": reasons}]
     assert running.settings.flows[0].throttles.flow == 1_000_000
-    assert made.reload(QUESTION).lines == ("nothing has changed",)
+    assert made.reload_config(QUESTION).lines == ("nothing has changed",)
 
 
 def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
@@ -142,18 +142,21 @@ def test_who_asks_for_the_rest_api_is_who_uses_it(made):
 
 def test_who_does_not_lead_says_who_does(running, made):
     running.ineffective_changes = ["a->b: the node at http://h:1/ leads"]
-    assert made.reload(QUESTION).lines == ("nothing has changed", *running.ineffective_changes)
-    assert made.reload(DRY).lines == ("nothing has changed", "dry run: nothing was applied")
+    assert made.reload_config(QUESTION).lines == (
+        "nothing has changed",
+        *running.ineffective_changes,
+    )
+    assert made.reload_config(DRY).lines == ("nothing has changed", "dry run: nothing was applied")
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
     assert (
-        made.reload(QUESTION).lines[-1]
+        made.reload_config(QUESTION).lines[-1]
         == "applied, except for changes that another node must write"
     )
 
 
 def test_what_takes_effect_at_the_next_start_is_not_called_applied(running, made):
     running.file = FLOW + "metrics: {port: 0}\n"
-    assert made.reload(QUESTION).lines == (
+    assert made.reload_config(QUESTION).lines == (
         "metrics.port: 9464 -> 0; takes effect after mm2 run is restarted",
         "nothing was applied to the running process",
     )
@@ -163,7 +166,7 @@ def test_what_takes_effect_at_the_next_start_is_not_called_applied(running, made
 def test_a_wrong_file_changes_nothing_and_every_mistake_is_told(running, made, question):
     before = running.settings
     running.file = FLOW.replace("to: b", "to: x, tasks.max: many")
-    answer = made.reload(question)
+    answer = made.reload_config(question)
     assert answer.code == exit_codes.BAD_INPUT
     assert [line.partition(": ")[2].partition(":")[0] for line in answer.lines[:-1]] == [
         "flows[0].tasks.max",
@@ -177,7 +180,7 @@ def test_a_wrong_file_changes_nothing_and_every_mistake_is_told(running, made, q
 def test_what_cannot_be_applied_is_told(running, made):
     running.file = FLOW.replace("to: b", "to: b, topics: x")
     running.failure = RetriableError("cluster a does not respond")
-    answer = made.reload(QUESTION)
+    answer = made.reload_config(QUESTION)
     assert answer.code == exit_codes.FAILED
     assert answer.lines == ("cluster a does not respond", config_reload.CONFIG_KEPT_TEXT)
     assert answer.detail == {"outcome": "failed", "errors": ["cluster a does not respond"]}
@@ -201,13 +204,13 @@ def test_warnings_are_told_with_what_changed(running, made):
     running.file = FLOW.replace(
         "to: b", "to: b, refresh.topics.enabled: false, sync.topic.configs.interval.seconds: 5"
     )
-    first, *_ = made.reload(DRY).lines
+    first, *_ = made.reload_config(DRY).lines
     assert first.startswith("warning: c.yaml:3: flows[0].sync.topic")
 
 
 def test_sighup_reloads(running, made):
     running.file = FLOW.replace("to: b", "to: b, tasks.max: 2")
-    failures: list[ThreadDied] = []
+    failures: list[UnexpectedThreadEnd] = []
     owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("reload", made.run)
     made._hang_up.set()

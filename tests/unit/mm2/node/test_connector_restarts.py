@@ -28,7 +28,7 @@ def look(planner: RestartPlanner, now_s: float, *, failed: bool, number: int = 1
 def saw(
     planner: RestartPlanner, now_s: float, state: State | None, *, number: int = 1
 ) -> list[str]:
-    return planner.find_due({"task 0": RunAttempt(number, state)}, now_s)
+    return planner.find_due_restarts({"task 0": RunAttempt(number, state)}, now_s)
 
 
 def crashes(planner: RestartPlanner, until_s: float) -> list[float]:
@@ -53,13 +53,13 @@ def test_each_pause_is_longer_than_the_last_up_to_a_minute():
 def test_in_the_end_it_is_given_up():
     planner = RestartPlanner(3)
     assert len(crashes(planner, 400.0)) == 3
-    assert planner.find_given_up(["task 0", "task 1"]) == ["task 0"]
+    assert planner.find_given_up_items(["task 0", "task 1"]) == ["task 0"]
 
 
 def test_nothing_is_started_again_where_that_is_off():
     planner = RestartPlanner(0)
     assert crashes(planner, 100.0) == []
-    assert planner.find_given_up(["task 0"]) == ["task 0"]
+    assert planner.find_given_up_items(["task 0"]) == ["task 0"]
 
 
 def test_what_failed_is_started_once_until_its_state_is_news():
@@ -67,7 +67,7 @@ def test_what_failed_is_started_once_until_its_state_is_news():
     assert look(planner, 0.0, failed=True) == []
     assert look(planner, 1.0, failed=True) == ["task 0"]
     assert look(planner, 50.0, failed=True) == []
-    planner.record_restart("task 0", failed=True)
+    planner.record_restart_result("task 0", failed=True)
     assert look(planner, 51.0, failed=True) == []
     assert look(planner, 53.0, failed=True) == ["task 0"]
 
@@ -77,9 +77,9 @@ def test_an_attempt_that_was_refused_is_made_again_and_counts_for_nothing():
     assert look(planner, 0.0, failed=True) == []
     for now_s in (1.0, 2.0, 3.0):
         assert look(planner, now_s, failed=True) == ["task 0"]
-        planner.record_rejection("task 0", now_s)
+        planner.record_restart_rejection("task 0", now_s)
         assert look(planner, now_s + 0.5, failed=True) == []
-    assert planner.find_given_up(["task 0"]) == []
+    assert planner.find_given_up_items(["task 0"]) == []
 
 
 def test_who_ran_for_long_has_no_failures_behind_it():
@@ -89,7 +89,7 @@ def test_who_ran_for_long_has_no_failures_behind_it():
     look(planner, 2.0, failed=False)
     look(planner, 990.0, failed=False)
     look(planner, 1000.0, failed=True)
-    assert planner.find_given_up(["task 0"]) == []
+    assert planner.find_given_up_items(["task 0"]) == []
     assert look(planner, 1001.0, failed=True) == ["task 0"]
 
 
@@ -102,7 +102,7 @@ def test_who_waited_for_long_has_not_run(state):
     for now_s in (3.0, 500.0, 1000.0):
         saw(planner, now_s, state)
     look(planner, 1001.0, failed=True)
-    assert planner.find_given_up(["task 0"]) == ["task 0"]
+    assert planner.find_given_up_items(["task 0"]) == ["task 0"]
 
 
 def test_what_ran_in_parts_has_run():
@@ -114,14 +114,14 @@ def test_what_ran_in_parts_has_run():
         look(planner, at_s + 300.0, failed=False)
         saw(planner, at_s + 301.0, State.UNASSIGNED)
     look(planner, 710.0, failed=True)
-    assert planner.find_given_up(["task 0"]) == []
+    assert planner.find_given_up_items(["task 0"]) == []
 
 
 def test_what_is_gone_is_forgotten():
     planner = RestartPlanner(0)
     look(planner, 0.0, failed=True)
-    planner.find_due({}, 1.0)
-    assert planner.find_given_up(["task 0"]) == []
+    planner.find_due_restarts({}, 1.0)
+    assert planner.find_given_up_items(["task 0"]) == []
 
 
 def test_a_failure_between_two_looks_is_another():
@@ -186,7 +186,7 @@ class Flow:
             plan=self.plan,
             is_leader=self.leads,
         )
-        return self.failures.evaluate(found, self.now_s)
+        return self.failures.decide_restarts(found, self.now_s)
 
     def started_again(self, within_s: float) -> int:
         """How often the task is, if it fails at once each time."""

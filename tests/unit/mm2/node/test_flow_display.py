@@ -35,9 +35,9 @@ def test_a_flow_that_runs_gets_a_line_once_a_minute_while_it_says_something_new(
 
     with caplog.at_level(logging.INFO):
         for second, records in ((-10.0, 9), (0.0, 0), (59.9, 2), (60.0, 3), (70.0, 4), (120.0, 3)):
-            display.show(flows(records), 100.0 + second)
+            display.show_frame(flows(records), 100.0 + second)
         assert len(caplog.messages) == 2, "its state is logged by others"
-        display.show(flows(5), 100.0 + 121.0)
+        display.show_frame(flows(5), 100.0 + 121.0)
     display.close()
     assert all(each.startswith("east->west: RUNNING, 1 task running") for each in caplog.messages)
     assert [each.partition("lag ")[2] for each in caplog.messages] == [
@@ -52,11 +52,11 @@ def test_where_figures_are_served_as_metrics_none_are_logged(caplog):
     display = flow_display.choose_display(table_wanted=False, log_figures=False)
     seen = CatchUpTracker().observe([statuses.flow(statuses.partition())], 0.0)
     with caplog.at_level(logging.INFO):
-        display.show(frame(statuses.flow(statuses.partition())), 0.0)
+        display.show_frame(frame(statuses.flow(statuses.partition())), 0.0)
         assert caplog.messages == []
         whole = dataclasses.replace(frame(), progress=seen)
         for second in (0.0, 5.0, 10.0):
-            display.show(whole, second)
+            display.show_frame(whole, second)
     assert caplog.messages == ["until caught up: 100 %, 1 of 1 partition, 0 of 0 records"], (
         "the same is not said again"
     )
@@ -82,7 +82,7 @@ def test_log_lines_are_printed_above_the_table_and_go_back_to_stderr(monkeypatch
     logging.getLogger().addHandler(handler)
     try:
         display = LiveDisplay(console.Console(file=out, width=120, height=30))
-        display.show(frame(statuses.flow(statuses.partition())), 0.0)
+        display.show_frame(frame(statuses.flow(statuses.partition())), 0.0)
         logging.getLogger("mm2").warning("while it is there: [red]")
         assert "while it is there: [red]" in out.getvalue()
         assert errors.getvalue() == ""
@@ -101,7 +101,7 @@ def test_a_log_that_goes_elsewhere_stays_there(monkeypatch):
     logging.getLogger().addHandler(handler)
     try:
         display = LiveDisplay(console.Console(file=out, width=120, height=30))
-        display.show(frame(statuses.flow(statuses.partition())), 0.0)
+        display.show_frame(frame(statuses.flow(statuses.partition())), 0.0)
         logging.getLogger("mm2").warning("to the file")
         display.close()
     finally:

@@ -270,7 +270,7 @@ def test_a_stop_is_heard_while_the_herder_is_busy():
 
 def test_whatever_is_wrong_here_its_worker_stops(monkeypatch):
     flow = Flow()
-    monkeypatch.setattr(flow.worker._publisher, "poll", lambda *_: 1 / 0)
+    monkeypatch.setattr(flow.worker._publisher, "write_or_compare_configs", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         flow.does(flow.looks, flow.looks)
     assert flow.member.calls == ["start", "stop"]
@@ -329,7 +329,7 @@ def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloa
 
     def begins() -> None:
         if reloaded:
-            flow.worker.apply_plan(plan(line))
+            flow.worker.replace_plan(plan(line))
 
     def fails() -> None:
         if restarts(member) >= member.started_connectors_and_tasks[TASK].times:
@@ -365,7 +365,7 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
     other = plan("topics=x")
 
     def changes() -> None:
-        flow.worker.apply_plan(other)
+        flow.worker.replace_plan(other)
         assert not flow.worker.is_settled
 
     flow.does(flow.looks, changes, flow.looks)
@@ -409,7 +409,7 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
 
     def changes() -> None:
         flow.member.herder.invalid = "topics: not a pattern"
-        flow.worker.apply_plan(plan("topics=x"))
+        flow.worker.replace_plan(plan("topics=x"))
 
     def tells() -> None:
         told.extend(flow.worker.ineffective_changes)

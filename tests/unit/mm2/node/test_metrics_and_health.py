@@ -47,7 +47,7 @@ class Running:
     shown: list[FlowStatus] = field(default_factory=list)
     crash_reason: str = ""
     is_engine_ready: bool = True
-    slots: tuple[int, int] | None = (1, 3)
+    slot_usage: tuple[int, int] | None = (1, 3)
     settings: Mm2Settings = None  # type: ignore[assignment]
     unreachable: list[UnreachableCluster] = field(default_factory=list)
 
@@ -104,7 +104,7 @@ class Observed:
         seen = topic_rows.make_overview(
             shown, CopyRates(), wall_ms=self.clock.wall_ms(), engine_ready=True
         )
-        self.made.metrics.update(shown, seen, engine_ready=True)
+        self.made.metrics.update_metrics(shown, seen, engine_ready=True)
 
     def later(self, seconds: int) -> None:
         self.clock.now += seconds
@@ -204,8 +204,8 @@ def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pu
     assert series["mm2_flow_cluster_reachable"] == {(FLOW, "source"): 0, (FLOW, "target"): 1}
     status, body = observed.asks(health_endpoints.REPLICATING_PATH)
     (finding,) = json.loads(body)["findings"]
-    assert (status, finding["reason"]) == (503, lost.describe())
-    assert observed.made.describe_unreachable() == {FLOW: lost.describe()}
+    assert (status, finding["reason"]) == (503, lost.format_description())
+    assert observed.made.describe_unreachable() == {FLOW: lost.format_description()}
 
 
 def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):

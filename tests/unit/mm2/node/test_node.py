@@ -47,7 +47,7 @@ class Worker:
 def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
     made, slow = GracefulShutdown(CLOCK), Worker("a->b")
     made.request_stop([slow])
-    made.wait(CLOCK.now_s() + 0.05)
+    made.wait_for_workers(CLOCK.now_s() + 0.05)
     assert slow.stop_requested.is_set()
     assert "a->b did not stop in time" in caplog.text
     fresh = Worker("a->b", has_ended=True)
@@ -62,7 +62,7 @@ def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
 
     owned.start("ends", ends)
     caplog.clear()
-    made.wait(CLOCK.now_s() + 10.0)
+    made.wait_for_workers(CLOCK.now_s() + 10.0)
     assert made.unfinished == []
     assert caplog.text == ""
     assert owned.stop_all(1.0) == []
@@ -71,7 +71,7 @@ def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
 def test_nobody_is_waited_for_at_once():
     made = GracefulShutdown(CLOCK)
     made.request_stop([Worker("a->b", has_ended=True)])
-    made.wait(CLOCK.now_s() - 1.0)
+    made.wait_for_workers(CLOCK.now_s() - 1.0)
     assert made.unfinished == []
 
 
@@ -129,7 +129,7 @@ class Running:
 
     def reloads(self, *lines: str) -> None:
         after = settings(*lines)
-        self.node.apply(after, config_diff.plan_config_changes(self.node.settings, after))
+        self.node.apply_changes(after, config_diff.plan_config_changes(self.node.settings, after))
 
     def states(self) -> dict[str, State]:
         return {each.flow: each.state for each in self.node.statuses()}

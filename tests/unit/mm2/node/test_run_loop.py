@@ -38,7 +38,7 @@ class Display:
         self.closed = 0
         self.error: Exception | None = None
 
-    def show(self, frame, now_s):
+    def show_frame(self, frame, now_s):
         if self.error is not None:
             raise self.error
         self.frames.append(frame)
@@ -48,7 +48,7 @@ class Display:
 
 
 class Broken(FlowMetricsCollector):
-    def update(self, *args, **kwargs):
+    def update_metrics(self, *args, **kwargs):
         raise KeyError("unheard of")
 
 
@@ -255,7 +255,7 @@ def test_metrics_that_failed_are_made_again_a_minute_later(caplog):
     looks: list[float] = []
 
     class Sometimes(FlowMetricsCollector):
-        def update(self, *args, **kwargs):
+        def update_metrics(self, *args, **kwargs):
             looks.append(world.clock.now - 100.0)
             if len(looks) <= 2:
                 raise KeyError("unheard of")
@@ -298,7 +298,7 @@ def test_thousands_of_partitions_are_looked_at_less_often():
     world = World(*many, [flow(10)], step_s=0.1)
 
     class Slow(FlowMetricsCollector):
-        def update(self, *args, **kwargs):
+        def update_metrics(self, *args, **kwargs):
             world.clock.now += 0.03
 
     world.metrics = Slow()
@@ -313,7 +313,7 @@ def test_flows_that_tell_nothing_new_are_looked_at_still_less_often_until_they_d
     looks: list[tuple[float, int]] = []
 
     class Slow(FlowMetricsCollector):
-        def update(self, statuses, *args, **kwargs):
+        def update_metrics(self, statuses, *args, **kwargs):
             looks.append((round(world.clock.now - 100.0, 1), statuses[0].partitions[0].copied_to))
             world.clock.now += 1.0
 

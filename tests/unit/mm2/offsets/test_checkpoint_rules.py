@@ -49,7 +49,7 @@ def flow(translate, *, policy=DEFAULT, takes_topic=lambda topic: True):
 def table_of(*syncs):
     table = OffsetSyncStore(keep_history=True)
     for partition, upstream, downstream in syncs:
-        table.add(OffsetSync(partition=partition, upstream=upstream, downstream=downstream))
+        table.add_sync(OffsetSync(partition=partition, upstream=upstream, downstream=downstream))
     table.mark_ready()
     return table
 
@@ -76,7 +76,7 @@ def made(found):
     ],
 )
 def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
-    found = flow(table_of().translate, policy=policy).to_target_partition(at(topic, 4))
+    found = flow(table_of().translate, policy=policy).map_to_target_partition(at(topic, 4))
     assert found == at(expected, 4)
 
 
@@ -167,16 +167,18 @@ def test_what_stands_is_refuted_by_what_is_known_exactly_of_it(exactly, expected
 def test_only_what_something_else_stands_for_has_changed():
     table = CheckpointTable(group_filter=lambda group: group == "g1")
     one = point(9, 5)
-    assert table.apply(*mirrormaker2_records.encode_checkpoint(one)) == "g1"
+    assert table.apply_record(*mirrormaker2_records.encode_checkpoint(one)) == "g1"
     assert table.changed == {"g1"}
     table.changed.clear()
-    assert table.apply(*mirrormaker2_records.encode_checkpoint(one)) is None
-    assert table.apply(*mirrormaker2_records.encode_checkpoint(point(9, 5, group="g2"))) is None
+    assert table.apply_record(*mirrormaker2_records.encode_checkpoint(one)) is None
+    assert (
+        table.apply_record(*mirrormaker2_records.encode_checkpoint(point(9, 5, group="g2"))) is None
+    )
     assert table.changed == set()
-    table.publish(point(10, 6))
+    table.store_published_checkpoint(point(10, 6))
     assert table.changed == {"g1"}
-    assert table.apply(mirrormaker2_records.encode_checkpoint(one)[0], None) == "g1"
-    assert table.apply(mirrormaker2_records.encode_checkpoint(one)[0], None) is None
+    assert table.apply_record(mirrormaker2_records.encode_checkpoint(one)[0], None) == "g1"
+    assert table.apply_record(mirrormaker2_records.encode_checkpoint(one)[0], None) is None
     assert table.get_group_checkpoints("g1") == {}
 
 
@@ -187,7 +189,7 @@ def test_checkpoints_do_not_go_back_when_translations_do():
     assert first.downstream == 6
     standing = {first.partition: first}
     for each in range(13, 18):
-        table.add(OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
+        table.add_sync(OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
     assert table.translate(at("t1"), 13) == EarlierOffset(downstream=5, reread_max=1)
     assert of_flow.find_new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
     rewound = of_flow.find_new_checkpoints("g1", {at("t1"): committed(12)}, standing)
@@ -224,7 +226,7 @@ def test_a_note_that_no_checkpoint_holds_is_left_out():
 def fold(*records, groups=("g1",)):
     table = CheckpointTable(group_filter=lambda group: group in groups)
     for each in records:
-        table.apply(*each)
+        table.apply_record(*each)
     return table
 
 
@@ -260,13 +262,13 @@ def test_bytes_that_are_no_checkpoint_change_nothing():
     table = fold((key, value))
     for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
         with pytest.raises(MalformedRecordError):
-            table.apply(*bad)
+            table.apply_record(*bad)
     assert dict(table.get_group_checkpoints("g1")) == {at("s1.t1"): point(5, 5)}
 
 
 def test_what_is_published_stands():
     table = fold()
-    table.publish(point(5, 5))
+    table.store_published_checkpoint(point(5, 5))
     assert dict(table.get_group_checkpoints("g1")) == {at("s1.t1"): point(5, 5)}
 
 
@@ -281,47 +283,47 @@ def rounds():
 
 
 def test_a_round_without_news_counts_at_once(rounds):
-    assert rounds.pop_acknowledged_round() is None
+    assert rounds.take_acknowledged_round() is None
     rounds.end_round(FIRST)
-    assert rounds.pop_acknowledged_round() is FIRST
-    assert rounds.pop_acknowledged_round() is None
+    assert rounds.take_acknowledged_round() is FIRST
+    assert rounds.take_acknowledged_round() is None
 
 
 def test_a_round_waits_for_its_own_records(rounds):
-    rounds.count_sent(2)
+    rounds.count_sent_records(2)
     rounds.end_round(FIRST)
-    rounds.count_acknowledged(1)
-    assert rounds.pop_acknowledged_round() is None
-    rounds.count_acknowledged(1)
-    assert rounds.pop_acknowledged_round() is FIRST
+    rounds.count_acknowledged_records(1)
+    assert rounds.take_acknowledged_round() is None
+    rounds.count_acknowledged_records(1)
+    assert rounds.take_acknowledged_round() is FIRST
 
 
 def test_a_round_without_news_waits_for_those_before(rounds):
-    rounds.count_sent(1)
+    rounds.count_sent_records(1)
     rounds.end_round(FIRST)
     rounds.end_round(SECOND)
-    assert rounds.pop_acknowledged_round() is None
-    rounds.count_acknowledged(1)
-    assert rounds.pop_acknowledged_round() is SECOND, "nothing new came in between"
+    assert rounds.take_acknowledged_round() is None
+    rounds.count_acknowledged_records(1)
+    assert rounds.take_acknowledged_round() is SECOND, "nothing new came in between"
 
 
 def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(rounds):
-    rounds.count_sent(1)
+    rounds.count_sent_records(1)
     for found in (FIRST, SECOND):
         rounds.end_round(found)
-        rounds.count_sent(1)
-        rounds.count_acknowledged(1)
-        assert rounds.pop_acknowledged_round() is found
+        rounds.count_sent_records(1)
+        rounds.count_acknowledged_records(1)
+        assert rounds.take_acknowledged_round() is found
     rounds.end_round(THIRD)
-    assert rounds.pop_acknowledged_round() is None
-    rounds.count_acknowledged(1)
-    assert rounds.pop_acknowledged_round() is THIRD
+    assert rounds.take_acknowledged_round() is None
+    rounds.count_acknowledged_records(1)
+    assert rounds.take_acknowledged_round() is THIRD
 
 
 def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
-    rounds.count_sent(1)
+    rounds.count_sent_records(1)
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
     assert len(rounds._waiting) == 2

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 from mm2.offsets import log_alignment
-from mm2.offsets.log_alignment import AlignedRange, LogDigests, LogMatches, MatchedPair
+from mm2.offsets.log_alignment import AlignedRange, LogDigests, LogMatches, MatchedItems
 
 
 def test_what_is_missing_without_a_marker_is_a_hole():
     found = LogDigests(start=5)
-    found.add(5, 77, producer_id=3)
-    found.skip_to(7)  # a marker
-    found.add(7, 78, span=3, optional=True)
-    found.add(12, 79)
+    found.add_item(5, 77, producer_id=3)
+    found.skip_to_offset(7)  # a marker
+    found.add_item(7, 78, span=3, optional=True)
+    found.add_item(12, 79)
     found.check_invariants()
     assert (len(found), found.end, list(found.offsets)) == (3, 13, [5, 7, 12])
     assert (found.get_end_offset(1), list(found.producer_ids)) == (10, [3, -1, -1])
-    assert [found.is_needed(at) for at in range(3)] == [True, False, True]
+    assert [found.is_copy_required(at) for at in range(3)] == [True, False, True]
     assert [found.has_hole(at, at) for at in range(3)] == [False, False, True]
     assert found.has_hole(0, 2)
     assert not found.has_hole(0, 1)
@@ -21,26 +21,26 @@ def test_what_is_missing_without_a_marker_is_a_hole():
 
 def test_a_hole_is_before_the_next_item_whatever_else_lies_between():
     found = LogDigests(start=0)
-    found.skip_to(2, hole=True)
-    found.skip_to(3)
-    found.skip_to(1)
-    found.add(3, 77)
+    found.skip_to_offset(2, hole=True)
+    found.skip_to_offset(3)
+    found.skip_to_offset(1)
+    found.add_item(3, 77)
     assert (found.has_hole(0, 0), found.end) == (True, 4)
 
 
 def items(*offsets, start=0, end=None):
     made = LogDigests(start=start)
     for offset in offsets:
-        made.skip_to(offset)
-        made.add(offset, offset, producer_id=offset % 2)
-    made.skip_to(made.end if end is None else end)
+        made.skip_to_offset(offset)
+        made.add_item(offset, offset, producer_id=offset % 2)
+    made.skip_to_offset(made.end if end is None else end)
     return made
 
 
 def found(*sure, pairs=None, unsure=()):
-    chain = [MatchedPair(*each) for each in sure]
+    chain = [MatchedItems(*each) for each in sure]
     return LogMatches(
-        pairs=chain if pairs is None else [MatchedPair(*each) for each in pairs],
+        pairs=chain if pairs is None else [MatchedItems(*each) for each in pairs],
         certain=chain,
         bounded=frozenset(unsure),
     )

@@ -31,12 +31,12 @@ def items(log: Log, *, start=0, optional=()):
     made = LogDigests(start=start)
     for offset, each in enumerate(log, start=start):
         if each == MARKER:
-            made.skip_to(offset + 1)
+            made.skip_to_offset(offset + 1)
         elif each == HOLE:
-            made.skip_to(offset + 1, hole=True)
+            made.skip_to_offset(offset + 1, hole=True)
         else:
             assert isinstance(each, int)
-            made.add(offset, each, optional=offset in optional, producer_id=7)
+            made.add_item(offset, each, optional=offset in optional, producer_id=7)
     made.check_invariants()
     return made
 
@@ -51,7 +51,7 @@ def partition_map(found: LogAlignment) -> PartitionMap:
     known = OffsetMap()
     era = copied_map.era_of(found.first_source, found.first_target)
     for key, value in map_rebuild.rebuild_first_era(copied_map.T7, found, era):
-        known.apply(
+        known.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
         )
     known.check_invariants()
@@ -151,18 +151,18 @@ def test_alike_records_of_which_some_are_missing_are_nobodys(source, target):
 def test_behind_alike_records_of_which_some_are_missing_one_more_is_no_proof():
     """The 2 of the mirror may be of an equal that stood where the hole is."""
     found = matched([1, 9, HOLE, 9, 2], [1, 9, 2])
-    assert (found.first_source, found.through) == (0, 1)
+    assert (found.first_source, found.source_end) == (0, 1)
 
 
 def test_before_and_behind_all_that_is_told_apart_alike_records_are_nobodys():
     found = matched([9, 9, 1, 2, 9, 9], [9, 1, 2, 9, 9])
-    assert (found.first_source, found.through, found.unmatched_tail) == (2, 4, 2)
+    assert (found.first_source, found.source_end, found.unmatched_tail) == (2, 4, 2)
     assert answers(found, range(2, 5)) == exact(1, 2, 3)
 
 
 def test_what_was_copied_twice_at_the_end_is_left_to_who_goes_on():
     found = matched([1, 2, 3], [1, 2, 3, 2, 3])
-    assert (found.first_source, found.through, found.unmatched_tail) == (0, 1, 4)
+    assert (found.first_source, found.source_end, found.unmatched_tail) == (0, 1, 4)
     assert answers(found, range(2)) == exact(0, 1)
 
 
@@ -177,7 +177,7 @@ def test_a_twin_that_stands_elsewhere_is_no_copy():
     found = log_alignment.align_logs(items([3, 4, 5, 1], start=12), items([1, 2, 3, 4, 5]))
     assert found is not None
     assert answers(found, [12, 13, 14]) == exact(2, 3, 4)
-    assert found.through == 15
+    assert found.source_end == 15
 
 
 def test_a_twin_of_what_the_cleaner_took_is_no_copy():
@@ -193,20 +193,20 @@ def test_a_twin_of_what_the_cleaner_took_is_no_copy():
 def test_a_later_equal_of_what_the_cleaner_took_was_not_copied_with_it():
     """9 was copied as the source's second record, and then nothing more."""
     found = matched([1, HOLE, HOLE, 4, 5, 9, 6], [1, 9, 3])
-    assert (found.first_source, found.through, found.unmatched_tail) == (0, 1, 2)
+    assert (found.first_source, found.source_end, found.unmatched_tail) == (0, 1, 2)
     assert answers(found, [0]) == exact(0)
 
 
 def test_a_later_equal_of_what_was_deleted_was_not_copied_with_it():
     assert log_alignment.align_logs(items([4, 9, 5], start=12), items([9, 3])) is None
     more = log_alignment.align_logs(items([4, 9, 5], start=12), items([9, 5]))
-    assert (more and more.through) == 15, "one alone is no proof, two are"
+    assert (more and more.source_end) == 15, "one alone is no proof, two are"
 
 
 def test_where_all_differ_what_both_have_is_the_same_whatever_else_is_gone():
     source: Log = [1, HOLE, HOLE, 4, 5, 9, 6]
     target: Log = [1, HOLE, HOLE, HOLE, 9]
-    assert matched(source, target).through == 1
+    assert matched(source, target).source_end == 1
     found = log_alignment.align_logs(items(source), items(target), assume_unique=True)
     assert found is not None
     assert answers(found, [5, 6]) == exact(4, 5)
@@ -255,7 +255,7 @@ def test_a_copy_of_what_the_cleaner_took_passes_over_no_equal_that_came_later():
     """Of the last three, of which each has an equal before it, one alone was copied."""
     gone: Log = [HOLE, HOLE]
     found = matched([*gone, 3, *gone, 9, 8, 9], [1, 9, 3, 9, 8, 9])
-    assert (found.first_source, found.through) == (2, 3)
+    assert (found.first_source, found.source_end) == (2, 3)
     assert answers(found, [2]) == exact(2)
 
 
@@ -263,7 +263,7 @@ def test_what_surely_has_no_copy_is_passed_over_by_nothing_that_had_equals():
     """5 and 8 were copied as they stood among the first, 6 never."""
     gone: Log = [HOLE] * 5
     found = matched([*gone, 5, 6, 7, 8], [5, 8, 3, 3, 4])
-    assert (found.first_source, found.through) == (5, 6)
+    assert (found.first_source, found.source_end) == (5, 6)
 
 
 def test_what_others_wrote_is_passed_over():
@@ -282,7 +282,7 @@ def test_what_the_cleaner_took_from_the_source_has_a_bound():
 
 def test_what_stands_behind_the_last_that_was_found_is_counted():
     found = matched([1, 2, 3], [1, 2, 55, 56])
-    assert (found.through, found.unmatched_tail) == (2, 2)
+    assert (found.source_end, found.unmatched_tail) == (2, 2)
     known = partition_map(found)
     assert offset_translation.translate_to_target(known, 2) == ExactOffset(downstream=2)
     later = offset_translation.translate_to_target(known, 3)
@@ -376,7 +376,7 @@ class World:
         return [
             offset
             for offset, (number, kept) in self.source.items()
-            if kept and found.first_source <= offset < found.through
+            if kept and found.first_source <= offset < found.source_end
             if self.contents[number] not in there
         ]
 
@@ -385,9 +385,9 @@ class World:
         for offset in range(end):
             if offset in log:
                 number, kept = log[offset]
-                made.add(offset, self.contents[number], optional=not kept)
+                made.add_item(offset, self.contents[number], optional=not kept)
             else:
-                made.skip_to(offset + 1, hole=offset in holes)
+                made.skip_to_offset(offset + 1, hole=offset in holes)
         return made
 
     def match(self, *, all_differ: bool = False):
@@ -433,7 +433,7 @@ def judge(seed: int, *, alike: int, cleans: bool, all_differ: bool = False) -> V
     known = partition_map(found)
     oracle = world.oracle(written)
     ask = functools.partial(offset_translation.translate_to_target, known)
-    verdict = oracle.judge(ask, range(found.through + 1))
+    verdict = oracle.judge(ask, range(found.source_end + 1))
     back = functools.partial(offset_translation.translate_to_source, known)
     verdict.add(oracle.judge_back(back, range(world.target_end)))
     return verdict
@@ -478,7 +478,7 @@ def test_the_judge_sees_a_run_that_is_ahead():
     )
     known = partition_map(dataclasses.replace(found, ranges=stretches))
     ask = functools.partial(offset_translation.translate_to_target, known)
-    verdict = world.oracle(world.written).judge(ask, range(found.through))
+    verdict = world.oracle(world.written).judge(ask, range(found.source_end))
     assert verdict.wrong["ahead"] > 0
 
 

@@ -7,7 +7,7 @@ from mm2.offsets.log_bounds import LogBounds
 
 def test_how_many_offsets_are_left_from_a_place():
     ends = LogBounds(start=3, end=10)
-    assert [ends.count_from(at) for at in (None, 0, 3, 7, 10, 12)] == [7, 7, 7, 3, 0, 0]
+    assert [ends.count_offsets_from(at) for at in (None, 0, 3, 7, 10, 12)] == [7, 7, 7, 3, 0, 0]
 
 
 def test_records_that_nobody_may_see_yet_stand_behind_the_last_stable_offset():

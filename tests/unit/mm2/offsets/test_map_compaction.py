@@ -68,7 +68,7 @@ class Upkeep:
         value = (
             None if change.segment is None else offset_map_records.encode_map_value(change.segment)
         )
-        self.copied.known.apply(offset_map_records.encode_map_key(change.key), value)
+        self.copied.known.apply_record(offset_map_records.encode_map_key(change.key), value)
         self.check()
 
     def check(self) -> None:
@@ -225,7 +225,7 @@ def test_an_owner_that_alone_says_what_does_not_count_stays():
     """Era 2 was begun late, by one whom nobody followed: only the next owner's word says so."""
     copied = copied_map.history([(0, [(2, 1, 2, True)] * 4)])
     late = copied_map.era_key(2, epoch=1)
-    copied.known.apply(
+    copied.known.apply_record(
         offset_map_records.encode_map_key(late),
         offset_map_records.encode_map_value(copied_map.era_of(15, 30)),
     )
@@ -233,7 +233,7 @@ def test_an_owner_that_alone_says_what_does_not_count_stays():
     copied.own(4, 0, [(2, 1, 2, True)] * 4)
     copied.target += 1
     third = copied_map.era_key(3, epoch=5), copied_map.era_of(copied.source, copied.target)
-    copied.known.apply(
+    copied.known.apply_record(
         offset_map_records.encode_map_key(third[0]), offset_map_records.encode_map_value(third[1])
     )
     made = Upkeep(copied, log_start=10_000, budget=1 << 20)

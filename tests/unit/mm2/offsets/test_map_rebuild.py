@@ -35,7 +35,7 @@ def matched(*stretches, writers=(7,), tail=0):
 def fold(records):
     known = OffsetMap()
     for key, value in records:
-        known.apply(
+        known.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
         )
     known.check_invariants()
@@ -158,7 +158,9 @@ def known(*eras, anchor=True):
             source_topic_id=bytes([topic]) * 16,
         )
         key = copied_map.era_key(number, epoch=number)
-        made.apply(offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era))
+        made.apply_record(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era)
+        )
     if anchor:
         key = MapSegmentKey(topic="orders", partition=7, era=1, ordinal=1, epoch=1, first_source=10)
         segment = MapSegment(
@@ -171,7 +173,7 @@ def known(*eras, anchor=True):
             last_crc=None,
             runs=(),
         )
-        made.apply(
+        made.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(segment)
         )
     return made.get_partition(copied_map.T7)
@@ -180,7 +182,7 @@ def known(*eras, anchor=True):
 def test_of_nothing_all_is_lost():
     empty = OffsetMap().get_partition(copied_map.T7)
     assert map_rebuild.plan_rebuild(empty) == RebuildPlan(kind=Kind.LOST)
-    assert map_rebuild.plan_rebuild(empty).is_due
+    assert map_rebuild.plan_rebuild(empty).is_rebuild_needed
 
 
 def test_what_others_copied_before_the_first_era_is_due():
@@ -204,9 +206,9 @@ def test_what_began_empty_or_was_made_anew_is_whole():
     )
     assert map_rebuild.plan_rebuild(known((1, map_rebuild.REBUILD_REASON, 1))).kind is Kind.KNOWN
     assert map_rebuild.plan_rebuild(known((0, "any", 1), (1, "any", 1))).kind is Kind.REBUILT
-    assert not map_rebuild.plan_rebuild(known((0, "any", 1), (1, "any", 1))).is_due
+    assert not map_rebuild.plan_rebuild(known((0, "any", 1), (1, "any", 1))).is_rebuild_needed
 
 
 def test_without_an_anchor_nothing_may_stand_below_it():
     found = map_rebuild.plan_rebuild(known((1, "taken over", 1), anchor=False))
-    assert (found.kind, found.is_due) == (Kind.NOT_STARTED, False)
+    assert (found.kind, found.is_rebuild_needed) == (Kind.NOT_STARTED, False)

@@ -26,7 +26,7 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
     """The map as its writer makes it, stored once a second, and the source's end."""
     known = OffsetMap()
     era = copied_map.era_key(1), copied_map.era_of(0, 1)
-    known.apply(
+    known.apply_record(
         offset_map_records.encode_map_key(era[0]), offset_map_records.encode_map_value(era[1])
     )
     writer = MapWriter(
@@ -45,11 +45,11 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
     batch = copying.outgoing_of(*range(records))
     for number in range(count):
         sent = batch._replace(source=source, next_source=source + records + 1)
-        writer.record_acknowledged(sent, target=target, crc=1, now_s=number / 1000)
+        writer.add_acknowledged_batch(sent, target=target, crc=1, now_s=number / 1000)
         source, target = source + records + 1, target + records
         if writer.is_write_due(number / 1000) or number == count - 1:
             for item in writer.create_write_instruction(number / 1000).items:
-                known.apply(item.key, item.value)
+                known.apply_record(item.key, item.value)
     return known, source
 
 
@@ -80,7 +80,7 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
     ):
         for key, segment in changes:
             value = None if segment is None else offset_map_records.encode_map_value(segment)
-            known.apply(offset_map_records.encode_map_key(key), value)
+            known.apply_record(offset_map_records.encode_map_key(key), value)
     assert stored(mine) <= budget
     old = offset_translation.translate_to_target(mine, end // 10)
     assert isinstance(old, EarlierOffset)
@@ -104,7 +104,7 @@ def test_what_a_reader_holds_of_a_day_of_a_thousand_transactions_a_second():
         for at in range(len(written)):
             key = written.get_key(at)
             moved = dataclasses.replace(key, first_source=key.first_source + turn * end)
-            store.store(moved, bytes(bytearray(written.values[at])))
+            store.store_segment(moved, bytes(bytearray(written.values[at])))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(store) == len(written) * (a_day // a_part)

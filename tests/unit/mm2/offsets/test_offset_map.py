@@ -52,14 +52,14 @@ LATER = dataclasses.replace(SEGMENT, through=11, target_next=10)
 def test_a_segment_is_what_was_stored_last():
     store = SegmentStore({KEY: SEGMENT})
     assert dict(store) == {KEY: SEGMENT}
-    store.store(KEY, offset_map_records.encode_map_value(LATER))
+    store.store_segment(KEY, offset_map_records.encode_map_value(LATER))
     assert (len(store), store[KEY]) == (1, LATER)
 
 
 def test_a_tombstone_takes_it_away():
     store = SegmentStore({KEY: SEGMENT})
     for _ in range(2):
-        store.store(KEY, None)
+        store.store_segment(KEY, None)
     assert (len(store), list(store)) == (0, [])
     with pytest.raises(KeyError):
         store[KEY]
@@ -79,43 +79,43 @@ def firsts(store):
 def test_what_goes_on_where_the_one_before_ended_is_whole():
     store = SegmentStore()
     for first in (0, 10, 20):
-        store.store(*stored(first, first + 5))
-        store.store(*stored(first, first + 10))
+        store.store_segment(*stored(first, first + 5))
+        store.store_segment(*stored(first, first + 10))
         assert firsts(store) == (list(range(0, first + 1, 10)), [])
 
 
 def test_what_another_has_taken_in_does_not_count():
     store = SegmentStore()
     for first in (0, 10, 20):
-        store.store(*stored(first, first + 10))
+        store.store_segment(*stored(first, first + 10))
     assert firsts(store) == ([0, 10, 20], [])
-    store.store(*stored(0, 20, below=1))
+    store.store_segment(*stored(0, 20, below=1))
     assert firsts(store) == ([0, 20], [10])
-    store.store(stored(10, 20)[0], None)
+    store.store_segment(stored(10, 20)[0], None)
     assert firsts(store) == ([0, 20], [])
 
 
 def test_before_a_gap_nothing_counts():
     store = SegmentStore()
     for first in (0, 10, 20, 30):
-        store.store(*stored(first, first + 10))
-    store.store(stored(10, 20)[0], None)
+        store.store_segment(*stored(first, first + 10))
+    store.store_segment(stored(10, 20)[0], None)
     assert firsts(store) == ([20, 30], [0])
-    store.store(*stored(40, 50))
+    store.store_segment(*stored(40, 50))
     assert firsts(store) == ([20, 30, 40], [0])
-    store.store(*stored(55, 60))
+    store.store_segment(*stored(55, 60))
     assert firsts(store) == ([55], [0, 20, 30, 40])
 
 
 def test_owners_are_told_in_their_order_and_the_newest_has_the_anchor():
-    assert SegmentStore().newest is None
+    assert SegmentStore().newest_segment_key is None
     store = SegmentStore()
     for epoch, era in ((2, 1), (0, 1), (1, 2)):
         key, value = stored(0, 9)
-        store.store(dataclasses.replace(key, epoch=epoch, era=era), value)
+        store.store_segment(dataclasses.replace(key, epoch=epoch, era=era), value)
     assert [each.owner for each in store.owners] == [(1, 0, 1), (1, 1, 2), (1, 2, 1)]
     assert [each.owner for each in store.list_owners_of_era(1)] == [(1, 0, 1), (1, 2, 1)]
-    newest = store.newest
+    newest = store.newest_segment_key
     assert newest is not None
     assert newest.epoch == 2
 
@@ -153,8 +153,8 @@ NEXT = segment(50, (50, -7), through=60, target_next=53)
 def test_nothing_was_copied_yet():
     found = runs()
     assert (found.through, found.target_next, found.floor) == (10, 3, 10)
-    assert found.to_target(10) == (3, 3)
-    assert found.to_source(5) == (10, 10)
+    assert found.translate_to_target(10) == (3, 3)
+    assert found.translate_to_source(5) == (10, 10)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_nothing_was_copied_yet():
 )
 def test_where_runs_were_left_out_a_place_lies_between_two_bounds(upstream, between):
     """The run kept before and the one kept behind hold it, too."""
-    assert runs(THINNED, NEXT).to_target(upstream) == between
+    assert runs(THINNED, NEXT).translate_to_target(upstream) == between
 
 
 @pytest.mark.parametrize(
@@ -190,32 +190,32 @@ def test_where_runs_were_left_out_a_place_lies_between_two_bounds(upstream, betw
 )
 def test_so_it_is_the_other_way_and_a_sure_place_is_before_it(downstream, between, sure):
     found = runs(THINNED, NEXT)
-    assert found.to_source(downstream) == between
+    assert found.translate_to_source(downstream) == between
     assert found.find_exact_pair_before(downstream) == sure
 
 
 def test_what_was_deleted_is_not_known():
     found = runs(NEXT)
     assert found.floor == 50
-    assert found.to_source(42) is None
+    assert found.translate_to_source(42) is None
     assert found.find_exact_pair_before(42) is None
-    assert found.to_source(43) == (50, 50)
+    assert found.translate_to_source(43) == (50, 50)
 
 
 def test_a_newer_owner_counts_from_its_take_on():
     newer = segment(45, (45, 5), through=70, target_next=75, epoch=1, take_start=45)
     found = runs(THINNED, NEXT, newer)
     assert found.ends == [45, 70]
-    assert found.to_target(44) == Between(32, 37)
-    assert found.to_target(55) == Between(60, 60)
-    assert found.to_source(49) == Between(45, 45)
+    assert found.translate_to_target(44) == Between(32, 37)
+    assert found.translate_to_target(55) == Between(60, 60)
+    assert found.translate_to_source(49) == Between(45, 45)
 
 
 def test_what_lies_before_a_gap_between_owners_is_not_relied_on():
     newer = segment(65, (65, 5), through=70, target_next=75, epoch=1, take_start=65)
     found = runs(THINNED, NEXT, newer)
     assert found.floor == 65
-    assert found.to_source(48) is None
+    assert found.translate_to_source(48) is None
 
 
 def test_who_stored_late_hides_nothing_that_an_older_one_copied():
@@ -224,8 +224,8 @@ def test_who_stored_late_hides_nothing_that_an_older_one_copied():
     newest = segment(60, (60, -5), through=70, target_next=65, epoch=2, take_start=60)
     found = runs(THINNED, NEXT, late, newest)
     assert (found.floor, found.ends) == (10, [60, 70])
-    assert found.to_target(57) == Between(50, 50)
-    assert found.to_source(50) == Between(57, 57)
+    assert found.translate_to_target(57) == Between(50, 50)
+    assert found.translate_to_source(50) == Between(57, 57)
 
 
 FIRST = MapProducer(ordinal=1, era=1)
@@ -260,7 +260,7 @@ def fold(*records):
     known = OffsetMap()
     for key, value in records:
         encoded = offset_map_records.encode_map_value(value) if value is not None else None
-        known.apply(offset_map_records.encode_map_key(key), encoded)
+        known.apply_record(offset_map_records.encode_map_key(key), encoded)
     known.check_invariants()
     return known.get_partition(T7)
 
@@ -275,7 +275,7 @@ def test_partitions_are_kept_apart_and_listed_in_order():
     known = OffsetMap()
     for topic, partition in (("b", 1), ("a", 10), ("a", 2)):
         key = MapProducerKey(topic=topic, partition=partition, producer_id=partition)
-        known.apply(
+        known.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(FIRST)
         )
     assert [str(each) for each in known.list_partitions()] == ["a-2", "a-10", "b-1"]
@@ -304,9 +304,9 @@ def test_a_tombstone_takes_a_record_back_and_may_come_twice(key, value, table):
 def test_a_record_of_another_version_is_refused():
     key = offset_map_records.encode_map_key(era_key(1))
     with pytest.raises(UnknownMapVersionError):
-        OffsetMap().apply(b"\x02" + key[1:], None)
+        OffsetMap().apply_record(b"\x02" + key[1:], None)
     with pytest.raises(UnknownMapVersionError):
-        OffsetMap().apply(key, b"\x02")
+        OffsetMap().apply_record(key, b"\x02")
 
 
 # Eras and anchors
@@ -549,18 +549,20 @@ def test_how_far_was_copied():
 def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_it():
     known = OffsetMap()
     key = offset_map_records.encode_map_key(segment_key(0))
-    known.fold(b"\x01\x03garbage", b"x", offset=3)
-    known.fold(b"", b"x", offset=4)
-    known.fold(key, b"\x09", offset=5)
+    known.apply_or_keep_unreadable(b"\x01\x03garbage", b"x", offset=3)
+    known.apply_or_keep_unreadable(b"", b"x", offset=4)
+    known.apply_or_keep_unreadable(key, b"\x09", offset=5)
     assert [each.offset for each in known.list_unreadable_records()] == [3, 4, 5]
     assert [each.offset for each in known.list_unreadable_records(T7)] == [3, 4, 5]
     sibling = TopicPartition("orders", 8)
     assert [each.offset for each in known.list_unreadable_records(sibling)] == [3, 4, 5]
     other = TopicPartition("users", 7)
     assert [each.offset for each in known.list_unreadable_records(other)] == [3, 4]
-    known.fold(key, offset_map_records.encode_map_value(segment_of((0, 5), through=9)), offset=6)
-    known.fold(b"\x01\x03garbage", None, offset=7)
-    known.fold(b"", None, offset=8)
+    known.apply_or_keep_unreadable(
+        key, offset_map_records.encode_map_value(segment_of((0, 5), through=9)), offset=6
+    )
+    known.apply_or_keep_unreadable(b"\x01\x03garbage", None, offset=7)
+    known.apply_or_keep_unreadable(b"", None, offset=8)
     assert known.list_unreadable_records() == []
     assert known.get_partition(T7).resume_point is not None
 
@@ -569,8 +571,8 @@ def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names(
     known = OffsetMap()
     key = bytearray(offset_map_records.encode_map_key(segment_key(0)))
     key[1] = 77
-    known.fold(bytes(key), b"x", offset=0)
+    known.apply_or_keep_unreadable(bytes(key), b"x", offset=0)
     assert [each.partition for each in known.list_unreadable_records()] == [T7]
     key[0] = 9
-    known.fold(bytes(key), b"x", offset=1)
+    known.apply_or_keep_unreadable(bytes(key), b"x", offset=1)
     assert [each.partition for each in known.list_unreadable_records()] == [T7, None]

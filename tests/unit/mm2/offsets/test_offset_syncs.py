@@ -26,9 +26,9 @@ def due(emitter, *acknowledged):
     """Of each record, whether a sync was due at once."""
     found = []
     for upstream, downstream in acknowledged:
-        emitter.acknowledge(T0, upstream=upstream, downstream=downstream)
-        found.append(emitter.pending.get(T0) == sync(upstream, downstream))
-        assert (T0 in emitter.delayed) is not found[-1]
+        emitter.record_acknowledgement(T0, upstream=upstream, downstream=downstream)
+        found.append(emitter.due_syncs.get(T0) == sync(upstream, downstream))
+        assert (T0 in emitter.delayed_syncs) is not found[-1]
     emitter.check_invariants()
     return found
 
@@ -55,79 +55,79 @@ def test_without_lag_every_record_makes_one_due():
 
 def test_the_newest_counts_and_what_is_due_replaces_what_is_delayed():
     emitter = OffsetSyncWriter(2)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    emitter.acknowledge(T0, upstream=1, downstream=2)
-    assert dict(emitter.pending) == {T0: sync(0, 1)}
-    assert dict(emitter.delayed) == {T0: sync(1, 2)}
-    emitter.acknowledge(T0, upstream=3, downstream=3)
-    assert dict(emitter.pending) == {T0: sync(3, 3)}
-    assert not emitter.delayed
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    emitter.record_acknowledgement(T0, upstream=1, downstream=2)
+    assert dict(emitter.due_syncs) == {T0: sync(0, 1)}
+    assert dict(emitter.delayed_syncs) == {T0: sync(1, 2)}
+    emitter.record_acknowledgement(T0, upstream=3, downstream=3)
+    assert dict(emitter.due_syncs) == {T0: sync(3, 3)}
+    assert not emitter.delayed_syncs
 
 
 def test_what_is_delayed_goes_out_after_a_commit():
     emitter = OffsetSyncWriter(50)
-    emitter.acknowledge(T0, upstream=0, downstream=100)
-    emitter.acknowledge(T0, upstream=1, downstream=101)
+    emitter.record_acknowledgement(T0, upstream=0, downstream=100)
+    emitter.record_acknowledgement(T0, upstream=1, downstream=101)
     emitter.promote_delayed_syncs()
-    assert not emitter.delayed
-    assert emitter.pop_due_syncs() == [sync(1, 101)]
-    assert not emitter.pending
+    assert not emitter.delayed_syncs
+    assert emitter.take_due_syncs() == [sync(1, 101)]
+    assert not emitter.due_syncs
 
 
 def test_only_so_many_are_under_way_and_the_oldest_go_first():
     emitter = OffsetSyncWriter(50, in_flight_max=1)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    emitter.acknowledge(T1, upstream=0, downstream=5)
-    first = emitter.pop_due_syncs()
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    emitter.record_acknowledgement(T1, upstream=0, downstream=5)
+    first = emitter.take_due_syncs()
     assert first == [sync(0, 1)]
-    emitter.acknowledge(T0, upstream=9, downstream=102)
-    assert emitter.pop_due_syncs() == []
+    emitter.record_acknowledgement(T0, upstream=9, downstream=102)
+    assert emitter.take_due_syncs() == []
     emitter.check_invariants()
-    emitter.on_written(first[0], stored=True)
-    assert emitter.pop_due_syncs() == [sync(0, 5, T1)]
-    assert emitter.in_flight == 1
+    emitter.record_write_result(first[0], stored=True)
+    assert emitter.take_due_syncs() == [sync(0, 5, T1)]
+    assert emitter.in_flight_count == 1
 
 
 def test_a_lost_sync_goes_out_at_the_next_commit():
     emitter = OffsetSyncWriter(50)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due_syncs()
-    emitter.on_written(lost, stored=False)
-    assert emitter.pop_due_syncs() == []
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    (lost,) = emitter.take_due_syncs()
+    emitter.record_write_result(lost, stored=False)
+    assert emitter.take_due_syncs() == []
     emitter.promote_delayed_syncs()
-    assert emitter.pop_due_syncs() == [lost]
+    assert emitter.take_due_syncs() == [lost]
 
 
 @pytest.mark.parametrize("newer", [(1, 2), (7, 8)])
 def test_a_lost_sync_never_follows_a_newer_one(newer):
     emitter = OffsetSyncWriter(50)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due_syncs()
-    emitter.acknowledge(T0, upstream=newer[0], downstream=newer[1])
-    emitter.on_written(lost, stored=False)
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    (lost,) = emitter.take_due_syncs()
+    emitter.record_acknowledgement(T0, upstream=newer[0], downstream=newer[1])
+    emitter.record_write_result(lost, stored=False)
     emitter.promote_delayed_syncs()
-    assert emitter.pop_due_syncs() == [sync(*newer)]
+    assert emitter.take_due_syncs() == [sync(*newer)]
 
 
 def test_a_stored_sync_is_done():
     emitter = OffsetSyncWriter(50)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    (stored,) = emitter.pop_due_syncs()
-    emitter.on_written(stored, stored=True)
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    (stored,) = emitter.take_due_syncs()
+    emitter.record_write_result(stored, stored=True)
     emitter.promote_delayed_syncs()
-    assert (emitter.pop_due_syncs(), emitter.in_flight) == ([], 0)
+    assert (emitter.take_due_syncs(), emitter.in_flight_count) == ([], 0)
 
 
 def test_a_partition_that_left_is_forgotten_and_begins_anew():
     emitter = OffsetSyncWriter(50)
-    emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due_syncs()
-    emitter.acknowledge(T0, upstream=1, downstream=2)
-    emitter.acknowledge(T0, upstream=5, downstream=6)
+    emitter.record_acknowledgement(T0, upstream=0, downstream=1)
+    (lost,) = emitter.take_due_syncs()
+    emitter.record_acknowledgement(T0, upstream=1, downstream=2)
+    emitter.record_acknowledgement(T0, upstream=5, downstream=6)
     emitter.forget_partition(T0)
-    emitter.on_written(lost, stored=False)
+    emitter.record_write_result(lost, stored=False)
     emitter.promote_delayed_syncs()
-    assert emitter.pop_due_syncs() == []
+    assert emitter.take_due_syncs() == []
     assert due(emitter, (6, 7), (7, 8)) == [True, False]
 
 
@@ -141,11 +141,13 @@ def test_many_records_at_once_are_as_one_after_the_other(lag, stretches):
     upstream = downstream = 100
     for (up, down), records in stretches:
         upstream, downstream = max(0, upstream + up), max(0, downstream + down)
-        whole.acknowledge(T0, upstream=upstream, downstream=downstream, records=records)
+        whole.record_acknowledgement(T0, upstream=upstream, downstream=downstream, records=records)
         for each in range(records):
-            single.acknowledge(T0, upstream=upstream + each, downstream=downstream + each)
-        assert dict(whole.pending) == dict(single.pending)
-        assert dict(whole.delayed) == dict(single.delayed)
+            single.record_acknowledgement(
+                T0, upstream=upstream + each, downstream=downstream + each
+            )
+        assert dict(whole.due_syncs) == dict(single.due_syncs)
+        assert dict(whole.delayed_syncs) == dict(single.delayed_syncs)
         upstream, downstream = upstream + records - 1, downstream + records - 1
 
 

@@ -28,7 +28,7 @@ def sync(upstream, downstream=None, partition=T2):
 def table_of(*loaded, keep_history=False):
     table = OffsetSyncStore(keep_history=keep_history)
     for each in loaded:
-        table.add(each if isinstance(each, OffsetSync) else sync(each))
+        table.add_sync(each if isinstance(each, OffsetSync) else sync(each))
     table.check_invariants()
     table.mark_ready()
     return table
@@ -36,7 +36,7 @@ def table_of(*loaded, keep_history=False):
 
 def more(table, *upstreams):
     for each in upstreams:
-        table.add(each if isinstance(each, OffsetSync) else sync(each))
+        table.add_sync(each if isinstance(each, OffsetSync) else sync(each))
         table.check_invariants()
     return table
 
@@ -66,7 +66,7 @@ def test_offsets_translate_as_in_javas_test():
 def test_nothing_is_told_before_the_topic_was_read_through():
     table = OffsetSyncStore(keep_history=False)
     assert downstream(table, 100) is NOT_READY
-    table.add(sync(100, 200))
+    table.add_sync(sync(100, 200))
     assert not table.is_ready
     assert [downstream(table, each) for each in (0, 100, 200)] == [NOT_READY] * 3
     table.mark_ready()
@@ -159,12 +159,12 @@ def test_the_same_offset_may_translate_to_less_later():
 def test_records_are_folded_and_tombstones_forget():
     table = OffsetSyncStore(keep_history=True)
     key, value = mirrormaker2_records.encode_offset_sync(sync(3, 4))
-    table.apply(key, value)
+    table.apply_record(key, value)
     table.mark_ready()
     assert downstream(table, 3) == 4
-    table.apply(key, None)
+    table.apply_record(key, None)
     assert downstream(table, 3) is UNKNOWN
-    table.apply(key, None)
+    table.apply_record(key, None)
 
 
 def test_bytes_that_are_no_sync_change_nothing():
@@ -172,7 +172,7 @@ def test_bytes_that_are_no_sync_change_nothing():
     key, value = mirrormaker2_records.encode_offset_sync(sync(9, 9))
     for bad in ((key, value[:-1]), (key[:-1], value), (b"", None)):
         with pytest.raises(MalformedRecordError):
-            table.apply(*bad)
+            table.apply_record(*bad)
     assert distinct(table) == {0: 3}
 
 
@@ -217,7 +217,7 @@ def test_later_offsets_never_translate_to_less(moves, loaded, keep_history):
             table.mark_ready()
         upstream = max(0, upstream + move)
         asked |= {upstream - 1, upstream, upstream + 1}
-        table.add(sync(upstream))
+        table.add_sync(sync(upstream))
         table.check_invariants()
     table.mark_ready()
     told = [downstream(table, each) for each in sorted(asked)]

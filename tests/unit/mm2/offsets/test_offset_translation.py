@@ -76,7 +76,7 @@ def segment(first, *runs, through, target_next, era=1, epoch=0, take_start=0):
 def known(*records):
     made = OffsetMap()
     for key, value in records:
-        made.apply(
+        made.apply_record(
             offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
         )
     return made.get_partition(copied_map.T7)
@@ -239,17 +239,17 @@ def test_eras_of_topics_that_are_gone_say_nothing(side):
     assert offset_translation.translate_to_target(found, 80) == Exact(downstream=71)
     assert offset_translation.translate_to_source(found, 20) is UntranslatedReason.TOO_OLD
     assert offset_translation.translate_to_source(found, 71) == Exact(downstream=80)
-    assert MapTranslator(found).find_first_after(20) is None
+    assert MapTranslator(found).find_first_target_offset_after(20) is None
 
 
 def test_behind_what_is_too_old_stands_what_is_known_first():
-    assert MapTranslator(known(*GAPS)).find_first_after(9) == 7
-    assert MapTranslator(known(era(1, 10, 3))).find_first_after(9) == 3
-    assert MapTranslator(known()).find_first_after(9) is None
+    assert MapTranslator(known(*GAPS)).find_first_target_offset_after(9) == 7
+    assert MapTranslator(known(era(1, 10, 3))).find_first_target_offset_after(9) == 3
+    assert MapTranslator(known()).find_first_target_offset_after(9) is None
     later = segment(80, (80, -9), through=90, target_next=81, era=2, epoch=2, take_start=70)
     forgotten = MapTranslator(known(*TWO[:3], later))
-    assert forgotten.translate(75) is UntranslatedReason.TOO_OLD
-    assert forgotten.find_first_after(75) == 71
+    assert forgotten.translate_offset(75) is UntranslatedReason.TOO_OLD
+    assert forgotten.find_first_target_offset_after(75) == 71
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_all_topics_of_a_flow_are_known_with_who_makes_and_who_uses_them():
         "a.checkpoints.internal": (Client.TARGET_ADMIN, Client.WORKER),
         "heartbeats": (Client.TARGET_ADMIN, Client.WORKER),
     }
-    assert {each.expected.name for each in found.values() if each.on_source} == {
+    assert {each.expected.name for each in found.values() if each.is_on_source} == {
         "mm2-offset-syncs.b.internal"
     }
 

@@ -20,7 +20,8 @@ from mm2.preflight.required_acls import (
 Client, Kind, Weight = FlowClient, ResourceKind, CheckSeverity
 OPERATORS = {
     client: ClusterCommands(
-        bootstrap="s:1" if client.on_source else "t:1", principal=f"User:{client.name.lower()}"
+        bootstrap="s:1" if client.connects_to_source else "t:1",
+        principal=f"User:{client.name.lower()}",
     )
     for client in Client
 }
@@ -124,7 +125,7 @@ def test_one_right_that_is_missing_is_named_with_who_lacks_it(
         f"User:{client.name.lower()} ({client.value}) is not authorized to {operation}"
         in found.text
     )
-    assert found.text.endswith("on the source" if client.on_source else "on the target")
+    assert found.text.endswith("on the source" if client.connects_to_source else "on the target")
     spelled = operation.title().replace("_", "")
     assert f"--allow-principal User:{client.name.lower()}" in found.command
     assert f"--operation {spelled}" in found.command

@@ -35,10 +35,10 @@ class Questions:
     def __init__(self, start: int) -> None:
         self.start = start
 
-    def leader(self, topic: str, partition: int) -> int:
+    def find_leader(self, topic: str, partition: int) -> int:
         return 1
 
-    def request(self, to: object, message: object) -> Any:
+    def send_request(self, to: object, message: object) -> Any:
         found = SimpleNamespace(error_code=0, offset=self.start)
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
@@ -80,7 +80,7 @@ def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it
 
 def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
     class Silent(Questions):
-        def leader(self, topic: str, partition: int) -> int:
+        def find_leader(self, topic: str, partition: int) -> int:
             raise RetriableError("it has no leader")
 
     other = TopicPartition(PLACE.topic, PLACE.partition + 1)
@@ -135,12 +135,12 @@ class Ledger(FlowStateStore):
     reads = 0
     between: tuple[MapRecord, ...] = ()
 
-    def catch_up(self, timeout_s: float = 1.0) -> OffsetMap:
+    def read_map_to_end(self, timeout_s: float = 1.0) -> OffsetMap:
         self.reads += 1
-        known = super().catch_up(timeout_s)
+        known = super().read_map_to_end(timeout_s)
         if self.reads == 2:
             for key, value in self.between:
-                known.apply(
+                known.apply_record(
                     offset_map_records.encode_map_key(key),
                     offset_map_records.encode_map_value(value),
                 )
@@ -187,7 +187,7 @@ def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypa
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(FlowRunningError):
         run._handle_compare_result(COMPARED)
-    assert run._tools.store.catch_up(5.0).get_partition(PLACE).era_records == {}
+    assert run._tools.store.read_map_to_end(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
@@ -196,7 +196,7 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
         RetriableError, match="west does not report whether flow east->west is running"
     ):
         run._handle_compare_result(COMPARED)
-    assert run._tools.store.catch_up(5.0).get_partition(PLACE).era_records == {}
+    assert run._tools.store.read_map_to_end(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):

@@ -43,7 +43,7 @@ def skip(cluster, offset, position=None):
 
 
 def skip_in(store, offset, position=None):
-    return offset_map_record_skip.skip_record(
+    return offset_map_record_skip.skip_unreadable_record(
         store,
         Flow(source="east", target="west"),
         offset,
@@ -55,7 +55,7 @@ def skip_in(store, offset, position=None):
 def map_of(cluster):
     known = OffsetMap()
     for offset, (key, value) in enumerate(cluster.topics[MAP].log):
-        known.fold(key, value, offset=offset)
+        known.apply_or_keep_unreadable(key, value, offset=offset)
     return known
 
 

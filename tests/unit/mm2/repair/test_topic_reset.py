@@ -9,9 +9,9 @@ from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from connect_runtime.storage import config_records, status_records
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import RunState, RunStatus
-from connect_runtime.storage.status_topic import StatusTopicFold
+from connect_runtime.storage.status_topic import StatusTopicState
 from connect_runtime.system.clock import SystemClock
 from mm2.clusters import flow_rest_client
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
@@ -125,7 +125,7 @@ class World:
     def map(self) -> OffsetMap:
         found = OffsetMap()
         for key, value in self.west.topics[MAP_TOPIC].log:
-            found.apply(key, value)
+            found.apply_record(key, value)
         return found
 
 
@@ -244,7 +244,7 @@ def test_the_request_is_in_the_map_topic_alone():
 
 
 def group(*, hosts=(), state=None, config=None) -> ConnectGroupSnapshot:
-    log = ConfigTopicFold()
+    log = ConfigTopicState()
     records = [
         config_records.encode_connector_config(flow_rest_client.SOURCE_CONNECTOR, config or {})
     ]
@@ -253,7 +253,7 @@ def group(*, hosts=(), state=None, config=None) -> ConnectGroupSnapshot:
     for offset, each in enumerate(records):
         log.apply_record(each.key, each.value, offset=offset)
     log.finish_replay()
-    statuses = StatusTopicFold().snapshot()
+    statuses = StatusTopicState().snapshot()
     return ConnectGroupSnapshot(config=log.snapshot(), statuses=statuses, hosts=hosts)
 
 
@@ -286,7 +286,7 @@ def test_the_group_says_whether_the_flow_runs(found, here, running):
 
 
 def test_the_group_says_which_node_has_a_partition():
-    configs, statuses = ConfigTopicFold(), StatusTopicFold()
+    configs, statuses = ConfigTopicState(), StatusTopicState()
     written = [
         config_records.encode_connector_config(flow_rest_client.SOURCE_CONNECTOR, {}),
         *config_records.encode_task_configs(

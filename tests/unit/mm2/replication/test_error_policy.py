@@ -171,7 +171,7 @@ def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     assert reaction.action is BACK_OFF
     assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
     assert reaction.halt.message.startswith(f"{reaction.reason}: ")
-    assert operator_commands.extract_remedy(reaction.halt.message)
+    assert operator_commands.extract_remedy_from_message(reaction.halt.message)
     assert reaction.halt.cause is HaltCause.SOURCE_REFUSED
     assert why in reaction.reason
 
@@ -182,7 +182,7 @@ def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
     assert reaction.halt is not None
     assert (reaction.action, reaction.halt.retry_after_s) == (BACK_OFF, None)
     assert "give topics no ids" in reaction.halt.message
-    assert "mm2 topic reset" in operator_commands.extract_remedy(reaction.halt.message)
+    assert "mm2 topic reset" in operator_commands.extract_remedy_from_message(reaction.halt.message)
 
 
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
@@ -191,7 +191,7 @@ def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
     ).halt
     left_out = "--partition 7 --from offset:501 --config clusters.yaml"
     assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (stop.message)
-    assert operator_commands.extract_remedy(stop.message).endswith(
+    assert operator_commands.extract_remedy_from_message(stop.message).endswith(
         "--add-config max.message.bytes=2000080"
     )
 
@@ -210,9 +210,9 @@ def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, of
 @pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 53, 87])
 def test_a_refusal_ends_with_a_command(code):
     assert produce(code).halt.message.endswith(
-        operator_commands.extract_remedy(produce(code).halt.message)
+        operator_commands.extract_remedy_from_message(produce(code).halt.message)
     )
-    assert operator_commands.extract_remedy(produce(code).halt.message)
+    assert operator_commands.extract_remedy_from_message(produce(code).halt.message)
 
 
 # Batches that cannot be read

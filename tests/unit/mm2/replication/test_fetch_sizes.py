@@ -37,14 +37,14 @@ MB = 1024 * 1024
 )
 def test_sizes_follow_the_round_trips_share(size, elapsed_s, rtt_s, becomes):
     sizes = AdaptiveFetchSize(partition_bytes=4 * MB)
-    sizes.record_response(size, requested_bytes=4 * MB, elapsed_s=elapsed_s, rtt_s=rtt_s)
+    sizes.adapt_to_response(size, requested_bytes=4 * MB, elapsed_s=elapsed_s, rtt_s=rtt_s)
     assert sizes.partition_bytes == becomes
 
 
 def answered_full(sizes, *, rtt_s, times):
     for _ in range(times):
         asked = sizes.partition_bytes
-        sizes.record_response(asked, requested_bytes=asked, elapsed_s=1.0, rtt_s=rtt_s)
+        sizes.adapt_to_response(asked, requested_bytes=asked, elapsed_s=1.0, rtt_s=rtt_s)
     return sizes.partition_bytes
 
 

@@ -168,7 +168,7 @@ def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
 
 @pytest.mark.parametrize(("stop", "_", "names"), TABLE, ids=lambda each: str(each)[:20])
 def test_every_stop_ends_with_a_command(stop, _, names):
-    line = operator_commands.extract_remedy(stop.message)
+    line = operator_commands.extract_remedy_from_message(stop.message)
     assert line
     assert stop.message.endswith(f". {operator_commands.format_remedy(line)}")
     assert line.endswith(names[-1])
@@ -220,7 +220,7 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
     assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
     for name in (side, "MTExMTExMTExMTExMTExMQ", "MjIyMjIyMjIyMjIyMjIyMg"):
         assert name in stop.message
-    assert operator_commands.extract_remedy(stop.message) == (
+    assert operator_commands.extract_remedy_from_message(stop.message) == (
         f"mm2 topic reset 'a->b' orders --from earliest {FILE}"
     )
 

@@ -73,9 +73,9 @@ def out(source, *, records=1, attributes=0, count=None):
 class Sending(InFlightBatches):
     """Holds what it sends, as whoever fetched it would have."""
 
-    def send(self, out, *, transactional):
+    def stamp_batch(self, out, *, transactional):
         self._held.reserve(out.held_bytes)
-        return super().send(out, transactional=transactional)
+        return super().stamp_batch(out, transactional=transactional)
 
 
 def begun(*, target=500):
@@ -88,7 +88,7 @@ def begun(*, target=500):
 def send(sending, *found, transactional=False):
     """Their headers as they go out."""
     return [
-        record_batch.read_batch_header(sending.send(each, transactional=transactional))
+        record_batch.read_batch_header(sending.stamp_batch(each, transactional=transactional))
         for each in found
     ]
 
@@ -259,5 +259,5 @@ def test_what_is_popped_releases_what_it_held_whatever_happens(steps):
         elif step == "shift":
             sending.shift_target_offsets(2)
         sending.check_invariants()
-        assert sending.count == len(in_flight)
+        assert sending.batch_count == len(in_flight)
         assert held.held_bytes == sum(in_flight)

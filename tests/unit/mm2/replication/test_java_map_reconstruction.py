@@ -35,7 +35,7 @@ def write(found, at, *values, producer=JAVA, **more):
 def over(*values, **changed):
     """The source holds these from 0 on, and is read."""
     found = traced(**changed)
-    assert found.match_available() is Need.SOURCE
+    assert found.match_available_records() is Need.SOURCE
     assert found.feed_source(source(*values)) is Need.TARGET
     return found
 
@@ -214,14 +214,14 @@ def test_at_the_sources_end_it_does():
     found = over(b"a", b"b")
     write(found, 10, b"a", b"b")
     assert write(found, 12, b"a") is Need.SOURCE
-    assert found.end_source() is Need.TARGET
+    assert found.mark_source_ended() is Need.TARGET
     assert (found.position, found.duplicate_ranges) == (2, [(12, 13)])
 
 
 def test_what_the_source_does_not_have_yet_is_beyond_it():
     found = over(b"a", b"b")
     write(found, 10, b"a", b"b", b"c")
-    assert found.end_source() is Need.NOTHING
+    assert found.mark_source_ended() is Need.NOTHING
     assert found.is_past_source
     assert "any record of the source, which ends at 2" in found.mismatch
 
@@ -255,11 +255,11 @@ def test_what_was_aborted_and_comes_late_stands_there_once():
     found.feed_source(aborting())
     write(found, 10, b"a", b"b")
     write(found, 12, b"x")
-    found.end_source()
+    found.mark_source_ended()
     assert (found.position, found.duplicate_ranges) == (4, [])
     write(found, 13, b"x", b"b")
     assert (found.position, found.duplicate_ranges, found.mismatch) == (4, [], "")
-    found.end_source()
+    found.mark_source_ended()
     assert found.duplicate_ranges == [(13, 15)]
 
 
@@ -313,8 +313,8 @@ def test_the_transform_is_done_to_what_the_source_holds():
 
 def test_a_stretch_that_is_gone_does_not_pair():
     found = traced()
-    found.fail("it is gone")
-    assert (found.match_available(), found.mismatch, found.position) == (
+    found.abort_matching("it is gone")
+    assert (found.match_available_records(), found.mismatch, found.position) == (
         Need.NOTHING,
         "it is gone",
         0,
@@ -364,65 +364,65 @@ def test_whatever_java_writes_again_all_before_the_position_is_there(steps):
 def known(*syncs):
     found = JavaOffsetSyncs()
     for sync in syncs:
-        found.apply(*sync)
+        found.add_sync(*sync)
     return found
 
 
 def test_of_a_partition_that_java_never_told_of_none_is_known():
     assert not known()
-    assert known().find_below(100) is None
+    assert known().find_sync_below(100) is None
 
 
 @pytest.mark.parametrize(
     ("next_offset", "sync"), [(0, None), (1, (0, 5)), (10, (0, 5)), (11, (10, 15)), (99, (20, 25))]
 )
 def test_the_newest_below_what_was_stored_is_chosen(next_offset, sync):
-    assert known((0, 5), (10, 15), (20, 25)).find_below(next_offset) == sync
+    assert known((0, 5), (10, 15), (20, 25)).find_sync_below(next_offset) == sync
 
 
 def test_it_lies_before_the_place_from_where_java_stepped_back():
     # Copied up to 30, then killed with nothing stored, and begun again at the start.
     found = known((0, 0), (30, 30), (0, 31), (10, 41), (20, 51))
-    assert found.find_below(21) == (0, 0)
+    assert found.find_sync_below(21) == (0, 0)
 
 
 def test_what_had_room_between_two_of_them_may_have_been_copied():
     # 50 records behind the first one, and none of them told of.
-    assert known((0, 0), (0, 51), (20, 71)).find_below(21) == (0, 0)
-    assert known((0, 0), (20, 20), (40, 40)).find_below(41) == (40, 40)
+    assert known((0, 0), (0, 51), (20, 71)).find_sync_below(21) == (0, 0)
+    assert known((0, 0), (20, 20), (40, 40)).find_sync_below(41) == (40, 40)
 
 
 def test_once_java_is_farther_than_it_ever_was_nothing_older_is_needed():
     found = known((0, 0), (30, 30), (0, 31), (30, 61), (70, 101))
-    assert found.find_below(71) == (70, 101)
+    assert found.find_sync_below(71) == (70, 101)
 
 
 def test_nothing_lower_stands_behind_it():
-    assert known((0, 0), (20, 20), (10, 30)).find_below(25) == (0, 0)
+    assert known((0, 0), (20, 20), (10, 30)).find_sync_below(25) == (0, 0)
 
 
 def test_gaps_of_the_source_leave_no_doubt():
-    assert known((0, 0), (50, 20), (90, 30)).find_below(91) == (90, 30)
+    assert known((0, 0), (50, 20), (90, 30)).find_sync_below(91) == (90, 30)
 
 
 def test_where_exactness_reaches_too_far_back_the_newest_does():
     far = java_map_reconstruction.EXACT_RETRACE_MAX
     found = known((0, 0), (far, far), (0, far + 1), (20, far + 21))
-    assert found.find_below(30) == (20, far + 21)
+    assert found.find_sync_below(30) == (20, far + 21)
     nearer = known((0, 0), (far, far), (0, far - 21), (20, far - 1))
-    assert nearer.find_below(30) == (0, 0)
+    assert nearer.find_sync_below(30) == (0, 0)
 
 
 def test_a_target_that_was_cut_or_made_again_begins_anew():
     found = known((0, 0), (100, 100), (200, 200))
-    found.apply(110, 90)
-    assert found.find_below(111) == (110, 90)
-    assert found.find_below(110) == (0, 0)
-    found.apply(120, 0)
-    assert found.find_below(300) == (120, 0)
+    found.add_sync(110, 90)
+    assert found.find_sync_below(111) == (110, 90)
+    assert found.find_sync_below(110) == (0, 0)
+    found.add_sync(120, 0)
+    assert found.find_sync_below(300) == (120, 0)
 
 
 def test_only_so_many_are_kept():
     found = known(*((each, each) for each in range(java_map_reconstruction.SYNCS_MAX + 10)))
-    assert found.find_below(9) is None
-    assert found.find_below(12) == (11, 11)
+    assert found.find_sync_below(9) is None
+    assert found.find_sync_below(12) == (11, 11)

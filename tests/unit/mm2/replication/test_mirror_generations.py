@@ -392,7 +392,7 @@ def paired():
 
 def test_what_pairing_found_is_what_is_taken():
     attempt = taking.attempt(taking.known())
-    taken = mirror_generations.create_partition_acquired(
+    taken = mirror_generations.build_acquired_partition(
         attempt, era=3, start=100, match=paired(), target=44
     )
     assert taken == PartitionAcquired(

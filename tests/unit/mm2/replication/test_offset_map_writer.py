@@ -75,7 +75,7 @@ def test_a_take_that_paired_nothing_has_no_runs():
 
 def test_without_news_nothing_more_is_written():
     written = offset_map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
-    written.on_stored(written.create_write_instruction(0.0).token)
+    written.on_segments_stored(written.create_write_instruction(0.0).token)
     assert not written.has_unwritten_progress
     assert written.is_fully_recorded
 
@@ -135,7 +135,7 @@ def copy(written, *source, records=1, target=None, now_s=0.0):
     at = written.target_next if target is None else target
     offsets = source if len(source) > 1 else tuple(range(source[0], source[0] + records))
     batch = copying.outgoing_of(*offsets, source_epoch=6)
-    written.record_acknowledged(batch, target=at, crc=source[0], now_s=now_s)
+    written.add_acknowledged_batch(batch, target=at, crc=source[0], now_s=now_s)
     written.check_invariants()
 
 
@@ -180,7 +180,7 @@ def test_an_acknowledged_batch_moves_the_anchor():
 def test_a_marker_of_ours_leaves_no_batch_to_compare():
     written = writer()
     copy(written, 100)
-    written.record_marker(204, now_s=0.0)
+    written.record_transaction_marker(204, now_s=0.0)
     ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert (segment.target_next, segment.last_crc, segment.through) == (204, None, 101)
 
@@ -190,7 +190,7 @@ def test_skipping_only_goes_forwards(to, through):
     written = writer()
     copy(written, 100)
     written.create_write_instruction(0.0)
-    written.record_skipped(to, source_epoch=8, now_s=1.0)
+    written.record_skipped_offsets(to, source_epoch=8, now_s=1.0)
     assert (written.through, written.source_epoch) == (through, 8 if through == to > 101 else 6)
     assert written.has_unwritten_progress == (to > 101)
     assert written.last_crc == 100
@@ -200,7 +200,7 @@ def test_batches_with_one_delta_are_one_run_and_a_marker_begins_another():
     written = writer()
     copy(written, 100, records=3)
     copy(written, 103)
-    written.record_marker(206, now_s=0.0)
+    written.record_transaction_marker(206, now_s=0.0)
     copy(written, 104)
     copy(written, 107, target=209)  # three source offsets were skipped, two target ones were lost
     ((_, segment),) = decoded(written.create_write_instruction(0.0))
@@ -238,7 +238,7 @@ def test_a_batch_whose_first_gap_is_the_run_before_it_goes_on_with_that_run():
 def test_what_stands_for_more_than_it_holds_moves_the_map_behind_that():
     written = writer()
     batch = copying.outgoing_of(100, 103, ends=120)
-    written.record_acknowledged(batch, target=201, crc=1, now_s=0.0)
+    written.add_acknowledged_batch(batch, target=201, crc=1, now_s=0.0)
     assert (written.through, written.target_next) == (120, 203)
 
 
@@ -249,7 +249,7 @@ def copied_with_markers(written, *, batches):
     """Each batch is a run: a marker stands between it and the next."""
     for _ in range(batches):
         copy(written, written.through)
-        written.record_marker(written.target_next + 1, now_s=0.0)
+        written.record_transaction_marker(written.target_next + 1, now_s=0.0)
 
 
 # The head counts 64 bytes, the first run 4 here and each further one 2: 17 runs make 100 bytes.
@@ -382,8 +382,8 @@ def test_news_are_written_once_a_second(now_s, due):
     "news",
     [
         lambda written: copy(written, 100),
-        lambda written: written.record_skipped(150, source_epoch=1, now_s=0.0),
-        lambda written: written.record_marker(300, now_s=0.0),
+        lambda written: written.record_skipped_offsets(150, source_epoch=1, now_s=0.0),
+        lambda written: written.record_transaction_marker(300, now_s=0.0),
     ],
     ids=["a batch", "a skip", "a marker"],
 )
@@ -395,7 +395,7 @@ def test_whatever_moves_is_news_until_it_is_stored(news):
     token = written.create_write_instruction(0.0).token
     assert not written.has_unwritten_progress
     assert not written.is_fully_recorded
-    written.on_stored(token)
+    written.on_segments_stored(token)
     assert written.is_fully_recorded
 
 
@@ -417,14 +417,14 @@ def test_storing_a_write_ends_the_wait_for_all_before_it():
     for at in range(3):
         copy(written, 100 + at, now_s=float(at))
         tokens.append(written.create_write_instruction(at + 0.5).token)
-    assert written.unrecorded_since_s == 0.0
-    written.on_stored(tokens[1])
-    assert written.unrecorded_since_s == 2.0
+    assert written.oldest_unrecorded_time_s == 0.0
+    written.on_segments_stored(tokens[1])
+    assert written.oldest_unrecorded_time_s == 2.0
     assert not written.must_pause_sending(31.9)
     assert written.must_pause_sending(32.1)
-    written.on_stored(tokens[2])
+    written.on_segments_stored(tokens[2])
     assert not written.must_pause_sending(1e9)
-    assert written.unrecorded_since_s is None
+    assert written.oldest_unrecorded_time_s is None
 
 
 def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
@@ -432,5 +432,5 @@ def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
     for newer in (writer(epoch=5), writer(ordinal=4, epoch=0)):
         written = newer.create_write_instruction(0.0).token
         assert written > older
-        newer.on_stored(older)
+        newer.on_segments_stored(older)
         assert not newer.is_fully_recorded

@@ -68,14 +68,14 @@ class Sender:
         """To the log's end; a record that nothing helps is taken when it is alone."""
         while True:
             self.fetch()
-            while self.box.stage():
+            while self.box.stage_next_batch():
                 self.box.check_invariants()
                 self.parts += self.box._decoder is not None
                 self.divided = self.divided or len(self.box._staged) > 1
                 if self.rng.random() < 0.05:
-                    self.go_back(self.box.drop())
+                    self.go_back(self.box.drop_all_batches())
                     break
-                out = self.box.pop_staged()
+                out = self.box.pop_staged_batch()
                 self.held.release(out.held_bytes, decoded=out.is_decoded)
                 self.box.check_invariants()
                 if not self.takes(out):
@@ -94,7 +94,7 @@ class Sender:
         )
         assert found.obstacle is None
         self.position = found.position
-        self.box.push(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
+        self.box.push_batches(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
 
     def takes(self, out):
         content = opened(out)
@@ -119,7 +119,7 @@ class Sender:
             allowed.reset()
             self.takes_bytes = max(self.takes_bytes, len(out.batch))
             self.bad = frozenset() if refused == "a bad record" else self.bad
-        self.go_back(self.box.drop())
+        self.go_back(self.box.drop_all_batches())
         self.go_back(DroppedPosition(out.source, out.source_epoch))
         return False
 

@@ -76,14 +76,14 @@ class Copied:
                 target_codec=rng.choice([None, None, 0, 3]),
             )
             position = found.position
-            box.push(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
+            box.push_batches(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
             box.limits.merge_limits.records = rng.choice([0, 1, 8, batch_splitting.NO_RECORD_LIMIT])
             box.limits.reencoded_bytes_max = rng.choice([1, 200, 1 << 20])
             if rng.random() < 0.2:
                 box.limits.halve_record_limit(count=rng.randint(2, 8), until=position)
-            while box.stage():
+            while box.stage_next_batch():
                 self.divided = self.divided or len(box._staged) > 1
-                yield box.pop_staged()
+                yield box.pop_staged_batch()
 
     def append(self, out):
         if self.rng.random() < 0.3:
@@ -110,7 +110,7 @@ class Copied:
         """In fetches of any size."""
         found = TargetTail(own_producers=frozenset({OURS}), start=self.start, marker=self.end + 5)
         for each in self.held.values():
-            found.add(record_batch.read_batch_header(memoryview(each)), memoryview(each))
+            found.add_batch(record_batch.read_batch_header(memoryview(each)), memoryview(each))
         pairs = TailMatcher(
             tail=found.committed,
             position=self.source,
@@ -124,14 +124,14 @@ class Copied:
                 need = pairs.feed_target(record_batch.read_batch_header(batch), batch)
                 continue
             if need is MissingInput.YIELD:
-                need = pairs.match_available()
+                need = pairs.match_available_records()
                 continue
             before = pairs.position
             fetched = self.log.fetch(before, self.rng.randint(1, 4))
             aborted = tuple(self.log.aborted_from(before))
             need = pairs.feed_source(scripts.records(fetched, aborted=aborted, end=self.log.end))
             while need is MissingInput.YIELD:
-                need = pairs.match_available()
+                need = pairs.match_available_records()
             if need is MissingInput.SOURCE and pairs.position == before:
                 break
         pairs.close()

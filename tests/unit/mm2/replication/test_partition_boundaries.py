@@ -329,7 +329,7 @@ def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
     close(world)
     for _ in range(5):
         assert world.standing.phase is Phase.COPYING
-        assert (world.send(), world.copy.wants_data) == (0, False)
+        assert (world.send(), world.copy.accepts_fetched_records) == (0, False)
         world.acknowledge()
     assert world.standing.phase is Phase.CLOSED
     assert said(world).through == 5

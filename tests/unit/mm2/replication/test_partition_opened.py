@@ -61,9 +61,9 @@ def go_on(world, refuses=lambda sent: 0, *, most=60):
     for _ in range(most):
         if world.standing.phase is not Phase.COPYING:
             return refused
-        if world.copy.wants_data and world.copy.source.position < world.source.end:
+        if world.copy.accepts_fetched_records and world.copy.source.position < world.source.end:
             answer = world.source(ReadSource(offset=world.copy.source.position))
-            world.do(world.copy.on_fetched(answer, world.now_s))
+            world.do(world.copy.on_records_fetched(answer, world.now_s))
         world.send()
         if not world.in_flight:
             world.tick(0.1)
@@ -266,7 +266,7 @@ def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
         world.tick(20.0)
     assert waits == retry_delays.TRANSIENT_RETRIES
     assert "the batch of orders-4 offset 0 with" in world.standing.halt.message
-    assert operator_commands.extract_remedy(world.standing.halt.message)
+    assert operator_commands.extract_remedy_from_message(world.standing.halt.message)
     go_on(world.tick(600.0))
     assert (values(world), world.standing.halt) == ([b"a"], None)
 
@@ -431,7 +431,7 @@ def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypat
             world.acknowledge()
         assert (
             world.copy.transaction_mode.is_open is False
-            or world.copy.send_queue.next_needs_transaction is not None
+            or world.copy.send_queue.staged_batch_needs_transaction is not None
         )
     assert (world.copy.transaction_mode.is_open, world.copy.map.through) == (False, 7)
     kept = [] if last == b"x" else [last]

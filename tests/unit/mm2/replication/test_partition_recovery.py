@@ -52,11 +52,11 @@ class Ends:
 def test_a_script_is_asked_and_answered_to_its_end():
     heard: list[object] = []
     runner, ends = RecoveryScriptRunner(taking.where()), Ends()
-    assert runner.start(two_questions(heard), ends, now_s=1.0) == [ASKED]
-    assert runner.on_answer(DONE, 2.0) == [SLEEP]
+    assert runner.start_script(two_questions(heard), ends, now_s=1.0) == [ASKED]
+    assert runner.on_response(DONE, 2.0) == [SLEEP]
     refused = InstructionRefused(code=5)
     assert runner.is_running
-    assert runner.on_answer(refused, 3.0) == [RefreshTargetMetadata()]
+    assert runner.on_response(refused, 3.0) == [RefreshTargetMetadata()]
     assert (runner.is_running, heard) == (False, [DONE, refused])
     assert ends.ended == [("result", 3.0)]
 
@@ -67,7 +67,7 @@ def test_a_script_without_questions_ends_at_once():
         return 42
 
     runner, ends = RecoveryScriptRunner(taking.where()), Ends()
-    assert runner.start(silent(), ends, now_s=1.0) == [RefreshTargetMetadata()]
+    assert runner.start_script(silent(), ends, now_s=1.0) == [RefreshTargetMetadata()]
     assert ends.ended == [(42, 1.0)]
     assert not runner.is_running
 
@@ -79,23 +79,23 @@ def test_the_end_of_one_script_may_start_the_next():
         yield ASKED
 
     def follow(_, now_s):
-        return runner.start(two_questions([]), ends, now_s=now_s)
+        return runner.start_script(two_questions([]), ends, now_s=now_s)
 
-    runner.start(one(), follow, now_s=1.0)
-    assert runner.on_answer(DONE, 2.0) == [ASKED]
+    runner.start_script(one(), follow, now_s=1.0)
+    assert runner.on_response(DONE, 2.0) == [ASKED]
     assert runner.is_running
     assert ends.ended == []
 
 
 def test_only_the_question_that_is_out_is_recognised():
     runner = RecoveryScriptRunner(taking.where())
-    (first,) = runner.start(two_questions([]), Ends(), now_s=1.0)
+    (first,) = runner.start_script(two_questions([]), Ends(), now_s=1.0)
     assert runner.is_outstanding(first)
     assert not runner.is_outstanding(RequestAcquisition())
-    (second,) = runner.on_answer(DONE, 2.0)
+    (second,) = runner.on_response(DONE, 2.0)
     assert runner.is_outstanding(second)
     assert not runner.is_outstanding(first)
-    runner.on_answer(DONE, 3.0)
+    runner.on_response(DONE, 3.0)
     assert not runner.is_outstanding(second)
 
 
@@ -108,8 +108,8 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
         finally:
             closed.append(True)
 
-    runner.start(script(), ends, now_s=1.0)
-    runner.abandon()
+    runner.start_script(script(), ends, now_s=1.0)
+    runner.abandon_script()
     assert closed == [True]
     assert (runner.is_running, runner.is_outstanding(ASKED), ends.ended) == (False, False, [])
 
@@ -117,23 +117,23 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
 def test_every_start_and_abandonment_has_a_new_token():
     runner, tokens = RecoveryScriptRunner(taking.where()), []
     for _ in range(2):
-        runner.start(two_questions([]), Ends(), now_s=1.0)
+        runner.start_script(two_questions([]), Ends(), now_s=1.0)
         tokens.append(runner.token)
-        runner.on_answer(DONE, 1.0)
+        runner.on_response(DONE, 1.0)
         tokens.append(runner.token)
-        runner.abandon()
+        runner.abandon_script()
         tokens.append(runner.token)
     assert tokens == [1, 1, 2, 3, 3, 4]
 
 
 def test_one_script_runs_at_a_time():
     runner = RecoveryScriptRunner(taking.where())
-    for misuse in (lambda: runner.on_answer(DONE, 1.0), runner.abandon):
+    for misuse in (lambda: runner.on_response(DONE, 1.0), runner.abandon_script):
         with pytest.raises(AssertionError):
             misuse()
-    runner.start(two_questions([]), Ends(), now_s=1.0)
+    runner.start_script(two_questions([]), Ends(), now_s=1.0)
     with pytest.raises(AssertionError):
-        runner.start(two_questions([]), Ends(), now_s=1.0)
+        runner.start_script(two_questions([]), Ends(), now_s=1.0)
 
 
 def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
@@ -142,8 +142,8 @@ def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
         raise DamagedBatchError(5, "it is none")
 
     runner, ends = RecoveryScriptRunner(taking.where()), Ends()
-    runner.start(script(), ends, now_s=1.0)
-    runner.on_answer(DONE, 2.0)
+    runner.start_script(script(), ends, now_s=1.0)
+    runner.on_response(DONE, 2.0)
     ((stop, now_s),) = ends.ended
     assert (stop.cause, now_s) == (HaltCause.NOT_PAIRED, 2.0)
     assert "cannot be read at offset 5: it is none" in stop.message
@@ -156,9 +156,9 @@ def test_any_other_error_of_a_script_is_a_programmers():
         raise KeyError("oops")
 
     runner = RecoveryScriptRunner(taking.where())
-    runner.start(script(), Ends(), now_s=1.0)
+    runner.start_script(script(), Ends(), now_s=1.0)
     with pytest.raises(KeyError):
-        runner.on_answer(DONE, 2.0)
+        runner.on_response(DONE, 2.0)
 
 
 OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
@@ -211,13 +211,13 @@ def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_ski
     assert played.outcome.retry_after_s == halt_messages.MAP_RETRY_DELAY_S
     assert "the record at offset 17 of the flow's offset map" in played.outcome.message
     remedy = "mm2 offsets skip 'a->b' --offset 17 --config clusters.yaml"
-    assert operator_commands.extract_remedy(played.outcome.message) == remedy
+    assert operator_commands.extract_remedy_from_message(played.outcome.message) == remedy
     assert played.stored == []
 
 
 def test_an_era_that_cannot_be_read_is_skipped_only_together_with_a_new_beginning():
     unreadable = UnreadableStateRecord(offset=17, why="era of version 9", is_era=True)
-    remedy = operator_commands.extract_remedy(
+    remedy = operator_commands.extract_remedy_from_message(
         taken(taking.known(unreadable=unreadable)).outcome.message
     )
     assert remedy == ("mm2 offsets skip 'a->b' --offset 17 --from earliest --config clusters.yaml")
@@ -231,7 +231,7 @@ def test_progress_without_its_era_is_no_first_start(topics):
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.MAP_UNREADABLE, None)
     assert "in era (mirror generation) 1" in stop.message
-    assert operator_commands.extract_remedy(stop.message).startswith(
+    assert operator_commands.extract_remedy_from_message(stop.message).startswith(
         "mm2 topic reset 'a->b' orders"
     )
     assert played.stored == []

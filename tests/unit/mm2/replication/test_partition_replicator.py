@@ -52,8 +52,8 @@ def test_nothing_was_copied_yet():
 
 def test_batches_add_up():
     copied = PartitionCounters()
-    copied.record_acknowledged(sent(records=3, size=100), now_s=70.0, wall_ms=NOW_MS)
-    copied.record_acknowledged(sent(records=5, size=70), now_s=70.0, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(sent(records=3, size=100), now_s=70.0, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(sent(records=5, size=70), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.records, copied.bytes, copied.batches) == (8, 170, 2)
 
 
@@ -64,14 +64,14 @@ def test_batches_add_up():
 )
 def test_the_age_is_that_of_the_newest_record_when_it_was_acknowledged(newest_ms, age_ms):
     copied = PartitionCounters()
-    copied.record_acknowledged(sent(newest_ms=newest_ms), now_s=70.0, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(sent(newest_ms=newest_ms), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (age_ms, newest_ms)
 
 
 def test_records_without_timestamps_leave_the_age_as_it_was():
     copied = PartitionCounters()
-    copied.record_acknowledged(sent(newest_ms=NOW_MS - 250), now_s=70.0, wall_ms=NOW_MS)
-    copied.record_acknowledged(sent(newest_ms=-1), now_s=70.0, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(sent(newest_ms=NOW_MS - 250), now_s=70.0, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(sent(newest_ms=-1), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (250, -1)
 
 
@@ -79,7 +79,7 @@ def test_batches_that_were_made_are_counted_and_the_newest_says_why():
     copied = PartitionCounters()
     found = []
     for why in ("", "small batches were merged", "compaction left gaps in the batch", ""):
-        copied.record_acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
+        copied.count_acknowledged_batch(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
         found.append((copied.reencoded_batches, copied.reencode_reason))
     assert found == [
         (0, ""),
@@ -99,24 +99,24 @@ def fetched(*, newest_ms, records=1):
 def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
     copied = PartitionCounters()
     two = [fetched(newest_ms=NOW_MS - 100, records=3), fetched(newest_ms=NOW_MS - 10)]
-    copied.record_fetched(two, wall_ms=NOW_MS)
-    copied.record_acknowledged(
+    copied.record_fetched_ages(two, wall_ms=NOW_MS)
+    copied.count_acknowledged_batch(
         sent(records=3, newest_ms=NOW_MS - 100), now_s=70.0, wall_ms=NOW_MS + 50
     )
-    assert copied.pop_ages() == (RecordAges(4, 310, 10, 100), RecordAges(3, 450, 150, 150))
-    assert copied.pop_ages() == (replication_latency.NO_AGES, replication_latency.NO_AGES)
-    copied.record_acknowledged(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
-    assert copied.pop_ages() == (replication_latency.NO_AGES, RecordAges(1, 60, 60, 60))
+    assert copied.take_record_ages() == (RecordAges(4, 310, 10, 100), RecordAges(3, 450, 150, 150))
+    assert copied.take_record_ages() == (replication_latency.NO_AGES, replication_latency.NO_AGES)
+    copied.count_acknowledged_batch(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
+    assert copied.take_record_ages() == (replication_latency.NO_AGES, RecordAges(1, 60, 60, 60))
 
 
 def test_what_crosses_is_told_of_all_partitions_together():
     whole = LatencyHistogram()
     one, other = PartitionCounters(latency=whole), PartitionCounters(latency=whole)
-    one.record_fetched(
+    one.record_fetched_ages(
         [fetched(newest_ms=NOW_MS - 3), fetched(newest_ms=NOW_MS + 40)], wall_ms=NOW_MS
     )
-    one.record_acknowledged(sent(records=2, newest_ms=NOW_MS - 7), now_s=70.0, wall_ms=NOW_MS)
-    other.record_acknowledged(
+    one.count_acknowledged_batch(sent(records=2, newest_ms=NOW_MS - 7), now_s=70.0, wall_ms=NOW_MS)
+    other.count_acknowledged_batch(
         sent(records=3, newest_ms=NOW_MS - 60), now_s=70.0, wall_ms=NOW_MS + 1
     )
     told = whole.take_snapshot(caught_up_at_s=replication_latency.NEVER_S)
@@ -127,7 +127,7 @@ def test_what_crosses_is_told_of_all_partitions_together():
 @pytest.mark.parametrize(("code", "spared"), [(46, 3), (47, 3), (90, 3), (45, 0), (6, 0), (10, 0)])
 def test_what_is_there_already_or_is_a_newer_owners_was_not_copied_again(code, spared):
     copied = PartitionCounters()
-    copied.record_refused(code, sent(records=3))
+    copied.count_refused_batch(code, sent(records=3))
     assert copied.already_stored == spared
 
 
@@ -155,7 +155,11 @@ def header(sent):
 
 def test_nothing_is_asked_before_the_first_tick():
     copy = World().copy
-    assert (copy.state.phase, copy.needs_tick_soon, copy.wants_data) == (Phase.WAITING, True, False)
+    assert (copy.state.phase, copy.needs_tick_soon, copy.accepts_fetched_records) == (
+        Phase.WAITING,
+        True,
+        False,
+    )
     assert copy.is_fully_recorded
 
 
@@ -185,10 +189,10 @@ def test_how_old_records_are_is_told_when_they_come_and_when_they_are_stored():
     world.offer(*LOG[:3])
     world.send()
     world.acknowledge()
-    arrived, stored = world.copy.counters.pop_ages()
+    arrived, stored = world.copy.counters.take_record_ages()
     assert (arrived.records, stored.records) == (3, 1)
     world.acknowledge().acknowledge()
-    arrived, stored = world.copy.counters.pop_ages()
+    arrived, stored = world.copy.counters.take_record_ages()
     assert (arrived.records, stored.records) == (0, 2)
 
 
@@ -198,7 +202,7 @@ def test_nothing_is_sent_before_the_first_anchor_is_stored():
     world.tick()
     assert world.standing.phase is Phase.ACQUIRING
     world.offer(*LOG)
-    assert (world.copy.wants_data, world.send()) == (False, 0)
+    assert (world.copy.accepts_fetched_records, world.send()) == (False, 0)
 
 
 def test_what_is_not_copyable_moves_the_map_once_everything_is_acknowledged():
@@ -283,7 +287,11 @@ def test_a_reaction_waits_for_what_is_in_flight_and_sends_nothing_more(react, ph
     world.do(react(world.copy, world.now_s))
     for _ in range(5):
         assert world.standing.phase is Phase.COPYING
-        assert (world.copy.wants_data, world.send(), world.copy.send_queue.queued_batches) == (
+        assert (
+            world.copy.accepts_fetched_records,
+            world.send(),
+            world.copy.send_queue.queued_batches,
+        ) == (
             False,
             0,
             0,
@@ -449,7 +457,7 @@ def test_fenced_without_another_owner_in_sight_takes_again():
 def test_fenced_by_another_owner_is_the_end():
     world = copying.begun(*LOG)
     newer = taking.anchor(0, 1, order=(1, 9), owner=b"other___")
-    world.map.apply(
+    world.map.apply_record(
         offset_map_records.encode_map_key(newer.key),
         offset_map_records.encode_map_value(newer.segment),
     )
@@ -466,7 +474,7 @@ def test_fenced_by_another_owner_is_the_end():
 def test_an_obstacle_is_met_only_when_all_before_it_is_acknowledged():
     world = copying.begun()
     world.offer(*LOG, OBSTACLE)
-    assert not world.copy.wants_data
+    assert not world.copy.accepts_fetched_records
     world.send()
     for _ in LOG:
         assert world.standing.phase is Phase.COPYING
@@ -516,7 +524,7 @@ def test_an_obstacle_behind_a_dropped_queue_is_met_again():
     while world.in_flight:
         world.acknowledge()
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 5)
-    assert world.copy.wants_data
+    assert world.copy.accepts_fetched_records
 
 
 # Paused
@@ -529,7 +537,11 @@ def test_a_paused_partition_wants_and_sends_nothing_but_hears_of_what_it_sent():
     world.copy.paused = True
     while world.in_flight:
         world.acknowledge()
-    assert (world.copy.wants_data, world.send(), world.copy.map.through) == (False, 0, 5)
+    assert (world.copy.accepts_fetched_records, world.send(), world.copy.map.through) == (
+        False,
+        0,
+        5,
+    )
     world.copy.paused = False
     assert world.send() == 3
 

@@ -30,7 +30,7 @@ def test_strangers_stand_in_the_way_as_an_obstacle_does():
 def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
     source = SourcePosition(position=4)
     held = scripts.data(4, b"a", b"b", leader_epoch=3), scripts.data(6, b"c", producer=(9, 0))
-    found = source.advance(
+    found = source.advance_past(
         scripts.records(*held, log_start=2, end=40),
         target_codec=None,
         reverse_producers={-1: False},
@@ -42,7 +42,7 @@ def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
 
 def test_a_batch_beyond_the_end_of_the_log_is_an_obstacle_at_the_position():
     source = SourcePosition(position=4)
-    source.advance(
+    source.advance_past(
         scripts.records(scripts.data(9, b"a"), end=5),
         target_codec=None,
         reverse_producers=None,

@@ -38,7 +38,7 @@ def phase(world: World) -> PartitionPhase:
 
 
 def wants_data(world: World) -> bool:
-    return world.copy.wants_data
+    return world.copy.accepts_fetched_records
 
 
 def told(world: World, *theirs: int) -> World:
@@ -52,7 +52,7 @@ def test_whose_a_batch_is_is_asked_once_and_theirs_is_skipped():
     world.offer(mine, theirs)
     assert world.send() == 0
     assert [each for each in world.asked if isinstance(each, ASKS)] == [ASKS(producers=(50, 60))]
-    assert (world.copy.source.position, world.copy.wants_data) == (0, True)
+    assert (world.copy.source.position, world.copy.accepts_fetched_records) == (0, True)
     world.copied(mine, theirs, copying.batch(2, producer=LOCAL))
     assert (world.copy.source.position, world.copy.counters.records) == (3, 2)
     world.copied(copying.batch(3, producer=THEIRS))
@@ -74,7 +74,7 @@ def test_nothing_is_fetched_until_the_answer_is_there():
     assert phase(world) is PartitionPhase.BOUNDARY
     assert not wants_data(world)
     world.withheld.clear()
-    world.do(world.copy.script_runner.on_answer(NOBODY, world.now_s))
+    world.do(world.copy.script_runner.on_response(NOBODY, world.now_s))
     assert wants_data(world)
     world.copied(copying.batch(0, producer=LOCAL))
     assert world.copy.counters.records == 1
@@ -128,7 +128,7 @@ def test_an_answer_that_stays_away_is_told_to_people(answer, expected):
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (HaltCause.OPPOSITE_UNKNOWN, 15.0)
     assert "no right to read it" in stop.message
-    (command,) = operator_commands.extract_remedy(stop.message).splitlines()
+    (command,) = operator_commands.extract_remedy_from_message(stop.message).splitlines()
     assert f"{expected} {MAP}" in command
 
 
@@ -151,7 +151,7 @@ def test_a_leader_that_changed_while_it_was_asked_is_noticed_then():
     assert phase(world) is PartitionPhase.BOUNDARY
     world.withheld.clear()
     before = world.kinds.count(InitProducer)
-    world.do(world.copy.script_runner.on_answer(NOBODY, world.now_s))
+    world.do(world.copy.script_runner.on_response(NOBODY, world.now_s))
     assert world.kinds.count(InitProducer) == before + 1
 
 

@@ -89,14 +89,14 @@ def test_so_does_one_that_comes_back_behind_an_era_whose_owner_died_before_its_a
 )
 def test_beginning_again_says_what_was_being_done_and_why_it_failed(answer, why):
     assert (
-        recovery_outcomes.retry_after_answer("reading the map", answer).reason
+        recovery_outcomes.retry_after_failed_instruction("reading the map", answer).reason
         == f"reading the map: {why}"
     )
 
 
 def test_an_answer_of_the_wrong_kind_is_a_programmers_error():
     with pytest.raises(AssertionError, match="reading the map: answered with InstructionDone"):
-        recovery_outcomes.retry_after_answer("reading the map", InstructionDone())
+        recovery_outcomes.retry_after_failed_instruction("reading the map", InstructionDone())
 
 
 def test_a_broker_that_gives_nothing_is_given_up():

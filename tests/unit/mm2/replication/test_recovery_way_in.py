@@ -80,7 +80,7 @@ class Way:
                 self.now_s += each.delay_s
             answer = self.answers.get(type(each), scripts.DONE)
             given = answer(each) if callable(answer) else answer
-            self.do(self.runner.on_answer(given, self.now_s))
+            self.do(self.runner.on_response(given, self.now_s))
         return self
 
     @property

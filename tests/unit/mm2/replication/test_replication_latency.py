@@ -25,7 +25,7 @@ def found(*batches: tuple[int, int, int]) -> LatencyHistogram:
         late = replication_latency.compute_batch_ages(
             records, oldest_ms=NOW_MS - oldest, newest_ms=NOW_MS - youngest, wall_ms=NOW_MS
         )
-        made.record_acknowledged(late, NOW_S)
+        made.record_acknowledged_batch(late, NOW_S)
     return made
 
 
@@ -64,14 +64,14 @@ def test_every_record_is_counted_once(batches):
 
 def test_records_without_timestamps_cross_and_have_no_age():
     made = LatencyHistogram()
-    made.record_acknowledged(replication_latency.NO_AGES, NOW_S)
+    made.record_acknowledged_batch(replication_latency.NO_AGES, NOW_S)
     assert made.take_snapshot(caught_up_at_s=NEVER_S) == LatencySnapshot(replicated_at_s=NOW_S)
 
 
 def test_a_clock_that_is_ahead_is_told_once_and_one_that_is_mad_never():
     made = LatencyHistogram()
     for ahead_ms in (300, 700, 10, -5, replication_latency.AHEAD_MAX_MS + 1):
-        made.record_fetched(NOW_MS + ahead_ms, NOW_MS)
+        made.record_fetched_batch(NOW_MS + ahead_ms, NOW_MS)
     assert [made.take_snapshot(caught_up_at_s=NEVER_S).ahead_ms for _ in range(2)] == [700, 0]
 
 

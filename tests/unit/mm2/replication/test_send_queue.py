@@ -35,16 +35,16 @@ def push(found, *held, position=0, old_before_ms=0, target_codec=None):
         joined, position=position, aborted=(), target_codec=target_codec
     )
     assert scanned.obstacle is None
-    found.push(scanned, old_before_ms=old_before_ms)
+    found.push_batches(scanned, old_before_ms=old_before_ms)
     found.check_invariants()
 
 
 def taken(found):
     """All that comes out."""
     outs = []
-    while found.stage():
+    while found.stage_next_batch():
         found.check_invariants()
-        outs.append(found.pop_staged())
+        outs.append(found.pop_staged_batch())
         found._memory_budget.release(outs[-1].held_bytes, decoded=outs[-1].is_decoded)
         found.check_invariants()
     return outs
@@ -325,7 +325,7 @@ def test_a_batch_that_cannot_be_opened_is_an_obstacle_behind_all_before_it():
     assert found.unreadable is not None
     assert found.unreadable.offset == 2
     assert "gzip data is damaged" in found.unreadable.reason
-    assert (found.stage(), found.queued_batches) == (False, 2)
+    assert (found.stage_next_batch(), found.queued_batches) == (False, 2)
 
 
 def test_what_is_joined_ends_before_a_batch_that_cannot_be_opened():
@@ -349,7 +349,7 @@ def test_a_batch_that_need_not_be_opened_is_passed_through_though_it_cannot_be()
 
 def test_a_start_inside_an_unreadable_batch_is_told_by_where_it_starts():
     found = box(copying.unreadable(2), position=4)
-    assert not found.stage()
+    assert not found.stage_next_batch()
     assert found.unreadable.offset == 4
 
 
@@ -358,32 +358,32 @@ def test_a_start_inside_an_unreadable_batch_is_told_by_where_it_starts():
 
 def test_only_a_staged_batch_says_how_old_it_is():
     found = box()
-    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+    assert (found.staged_batch_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
         None,
         None,
         0,
     )
     push(found, batch(0, timestamp=NOW_MS - 9), batch(1), old_before_ms=NOW_MS - 5)
-    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+    assert (found.staged_batch_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
         None,
         NOW_MS - 9,
         2,
     )
-    found.stage()
-    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+    found.stage_next_batch()
+    assert (found.staged_batch_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
         True,
         NOW_MS - 9,
         2,
     )
-    assert found.next_size == len(batch(0))
-    found.pop_staged()
-    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+    assert found.staged_batch_size == len(batch(0))
+    found.pop_staged_batch()
+    assert (found.staged_batch_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
         None,
         NOW_MS,
         1,
     )
-    found.stage()
-    assert found.next_needs_transaction is False
+    found.stage_next_batch()
+    assert found.staged_batch_needs_transaction is False
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -392,26 +392,26 @@ def test_a_delete_horizon_is_no_records_timestamp(staged):
     held = [Record(value=b"v", timestamp=NOW_MS + at) for at in (0, 5)]
     stamp = Stamp(attributes=record_batch.DELETE_HORIZON)
     found = box(batches.data(held, stamp, base_timestamp=NOW_MS + 86_400_000))
-    assert not staged or found.stage()
+    assert not staged or found.stage_next_batch()
     assert found.oldest_timestamp == NOW_MS + 5
 
 
 def test_staging_again_changes_nothing():
     found = box(batch(0), batch(1))
-    assert found.stage()
-    assert found.stage()
+    assert found.stage_next_batch()
+    assert found.stage_next_batch()
     assert (
         found.queued_batches,
-        found.pop_staged().source,
-        found.stage(),
-        found.pop_staged().source,
+        found.pop_staged_batch().source,
+        found.stage_next_batch(),
+        found.pop_staged_batch().source,
     ) == (
         2,
         0,
         True,
         1,
     )
-    assert not found.stage()
+    assert not found.stage_next_batch()
 
 
 def test_bytes_are_held_from_the_push_until_they_are_taken():
@@ -419,8 +419,8 @@ def test_bytes_are_held_from_the_push_until_they_are_taken():
     found = box(*held)
     size = sum(len(each) for each in held)
     assert (found.queued_bytes, found._memory_budget.held_bytes) == (size, size)
-    found.stage()
-    out = found.pop_staged()
+    found.stage_next_batch()
+    out = found.pop_staged_batch()
     assert (found.queued_bytes, found._memory_budget.held_bytes) == (size - out.held_bytes, size)
 
 
@@ -428,32 +428,32 @@ def test_bytes_are_held_from_the_push_until_they_are_taken():
 def test_dropping_all_tells_where_to_fetch_again(staged):
     found = box(batch(7, leader_epoch=3), batch(8, leader_epoch=4))
     if staged:
-        found.stage()
-    assert found.drop() == DroppedPosition(7, 3)
+        found.stage_next_batch()
+    assert found.drop_all_batches() == DroppedPosition(7, 3)
     assert (found.queued_batches, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
-    assert found.drop() is None
+    assert found.drop_all_batches() is None
 
 
 def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent():
     found = box(batch(0, *[b"v"] * 4, deltas=(0, 2, 4, 6), leader_epoch=3), batch(7))
     found.limits.halve_record_limit(count=4, until=7)
-    found.stage()
-    out = found.pop_staged()
+    found.stage_next_batch()
+    out = found.pop_staged_batch()
     assert (out.records, found.queued_batches) == (2, 2)
-    assert found.drop() == DroppedPosition(4, 3)
+    assert found.drop_all_batches() == DroppedPosition(4, 3)
     found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert found._memory_budget.held_bytes == 0
 
 
 def test_dropping_forgets_what_was_unreadable():
     found = box(copying.unreadable(2, last_delta=5))
-    found.stage()
-    assert found.drop() == DroppedPosition(2, 0)
+    found.stage_next_batch()
+    assert found.drop_all_batches() == DroppedPosition(2, 0)
     assert found.unreadable is None
 
 
 def test_a_start_inside_a_batch_is_where_it_goes_back_to():
-    assert box(batch(0, *[b"v"] * 4), position=2).drop() == DroppedPosition(2, 0)
+    assert box(batch(0, *[b"v"] * 4), position=2).drop_all_batches() == DroppedPosition(2, 0)
 
 
 # Opened in parts, within the budget
@@ -468,9 +468,9 @@ def two_at_once(monkeypatch):
 
 def staged(found):
     """What one call brings, and takes out."""
-    found.stage()
+    found.stage_next_batch()
     found.check_invariants()
-    return [found.pop_staged() for _ in range(len(found._staged))]
+    return [found.pop_staged_batch() for _ in range(len(found._staged))]
 
 
 @pytest.mark.usefixtures("two_at_once")
@@ -496,7 +496,7 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
 def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), batch(6))
     (out,) = staged(found)
-    assert found.drop() == DroppedPosition(2, 3)
+    assert found.drop_all_batches() == DroppedPosition(2, 3)
     found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert (
         found.queued_bytes,
@@ -509,9 +509,9 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
 @pytest.mark.usefixtures("two_at_once")
 def test_dropping_a_batch_of_which_only_parts_before_the_start_were_read_goes_back_to_the_start():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), position=3)
-    assert not found.stage()
+    assert not found.stage_next_batch()
     assert found.holds_decoded_bytes
-    assert found.drop() == DroppedPosition(3, 3)
+    assert found.drop_all_batches() == DroppedPosition(3, 3)
 
 
 def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_part(monkeypatch):
@@ -529,8 +529,12 @@ def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_pa
 @pytest.mark.usefixtures("two_at_once")
 def test_parts_of_which_nothing_is_left_give_way_to_the_copy_loop_each_time():
     found = box(batch(0, *[b"x"] * 4, b"e", b"f"), transform=Filter(b"x"))
-    assert [found.stage(), found.stage(), found.stage()] == [False, False, True]
-    assert (values(found.pop_staged()), found.queued_batches) == ([b"e", b"f"], 0)
+    assert [found.stage_next_batch(), found.stage_next_batch(), found.stage_next_batch()] == [
+        False,
+        False,
+        True,
+    ]
+    assert (values(found.pop_staged_batch()), found.queued_batches) == ([b"e", b"f"], 0)
 
 
 @pytest.mark.usefixtures("two_at_once")
@@ -540,10 +544,10 @@ def test_a_part_that_cannot_be_read_stands_in_the_way_behind_those_that_could():
     broken = batches.assemble(parts[:-3], stamp, count=6, last=6, timestamps=(NOW_MS, NOW_MS))
     found = box(broken)
     assert [values(each) for _ in range(2) for each in staged(found)] == [SIX[:2], SIX[2:4]]
-    assert not found.stage()
+    assert not found.stage_next_batch()
     assert found.unreadable is not None
     assert (found.unreadable.offset, found.unreadable.next_offset) == (4, 7)
-    assert found.drop() == DroppedPosition(4, 0)
+    assert found.drop_all_batches() == DroppedPosition(4, 0)
 
 
 def small(*held, limit, **more):
@@ -557,7 +561,7 @@ def small(*held, limit, **more):
 def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_way():
     bomb = batch(0, bytes(3 << 20), codec=4)
     found = small(bomb, limit=2 << 20, target_codec=0)
-    assert not found.stage()
+    assert not found.stage_next_batch()
     assert found.unreadable == UnreadableBatch(
         offset=0,
         reason="the batch must be decoded (the mirror topic enforces none), but the data "
@@ -573,9 +577,9 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
 def test_a_batch_waits_to_be_opened_while_others_hold_half_of_the_budget():
     found = small(batch(0, codec=1), batch(1), limit=1000, target_codec=0)
     found._memory_budget.reserve(501, decoded=True)
-    assert (found.stage(), found.unreadable, found.queued_batches) == (False, None, 2)
+    assert (found.stage_next_batch(), found.unreadable, found.queued_batches) == (False, None, 2)
     found._memory_budget.release(1, decoded=True)
-    assert found.stage()
+    assert found.stage_next_batch()
 
 
 def test_a_batch_of_more_records_than_fit_into_one_is_not_opened_to_be_joined(monkeypatch):

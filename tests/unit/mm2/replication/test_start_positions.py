@@ -16,7 +16,7 @@ def partitions(count: int, start: str = "latest", topic: str = "orders") -> list
 
 def began(known: OffsetMap, partition: int, topic: str = "orders") -> None:
     key = EraKey(topic=topic, partition=partition, era=1, ordinal=1, epoch=0)
-    known.apply(
+    known.apply_record(
         offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(taking.era())
     )
 
@@ -52,7 +52,7 @@ def test_a_request_or_a_producer_id_is_no_progress():
     known = OffsetMap()
     request = NewEraRequestKey(topic="orders", partition=0)
     value = NewEraRequest(request="r", position="latest")
-    known.apply(
+    known.apply_record(
         offset_map_records.encode_map_key(request), offset_map_records.encode_map_value(value)
     )
     assert starts(known, partitions(2)) == ["latest"] * 2
@@ -64,7 +64,7 @@ def test_an_era_that_was_skipped_was_progress():
     value = NewEraRequest(
         request=f"{offset_map_records.LOST_ERA_REQUEST_PREFIX}17", position="earliest"
     )
-    known.apply(
+    known.apply_record(
         offset_map_records.encode_map_key(request), offset_map_records.encode_map_value(value)
     )
     assert starts(known, partitions(2)) == ["latest", "earliest"]

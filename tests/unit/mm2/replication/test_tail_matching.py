@@ -30,7 +30,7 @@ def header(batch):
 def begun(*on_target, position=100, transform=None):
     found = TargetTail(own_producers=frozenset({7}), start=10, marker=1000)
     for each in on_target:
-        found.add(header(each), memoryview(each))
+        found.add_batch(header(each), memoryview(each))
     return TailMatcher(tail=found.committed, position=position, start=10, transform=transform)
 
 

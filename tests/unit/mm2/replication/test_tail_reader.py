@@ -248,7 +248,7 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
     assert "the source ends at 101, but the mirror has more records from offset 41" in stop.message
-    assert operator_commands.extract_remedy(stop.message) == (
+    assert operator_commands.extract_remedy_from_message(stop.message) == (
         "mm2 topic reset 'a->b' orders --partition 4 --from offset:101 --config clusters.yaml"
     )
 

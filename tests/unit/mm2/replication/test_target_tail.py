@@ -15,7 +15,7 @@ def read(*held, start=10, marker=20, **more):
     found = TargetTail(own_producers=frozenset({7, 6}), start=start, marker=marker, **more)
     for each in held:
         view = memoryview(each)
-        found.add(record_batch.read_batch_header(view), view)
+        found.add_batch(record_batch.read_batch_header(view), view)
     return found
 
 
@@ -157,9 +157,9 @@ def test_a_reading_with_a_crc_begins_one_offset_earlier():
 
 def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
     found = read(last_crc=1)
-    found.skip_deleted(10)
+    found.skip_deleted_batch(10)
     assert (found.next_offset, found.lost) == (10, "")
-    found.skip_deleted(11)
+    found.skip_deleted_batch(11)
     assert found.lost == "the target's log no longer has offset 10"
 
 
@@ -177,7 +177,7 @@ def everybodys(*held, start=10):
     found = TargetTail(own_producers=None, start=start, marker=20)
     for each in held:
         view = memoryview(each)
-        found.add(record_batch.read_batch_header(view), view)
+        found.add_batch(record_batch.read_batch_header(view), view)
     return found
 
 

@@ -320,7 +320,7 @@ def test_plain_batches_are_noticed_until_the_next_marker():
     plain.record_sent(100, old=False, now_s=1.0)
     assert plain.plain_since_marker
     assert plain.open_bytes == 0
-    plain.record_marker(2.0)
+    plain.record_transaction_marker(2.0)
     assert not plain.plain_since_marker
 
 
@@ -361,7 +361,7 @@ def test_its_age_counts_from_its_first_batch():
 def test_a_commit_starts_the_count_anew():
     active = opened(10.0)
     active.record_sent(16 * MB, old=True, now_s=10.0)
-    active.record_marker(11.0)
+    active.record_transaction_marker(11.0)
     assert (active.is_open, active.open_bytes, active.is_commit_due(99.0)) == (False, 0, False)
     active.record_opened(7)
     active.record_sent(1, old=True, now_s=20.0)
@@ -393,7 +393,7 @@ def test_a_partition_that_always_uses_transactions_never_ends_them():
 )
 def test_the_fence_is_renewed_by_the_age_of_its_marker(marked_at_s, now_s, due):
     fenced = mode()
-    fenced.record_marker(marked_at_s)
+    fenced.record_transaction_marker(marked_at_s)
     assert fenced.is_renewal_due(now_s) == due
 
 
@@ -430,7 +430,7 @@ def test_what_was_sent_plainly_is_sealed_by_a_marker_first():
     plain = mode()
     plain.record_sent(1, old=False, now_s=9.0)
     assert step(plain, next_is_old=True) is Step.RENEW
-    plain.record_marker(11.0)
+    plain.record_transaction_marker(11.0)
     assert step(plain, next_is_old=True, now_s=11.0) is Step.OPEN
 
 
@@ -466,7 +466,7 @@ def test_an_open_transaction_is_committed_before_anything_else(sent, given, due)
 def test_once_committed_the_mode_ends_at_a_fresh_batch():
     active = opened(10.0)
     active.record_sent(1, old=True, now_s=10.0)
-    active.record_marker(11.0)
+    active.record_transaction_marker(11.0)
     assert step(active, next_is_old=False, now_s=11.0) is Step.OPEN
     assert step(active, next_is_old=None, now_s=13.0) is None
     assert active.is_active

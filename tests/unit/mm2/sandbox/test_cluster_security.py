@@ -24,7 +24,7 @@ def test_files_with_secrets_are_the_owners_alone(security):
 
 
 def test_every_client_listener_gets_every_mechanism(security):
-    settings = security.broker_settings(
+    settings = security.make_broker_settings(
         ["CLIENT", "TOX"], controller="CONTROLLER", authorizer="x.Authorizer"
     )
 
@@ -40,7 +40,7 @@ def test_every_client_listener_gets_every_mechanism(security):
 
 
 def test_brokers_without_controllers_of_their_own_get_the_key_in_their_settings(security):
-    settings = security.broker_settings(
+    settings = security.make_broker_settings(
         ["CLIENT"], controller=None, authorizer="x.Authorizer", key_in_settings=True
     )
 
@@ -55,7 +55,7 @@ def test_brokers_without_controllers_of_their_own_get_the_key_in_their_settings(
     ("mechanism", "module"), [("PLAIN", "PlainLoginModule"), ("SCRAM-SHA-256", "ScramLoginModule")]
 )
 def test_client_properties_are_spelled_as_java_spells_them(security, mechanism, module):
-    access = security.client_properties("alice", mechanism)
+    access = security.make_client_properties("alice", mechanism)
 
     assert access.pop("sasl.jaas.config").endswith(
         f'.{module} required username="alice" password="{security.passwords["alice"]}";'

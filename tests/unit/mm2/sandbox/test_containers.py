@@ -26,7 +26,7 @@ def test_images_are_apaches_own():
     "ask",
     [
         lambda: SandboxCluster("old", kafka_version="2.8", in_containers=True),
-        lambda: SandboxRequest(names=("old",), kafka_version="2.8", in_containers=True).check(),
+        lambda: SandboxRequest(names=("old",), kafka_version="2.8", in_containers=True).validate(),
     ],
 )
 def test_a_release_without_an_image_is_refused_with_the_way_out(ask):

@@ -28,10 +28,10 @@ def test_progress_is_told_every_twenty_and_at_the_end():
     progress = IvyProgress(45, told.append)
 
     for number in range(45):
-        progress.feed(f"\tfound org#module-{number};1 in public\n")
-        progress.feed("downloading https://example.org/x.jar ...\n")
+        progress.process_output_line(f"\tfound org#module-{number};1 in public\n")
+        progress.process_output_line("downloading https://example.org/x.jar ...\n")
     for number in range(45):
-        progress.feed(f"\t[SUCCESSFUL ] org#module-{number};1!x.jar (3ms)\n")
+        progress.process_output_line(f"\t[SUCCESSFUL ] org#module-{number};1!x.jar (3ms)\n")
 
     assert told == [
         "  modules looked up: 20 of 45",
@@ -50,7 +50,7 @@ _DIGESTS = {name: hashlib.sha256(data).hexdigest() for name, data in _CONTENT.it
 class _Listed(JarSet):
     """A set whose list is `_DIGESTS`."""
 
-    def digests(self):
+    def read_expected_digests(self):
         return _DIGESTS
 
 
@@ -95,7 +95,7 @@ def _jars(cache):
 
 
 def test_the_shipped_list_names_what_the_shipped_set_is_made_of():
-    digests = kafka_jars.KAFKA_JARS.digests()
+    digests = kafka_jars.KAFKA_JARS.read_expected_digests()
 
     assert len(digests) == 95
     assert all(len(digest) == 64 for digest in digests.values())
@@ -109,7 +109,7 @@ def test_the_shipped_list_names_what_the_shipped_set_is_made_of():
     ("artefact_set", "count"), [(kafka_jars.KAFKA_2_8_JARS, 37), (kafka_jars.KAFKA_3_9_JARS, 56)]
 )
 def test_the_lists_of_old_releases_hold_what_their_brokers_need(artefact_set, count):
-    digests = artefact_set.digests()
+    digests = artefact_set.read_expected_digests()
 
     assert len(digests) == count
     for module in artefact_set.modules:

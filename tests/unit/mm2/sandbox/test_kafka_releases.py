@@ -24,11 +24,16 @@ def test_a_version_that_we_do_not_have_is_refused_with_those_that_we_do(version)
 
 
 def test_the_newest_gets_every_setting_of_ours():
-    assert kafka_releases.NEWEST_RELEASE.defaults(3) == broker_settings.make_default_settings(3)
+    assert kafka_releases.NEWEST_RELEASE.make_default_settings(
+        3
+    ) == broker_settings.make_default_settings(3)
 
 
 def test_old_brokers_get_no_setting_that_came_after_them():
-    old, newer = kafka_releases.RELEASE_2_8.defaults(1), kafka_releases.RELEASE_3_9.defaults(1)
+    old, newer = (
+        kafka_releases.RELEASE_2_8.make_default_settings(1),
+        kafka_releases.RELEASE_3_9.make_default_settings(1),
+    )
 
     assert not any(key.startswith(("share.", "controller.", "broker.session")) for key in old)
     assert not any(key.startswith("share.") for key in newer)

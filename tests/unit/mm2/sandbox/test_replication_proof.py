@@ -305,7 +305,10 @@ def test_a_comparison_is_equal_when_all_its_partitions_are():
     unequal = TopicsComparison(partitions=(part(0), wrong))
     assert not unequal.is_equal
     assert unequal.differing_partitions == (wrong,)
-    assert (unequal.count(KIND.MISSING), unequal.count(KIND.EXTRA)) == (2, 0)
+    assert (unequal.count_differences(KIND.MISSING), unequal.count_differences(KIND.EXTRA)) == (
+        2,
+        0,
+    )
 
 
 def test_it_prints_a_line_per_topic_and_one_per_fault():

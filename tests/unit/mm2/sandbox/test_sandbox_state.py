@@ -57,7 +57,7 @@ def test_a_folder_that_others_can_enter_is_used_by_no_command(home, mode):
     home.folder.chmod(mode)
     for use in (
         home.create,
-        home.check,
+        home.check_is_private,
         lambda: sandbox_lifecycle.stop_sandbox(home.folder),
         lambda: sandbox_lifecycle.read_status(home.folder),
     ):
@@ -135,7 +135,7 @@ def test_the_lock_says_who_lives(home):
     sandbox_state.write_lock_owner(lock, 123)
 
     assert home.is_supervisor_running()
-    assert home.supervisor_pid() == 123
+    assert home.read_supervisor_pid() == 123
     assert home.try_lock(sandbox_state.SUPERVISOR_LOCK) is None
     lock.close()
     assert not home.is_supervisor_running()
@@ -156,4 +156,4 @@ def test_the_lock_says_who_lives(home):
 )
 def test_what_no_sandbox_can_be_is_refused(request_, message):
     with pytest.raises(SandboxError, match=message):
-        request_.check()
+        request_.validate()

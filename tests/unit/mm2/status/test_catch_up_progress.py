@@ -30,7 +30,7 @@ def test_all_flows_must_have_caught_up():
     assert made.observe([done, statuses.flow(at(0, 5))], 0.0).verdict is COPYING
     seen = made.observe([done, statuses.flow(at(5, 9))], 1.0)
     assert (seen.verdict, seen.fraction, seen.partitions, seen.done) == (CAUGHT_UP, 1.0, 2, 2)
-    assert made.unfinished([done, statuses.flow(at(5, 9))]) == []
+    assert made.list_unfinished_items([done, statuses.flow(at(5, 9))]) == []
 
 
 @pytest.mark.parametrize("ended", [State.FAILED, State.STOPPED])
@@ -39,7 +39,7 @@ def test_a_flow_that_ends_early_is_in_error_once_the_others_are_done(ended):
     failed = statuses.flow(state=ended, reason="wrong password", name="a->b")
     assert made.observe([failed, statuses.flow(at(0, 5))], 0.0).verdict is COPYING
     assert made.observe([failed, statuses.flow(at(5, 5))], 1.0).verdict is IN_ERROR
-    assert made.unfinished([failed, statuses.flow(at(5, 5))]) == [
+    assert made.list_unfinished_items([failed, statuses.flow(at(5, 5))]) == [
         ("a->b", None, f"{ended.value}: wrong password")
     ]
 
@@ -49,7 +49,7 @@ def test_a_flow_that_fails_while_copying_names_itself_and_what_is_missing():
     made.observe([statuses.flow(at(0, 5), at(7, 7, "done"))], 0.0)
     failed = [statuses.flow(at(0, 5), at(7, 7, "done"), state=State.FAILED, reason="fenced")]
     assert made.observe(failed, 1.0).verdict is IN_ERROR
-    reasons = [(str(name), reason) for _, name, reason in made.unfinished(failed)]
+    reasons = [(str(name), reason) for _, name, reason in made.list_unfinished_items(failed)]
     assert reasons == [("None", "FAILED: fenced"), ("orders-0", "copying, lag 5 records")]
 
 
@@ -64,7 +64,7 @@ def test_a_flow_without_topics_is_an_error_not_a_success():
     made = CatchUpTracker()
     empty = [statuses.flow(reason="no topic matches")]
     assert made.observe(empty, 0.0).verdict is IN_ERROR
-    ((flow, partition, reason),) = made.unfinished(empty)
+    ((flow, partition, reason),) = made.list_unfinished_items(empty)
     assert (flow, partition) == ("east->west", None)
     assert "topics.exclude" in reason
 
@@ -74,7 +74,7 @@ def test_stopped_partitions_are_listed_with_their_reasons():
     stopped = at(3, 9, phase="halted", reason="orders-0 at source offset 3: corrupt")
     all_of_it = [statuses.flow(stopped, at(5, 5, "fine"))]
     assert made.observe(all_of_it, 0.0).verdict is IN_ERROR
-    ((_, partition, reason),) = made.unfinished(all_of_it)
+    ((_, partition, reason),) = made.list_unfinished_items(all_of_it)
     assert (str(partition), reason) == ("orders-0", "orders-0 at source offset 3: corrupt")
 
 
@@ -82,7 +82,7 @@ def test_what_was_never_planned_is_unfinished_with_the_flows_reason():
     made = CatchUpTracker()
     planning = [statuses.flow(state=State.PLANNING, reason="cluster east: nobody answers")]
     made.observe(planning, 0.0)
-    assert made.unfinished(planning) == [
+    assert made.list_unfinished_items(planning) == [
         ("east->west", None, "PLANNING: cluster east: nobody answers")
     ]
 
@@ -117,18 +117,20 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     made = CatchUpTracker()
     flow = [elsewhere()]
     assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
-    assert made.needs_ticks
+    assert made.needs_periodic_observation
     seen = made.observe(flow, catch_up_progress.JOIN_GRACE_S)
-    assert (seen.verdict, seen.remote_flows, made.needs_ticks) == (
+    assert (seen.verdict, seen.remote_flows, made.needs_periodic_observation) == (
         IN_ERROR,
         frozenset({"east->west"}),
         False,
     )
     told = "all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here"
-    assert made.unfinished(flow) == [("east->west", None, told)]
+    assert made.list_unfinished_items(flow) == [("east->west", None, told)]
     one = [elsewhere(1)]
     made.observe(one, catch_up_progress.JOIN_GRACE_S)
-    assert made.unfinished(one)[0][2].startswith("its only partition is assigned to node 10.0.0.1")
+    assert made.list_unfinished_items(one)[0][2].startswith(
+        "its only partition is assigned to node 10.0.0.1"
+    )
 
 
 def test_a_node_that_is_given_tasks_in_a_later_round_copies_them():
@@ -154,53 +156,53 @@ B = TopicPartition("orders", 1)
 
 
 def test_nothing_to_copy_is_caught_up():
-    assert FlowCatchUp([]).progress().verdict is CAUGHT_UP
+    assert FlowCatchUp([]).compute_progress().verdict is CAUGHT_UP
 
 
 def test_a_partition_without_a_word_is_still_being_copied():
     flow = FlowCatchUp([A])
-    assert flow.progress().verdict is COPYING
-    flow.report(A, copied_to=-1, end=-1, stopped=False)
-    assert flow.progress().verdict is COPYING
-    assert not flow.is_done(A)
+    assert flow.compute_progress().verdict is COPYING
+    flow.update_partition(A, copied_to=-1, end=-1, stopped=False)
+    assert flow.compute_progress().verdict is COPYING
+    assert not flow.is_partition_done(A)
 
 
 def test_the_end_is_the_first_one_seen():
     flow = FlowCatchUp([A])
-    flow.report(A, copied_to=0, end=10, stopped=False)
-    flow.report(A, copied_to=10, end=50, stopped=False)
-    assert flow.is_done(A)
-    progress = flow.progress()
+    flow.update_partition(A, copied_to=0, end=10, stopped=False)
+    flow.update_partition(A, copied_to=10, end=50, stopped=False)
+    assert flow.is_partition_done(A)
+    progress = flow.compute_progress()
     assert (progress.verdict, progress.total, progress.copied) == (CAUGHT_UP, 10, 10)
 
 
 def test_what_was_there_before_is_not_counted():
     flow = FlowCatchUp([A, B])
-    flow.report(A, copied_to=90, end=100, stopped=False)
-    flow.report(B, copied_to=5, end=5, stopped=False)
-    flow.report(A, copied_to=94, end=120, stopped=False)
-    progress = flow.progress()
+    flow.update_partition(A, copied_to=90, end=100, stopped=False)
+    flow.update_partition(B, copied_to=5, end=5, stopped=False)
+    flow.update_partition(A, copied_to=94, end=120, stopped=False)
+    progress = flow.compute_progress()
     assert (progress.total, progress.copied, progress.done, progress.partitions) == (10, 4, 1, 2)
 
 
 def test_an_error_is_the_verdict_only_when_all_others_are_done():
     flow = FlowCatchUp([A, B])
-    flow.report(A, copied_to=0, end=5, stopped=True)
-    flow.report(B, copied_to=0, end=5, stopped=False)
-    assert flow.progress().verdict is COPYING
-    flow.report(B, copied_to=5, end=5, stopped=False)
-    assert flow.progress().verdict is IN_ERROR
+    flow.update_partition(A, copied_to=0, end=5, stopped=True)
+    flow.update_partition(B, copied_to=0, end=5, stopped=False)
+    assert flow.compute_progress().verdict is COPYING
+    flow.update_partition(B, copied_to=5, end=5, stopped=False)
+    assert flow.compute_progress().verdict is IN_ERROR
 
 
 def test_an_error_may_pass():
     flow = FlowCatchUp([A])
-    flow.report(A, copied_to=0, end=5, stopped=True)
-    assert flow.progress().verdict is IN_ERROR
-    flow.report(A, copied_to=1, end=5, stopped=False)
-    assert flow.progress().verdict is COPYING
+    flow.update_partition(A, copied_to=0, end=5, stopped=True)
+    assert flow.compute_progress().verdict is IN_ERROR
+    flow.update_partition(A, copied_to=1, end=5, stopped=False)
+    assert flow.compute_progress().verdict is COPYING
 
 
 def test_a_partition_that_stops_behind_the_end_is_done():
     flow = FlowCatchUp([A])
-    flow.report(A, copied_to=5, end=5, stopped=True)
-    assert flow.progress().verdict is CAUGHT_UP
+    flow.update_partition(A, copied_to=5, end=5, stopped=True)
+    assert flow.compute_progress().verdict is CAUGHT_UP

@@ -46,8 +46,10 @@ def test_why_clusters_do_not_answer_is_known_and_logged_once(tmp_path, closed, c
         owned = ThreadGroup(on_unexpected_end=lambda _: None)
         owned.start("watch", watch.run)
         try:
-            eventually.eventually(lambda: "target west" in watch.reason("east->west"), WAIT_S)
-            source, _, target = watch.reason("east->west").partition("; target ")
+            eventually.eventually(
+                lambda: "target west" in watch.get_unreachable_reason("east->west"), WAIT_S
+            )
+            source, _, target = watch.get_unreachable_reason("east->west").partition("; target ")
         finally:
             assert owned.stop_all(10.0) == []
     assert source.startswith("source east unreachable since ")
@@ -55,7 +57,7 @@ def test_why_clusters_do_not_answer_is_known_and_logged_once(tmp_path, closed, c
     assert target.endswith(
         f"Z: no response within 4 s ({silent}), retrying; diagnose with: mm2 check"
     )
-    assert watch.reason("no->flow") == ""
+    assert watch.get_unreachable_reason("no->flow") == ""
     about_east = [each for each in caplog.messages if closed in each]
     assert len(about_east) == 1
     assert about_east[0].startswith("east unreachable since ")

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.status import process_socket
 from mm2.status.process_socket import (
@@ -31,7 +31,7 @@ def where(tmp_path):
 @pytest.fixture
 def serving(where, tmp_path):
     """Starts a process's side, which answers with what it is given; its questions are kept."""
-    failures: list[ThreadDied] = []
+    failures: list[UnexpectedThreadEnd] = []
     owned = ThreadGroup(on_unexpected_end=failures.append)
     opened = []
 
@@ -46,7 +46,7 @@ def serving(where, tmp_path):
 
         def body(stop):
             while not stop.is_set():
-                made.serve(reply, 0.05)
+                made.serve_request(reply, 0.05)
 
         owned.start("serving", body)
         return questions
@@ -224,11 +224,11 @@ def test_a_link_is_as_good_as_who_made_it(where, tmp_path):
 
 
 def test_where_it_is():
-    assert process_socket.find_socket_folder(
+    assert process_socket.find_socket_directory(
         {"MM2_RUN_DIR": "/x", "XDG_RUNTIME_DIR": "/y"}
     ) == pathlib.Path("/x")
-    assert process_socket.find_socket_folder({"XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/y/mm2")
-    assert process_socket.find_socket_folder({}).name == f"mm2-run-{os.geteuid()}"
+    assert process_socket.find_socket_directory({"XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/y/mm2")
+    assert process_socket.find_socket_directory({}).name == f"mm2-run-{os.geteuid()}"
 
 
 def test_each_kind_of_question_arrives_as_what_it_is(serving, where, tmp_path):

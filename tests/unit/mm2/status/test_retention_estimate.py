@@ -165,11 +165,11 @@ def test_what_a_topics_settings_delete_by(settings, expected):
     ],
 )
 def test_what_one_look_tells(seen, retention, expected):
-    assert fold(seen).estimate(retention) == expected
+    assert fold(seen).estimate_risk(retention) == expected
 
 
 def test_nothing_was_seen_yet():
-    assert RetentionRiskEstimator().estimate(TopicRetention()).kind is RiskKind.UNKNOWN
+    assert RetentionRiskEstimator().estimate_risk(TopicRetention()).kind is RiskKind.UNKNOWN
 
 
 def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
@@ -178,11 +178,11 @@ def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
         look(0, end=1_000, copied_to=0, bytes_per_record=10.0),
         look(10_000, end=2_000, copied_to=0, bytes_per_record=10.0),
     )
-    risk = found.estimate(TopicRetention(retention_bytes=60_000))
+    risk = found.estimate_risk(TopicRetention(retention_bytes=60_000))
     assert risk.cause is DeletionCause.SIZE
     assert risk.left_ms == 40_000
     assert risk.share == pytest.approx(2 / 3)
-    assert not risk.is_short
+    assert not risk.is_time_short
 
 
 def test_more_waits_than_is_kept():
@@ -190,15 +190,15 @@ def test_more_waits_than_is_kept():
         look(0, end=1_000, copied_to=0, bytes_per_record=10.0),
         look(10_000, end=1_000, copied_to=0, bytes_per_record=10.0),
     )
-    risk = found.estimate(TopicRetention(retention_bytes=5_000))
+    risk = found.estimate_risk(TopicRetention(retention_bytes=5_000))
     assert (risk.left_ms, risk.share) == (0, 0.0)
-    assert risk.is_short
+    assert risk.is_time_short
 
 
 def test_where_nothing_comes_nothing_goes_by_size():
     seen = [look(at, end=1_000, copied_to=0, bytes_per_record=10.0) for at in (0, 10_000)]
     retention = TopicRetention(retention_bytes=50_000)
-    assert fold(*seen).estimate(retention).kind is RiskKind.UNKNOWN
+    assert fold(*seen).estimate_risk(retention).kind is RiskKind.UNKNOWN
 
 
 def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
@@ -207,7 +207,7 @@ def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
     found = fold(
         *(look(5_000 * n, start=start, end=1_000, copied_to=600) for n, start in enumerate(starts))
     )
-    risk = found.estimate(None)
+    risk = found.estimate_risk(None)
     assert risk.cause is DeletionCause.START
     assert risk.left_ms == int(400 / (100 / 15_000))  # since it moved last it slowed down
     assert risk.share == pytest.approx(400 / 800)
@@ -215,7 +215,7 @@ def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
 
 def test_one_move_tells_no_speed():
     found = fold(look(0, copied_to=50), look(1_000, start=20, copied_to=50))
-    assert found.estimate(None).kind is RiskKind.UNKNOWN
+    assert found.estimate_risk(None).kind is RiskKind.UNKNOWN
 
 
 def test_what_deletes_first_counts():
@@ -224,22 +224,25 @@ def test_what_deletes_first_counts():
         for at in (0, 1_000)
     ]
     both = TopicRetention(retention_ms=5_000, retention_bytes=4_000)
-    assert fold(*seen).estimate(both).cause is DeletionCause.SIZE
+    assert fold(*seen).estimate_risk(both).cause is DeletionCause.SIZE
     both = TopicRetention(retention_ms=2_000, retention_bytes=4_000)
-    assert fold(*seen).estimate(both).cause is DeletionCause.TIME
+    assert fold(*seen).estimate_risk(both).cause is DeletionCause.TIME
 
 
 def test_another_log_of_that_name_begins_anew():
     moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
-    assert fold(*moving).estimate(None).cause is DeletionCause.START
+    assert fold(*moving).estimate_risk(None).cause is DeletionCause.START
     again = fold(*moving, look(9_000, start=0, end=50, copied_to=20))
-    assert again.estimate(None).kind is RiskKind.UNKNOWN
+    assert again.estimate_risk(None).kind is RiskKind.UNKNOWN
 
 
 def test_where_the_clock_was_set_back_it_begins_anew():
     moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
-    assert fold(*moving, look(500, start=30, copied_to=80)).estimate(None).kind is RiskKind.UNKNOWN
-    assert fold(look(500, copied_to=0), look(500, copied_to=100)).estimate(None).kind is (
+    assert (
+        fold(*moving, look(500, start=30, copied_to=80)).estimate_risk(None).kind
+        is RiskKind.UNKNOWN
+    )
+    assert fold(look(500, copied_to=0), look(500, copied_to=100)).estimate_risk(None).kind is (
         RiskKind.NOTHING_WAITS
     )
 
@@ -254,7 +257,7 @@ def test_where_the_clock_was_set_back_it_begins_anew():
     ],
 )
 def test_when_somebody_should_know(risk, short):
-    assert risk.is_short is short
+    assert risk.is_time_short is short
 
 
 STEP = st.tuples(
@@ -277,7 +280,7 @@ def test_whatever_is_seen_is_bounded_and_never_negative(steps, retention):
             )
         )
         found.check_invariants()
-        risk = found.estimate(retention)
+        risk = found.estimate_risk(retention)
         assert risk.left_ms is None or risk.left_ms >= 0
         assert risk.share is None or 0 <= risk.share <= 1
         assert (risk.kind is RiskKind.RUNS_OUT) == (risk.cause is not None)

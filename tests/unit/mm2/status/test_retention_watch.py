@@ -100,7 +100,7 @@ class Scene:
         self.watch.collect_snapshots(threading.Event())
 
     def partitions(self):
-        (report,) = self.watch.reports()
+        (report,) = self.watch.build_reports()
         return report.partitions
 
 
@@ -200,7 +200,7 @@ def test_one_broker_that_does_not_answer_leaves_the_others_to_ask(scene):
 
 def test_reports_name_what_is_unreachable(scene):
     scene.lost = [lost(Side.TARGET)]
-    (report,) = scene.watch.reports()
+    (report,) = scene.watch.build_reports()
     assert report.unreachable == (lost(Side.TARGET),)
 
 
@@ -208,17 +208,21 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
     place = status_registry.REGISTRY.create_latency_publisher("east->west", 0)
     try:
         began = scene.clock.wall
-        assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=None)
+        assert scene.watch.build_reports()[0].activity == ReplicationActivity(
+            begun_ms=began, last=None
+        )
         now_s = scene.clock.now_s()
         place.publish(LatencySnapshot(replicated_at_s=now_s + 4, caught_up_at_s=now_s + 2))
         scene.later(9)
         last = LastReplication(at_ms=began + 4_000, evidence=ReplicationEvidence.BATCH)
-        assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=last)
+        assert scene.watch.build_reports()[0].activity == ReplicationActivity(
+            begun_ms=began, last=last
+        )
     finally:
         place.remove()
-    assert scene.watch.reports()[0].activity.last == last, "what was known is no less true"
+    assert scene.watch.build_reports()[0].activity.last == last, "what was known is no less true"
     scene.running.shown = [statuses.flow(tasks=(), elsewhere=2)]
-    assert scene.watch.reports()[0].activity is None
+    assert scene.watch.build_reports()[0].activity is None
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -228,9 +232,9 @@ def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(sce
     try:
         scene.later(0, step_s=6 * 3_600)
         place.publish(LatencySnapshot(replicated_at_s=scene.clock.now_s()))
-        scene.watch.reports()
+        scene.watch.build_reports()
         scene.later(90, step_s=step_h * 3_600)
-        (report,) = scene.watch.reports()
+        (report,) = scene.watch.build_reports()
     finally:
         place.remove()
     assert report.at_ms - report.activity.at_ms == 90_000
@@ -242,12 +246,12 @@ def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
     try:
         idle_ms = scene.clock.wall
         place.publish(LatencySnapshot(caught_up_at_s=scene.clock.now_s()))
-        assert scene.watch.reports()[0].activity.at_ms == idle_ms
+        assert scene.watch.build_reports()[0].activity.at_ms == idle_ms
         scene.later(60)
         place.publish(LatencySnapshot(caught_up_at_s=scene.clock.now_s()))
         failed = statuses.task(1, TaskState.FAILED)
         scene.running.shown = [statuses.flow(statuses.partition(), tasks=[failed])]
-        assert scene.watch.reports()[0].activity.at_ms == idle_ms
+        assert scene.watch.build_reports()[0].activity.at_ms == idle_ms
     finally:
         place.remove()
 
@@ -299,7 +303,7 @@ def test_its_thread_ends_when_it_is_asked_to_and_lets_go(scene):
 
 def test_reports_are_of_the_files_flows_in_its_order(scene):
     scene.running.shown = [statuses.flow(name="other->west"), statuses.flow()]
-    (report,) = scene.watch.reports()
+    (report,) = scene.watch.build_reports()
     assert (report.flow, report.state) == ("east->west", ReportedFlowState.RUNNING)
 
 

@@ -150,7 +150,7 @@ def test_a_retention_that_is_raised_as_the_remedy_says_is_seen_soon(scene, caplo
     scene.clock.advance(40.0)
     scene.look()
     (line,) = caplog.messages
-    assert operator_commands.extract_remedy(line).endswith(
+    assert operator_commands.extract_remedy_from_message(line).endswith(
         f"--add-config retention.ms={2 * KEPT_MS}"
     )
     scene.source.cluster.topics["orders"].overrides["retention.ms"] = str(2 * KEPT_MS)

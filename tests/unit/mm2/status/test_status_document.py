@@ -128,7 +128,7 @@ def report(*partitions, state=State.RUNNING, **more):
 )
 def test_lag_is_what_the_source_has_and_nobody_copied_yet(fields, records, ms):
     found = part(**fields)
-    assert (found.lag_records, found.lag_ms(1_000)) == (records, ms)
+    assert (found.lag_records, found.compute_lag_ms(1_000)) == (records, ms)
 
 
 def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():

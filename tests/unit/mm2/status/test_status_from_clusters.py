@@ -141,7 +141,7 @@ def test_what_is_copied_and_what_is_not():
     kept = {"orders": TopicRetention(retention_ms=10_000)}
     found = report(None, mirrored(), retentions=kept)
     (part,) = found.partitions
-    assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 4_000)
+    assert (part.lag_records, part.compute_lag_ms(found.at_ms)) == (7, 4_000)
     assert part.retention_risk.left_ms == 6_000
     assert (part.state, part.reason) == (status_document.UNREPORTED_STATE, "")
     assert verdict(found).is_healthy

@@ -80,7 +80,7 @@ def test_a_running_flow():
     assert found.partitions_on_other_nodes == 2
     (part,) = found.partitions
     assert (part.mirror, part.state, part.since_ms) == ("east.orders", "copying", 5)
-    assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 5_000)
+    assert (part.lag_records, part.compute_lag_ms(found.at_ms)) == (7, 5_000)
 
 
 def test_that_nothing_was_missing_when_it_last_moved_says_nothing_about_now():
@@ -105,7 +105,7 @@ def test_what_the_source_was_asked_fills_in_what_is_not_known():
     stopped = statuses.partition(phase="halted", copied_to=-1, source_end=-1)
     (part,) = report(statuses.flow(stopped), snapshots={PLACE: LOOK}).partitions
     assert (part.copied_to, part.start, part.end, part.retention_risk) == (4, 2, 12, KEPT)
-    assert (part.lag_records, part.lag_ms(9_000)) == (8, 8_000)
+    assert (part.lag_records, part.compute_lag_ms(9_000)) == (8, 8_000)
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ def test_since_when_it_is_as_it_is():
     copying = statuses.flow(statuses.partition())
     further = statuses.flow(statuses.partition(records=5))
     stopped = statuses.flow(statuses.partition(phase="halted", reason="why"))
-    assert observed(copying, further).since_ms(FLOW, PLACE) == 1
+    assert observed(copying, further).find_state_start_ms(FLOW, PLACE) == 1
     found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="halted")))
-    assert (found.since_ms(FLOW, PLACE), found.since_ms(FLOW)) == (3, 1)
+    assert (found.find_state_start_ms(FLOW, PLACE), found.find_state_start_ms(FLOW)) == (3, 1)
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -40,7 +40,7 @@ def test_a_step_of_the_wall_clock_leaves_it_as_long_ago_as_it_was(step_h):
     found.observe([status], now_s=50.0, wall_ms=1_700_000_000_000)
     stepped_ms = 1_700_000_000_000 + (100 + step_h * 3_600) * 1000
     found.observe([status], now_s=150.0, wall_ms=stepped_ms)
-    assert stepped_ms - found.since_ms(FLOW, PLACE) == 100_000
+    assert stepped_ms - found.find_state_start_ms(FLOW, PLACE) == 100_000
 
 
 def test_clocks_that_drift_apart_do_not_make_it_jitter():
@@ -49,7 +49,7 @@ def test_clocks_that_drift_apart_do_not_make_it_jitter():
     for turn in range(5_000):
         now_s = float(turn) + (turn % 2) / 1000  # both clocks are never read at once
         found.observe([status], now_s=now_s, wall_ms=1_700_000_000_000 + turn * 1_001)
-        shown.append(found.since_ms(FLOW, PLACE))
+        shown.append(found.find_state_start_ms(FLOW, PLACE))
     assert len(set(shown)) == 5
 
 
@@ -57,19 +57,19 @@ def test_a_pause_is_a_state_of_its_own():
     going = statuses.flow(statuses.partition())
     paused = statuses.flow(statuses.partition(), holds=OperatorOverrides(paused=True))
     found = observed(going, paused)
-    assert (found.since_ms(FLOW), found.since_ms(FLOW, PLACE)) == (2, 2)
+    assert (found.find_state_start_ms(FLOW), found.find_state_start_ms(FLOW, PLACE)) == (2, 2)
 
 
 def test_what_is_no_longer_shown_is_forgotten():
     found = observed(statuses.flow(statuses.partition()), statuses.flow())
-    assert found.since_ms(FLOW, PLACE) is None
-    assert found.since_ms("west->east") is None
-    assert found.problems("west->east") == ()
+    assert found.find_state_start_ms(FLOW, PLACE) is None
+    assert found.find_state_start_ms("west->east") is None
+    assert found.list_problems("west->east") == ()
 
 
 def test_a_failed_task_is_a_trouble():
     tasks = [statuses.task(), statuses.task(1, TaskState.FAILED, reason="no right")]
-    (trouble,) = observed(statuses.flow(tasks=tasks)).problems(FLOW)
+    (trouble,) = observed(statuses.flow(tasks=tasks)).list_problems(FLOW)
     assert trouble.text == "task 1: no right"
 
 
@@ -80,7 +80,7 @@ def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
     stopped = statuses.flow(statuses.partition(phase="halted", reason="orders-0: damaged"))
     failed = statuses.flow(state=State.FAILED, reason="refused")
     found = observed(failing, failing, stopped, statuses.flow(), failing, failed)
-    assert [(each.at_ms, each.text, each.resolved_ms) for each in found.problems(FLOW)] == [
+    assert [(each.at_ms, each.text, each.resolved_ms) for each in found.list_problems(FLOW)] == [
         (6, "refused", None),
         (5, "task 0: its copy ended", 6),
         (3, "orders: damaged", 4),
@@ -93,7 +93,7 @@ def test_only_so_much_is_remembered():
         statuses.flow(state=State.FAILED, reason=f"for the {number}. time")
         for number in range(status_from_process.REMEMBERED_PROBLEMS_MAX + 5)
     ]
-    found = observed(*looks).problems(FLOW)
+    found = observed(*looks).list_problems(FLOW)
     assert len(found) == status_from_process.REMEMBERED_PROBLEMS_MAX
     assert isinstance(found[0], FlowProblem)
     assert found[0].at_ms == len(looks)
@@ -102,4 +102,4 @@ def test_only_so_much_is_remembered():
 def test_an_unchanged_look_costs_nothing():
     same = statuses.flow(statuses.partition())
     found = observed(same, same)
-    assert found.since_ms(FLOW) == 1
+    assert found.find_state_start_ms(FLOW) == 1

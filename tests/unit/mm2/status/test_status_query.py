@@ -90,7 +90,7 @@ def asked(tmp_path):
 
 def serve(made, stop, answer):
     while not stop.is_set():
-        made.serve(lambda question: answer, 0.05)
+        made.serve_request(lambda question: answer, 0.05)
 
 
 def answer(*reports, version=status_document.STATUS_JSON_VERSION):

@@ -72,8 +72,8 @@ TABLE = [
 @pytest.mark.parametrize(("status", "said"), TABLE, ids=[said[:30] for _, said in TABLE])
 def test_how_a_partition_is_copied(status, said):
     found = look("orders", statuses.partition(**status))
-    assert found.has_answer
-    assert list(found.lines()) == [
+    assert found.explains_replication
+    assert list(found.format_lines()) == [
         f"east->west: orders -> east.orders, partition 0: {said}",
         RULE,
     ]
@@ -88,7 +88,7 @@ def test_how_a_partition_is_copied(status, said):
 )
 def test_what_the_settings_ask_for_is_told_as_such(delivery, status, said):
     found = look("orders", statuses.partition(**status), more=f", delivery: {delivery}")
-    line, _ = found.lines()
+    line, _ = found.format_lines()
     assert line.endswith(f"passed through, {said}")
 
 
@@ -101,7 +101,7 @@ def test_partitions_of_which_the_same_is_said_share_a_line():
         statuses.partition(number=3, **stopped),
         statuses.partition("bills"),
     )
-    assert list(found.lines()) == [
+    assert list(found.format_lines()) == [
         "east->west: orders -> east.orders, partitions 0-2, 5, 7: passed through",
         "east->west: orders -> east.orders, partition 3: halted: why",
         RULE,
@@ -111,7 +111,7 @@ def test_partitions_of_which_the_same_is_said_share_a_line():
 def test_a_mirrors_name_leads_to_its_topic():
     found = look("east.orders", statuses.partition())
     assert found.flows[0].topic == "orders"
-    assert found.has_answer
+    assert found.explains_replication
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_a_mirrors_name_leads_to_its_topic():
 )
 def test_what_is_not_mirrored_is_told_why(name, reason):
     found = look(name, statuses.partition("bills"))
-    assert found.has_answer
-    assert list(found.lines()) == [f"east->west: {name} is not replicated: {reason}"]
+    assert found.explains_replication
+    assert list(found.format_lines()) == [f"east->west: {name} is not replicated: {reason}"]
 
 
 def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
     found = look("orders-new", statuses.partition("bills"))
-    assert not found.has_answer
-    (line,) = found.lines()
+    assert not found.explains_replication
+    (line,) = found.format_lines()
     assert line == (
         "east->west: the source has no topic orders-new; it would be replicated to east.orders-new"
     )
@@ -155,7 +155,7 @@ def test_programs_are_told_the_same():
                 "unhealthy": "",
                 "state": "",
                 "reason": "",
-                "lines": list(found.lines()),
+                "lines": list(found.format_lines()),
                 "partitions": [
                     {
                         "partition": 0,
@@ -219,14 +219,14 @@ def held(name, holds, *partitions):
 )
 def test_what_an_operator_holds_back_is_told_with_the_way_back(holds, said):
     found = held("orders", holds, statuses.partition())
-    assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
+    assert next(found.format_lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
     (part,) = found.as_json()["flows"][0]["partitions"]
     assert part["state"] == said.partition(":")[0] if "Remedy" in said else "copying"
 
 
 def test_what_stands_still_is_told_as_such_though_it_is_paused():
     stopped = statuses.partition(phase="halted", reason=STOPPED)
-    line, _ = held("orders", OperatorOverrides(paused=True), stopped).lines()
+    line, _ = held("orders", OperatorOverrides(paused=True), stopped).format_lines()
     assert "halted: it is damaged" in line
 
 
@@ -257,7 +257,7 @@ def looked(name, *reports, statuses=()):
 def test_how_far_it_is_stands_behind_its_partitions():
     copying = [statuses.flow(statuses.partition(), statuses.partition(number=1))]
     found = looked("orders", report(far(), far(1, copied_to=9)), statuses=copying)
-    assert list(found.lines())[-1] == f"{RULE}; lag: 5 records, 2.0 s"
+    assert list(found.format_lines())[-1] == f"{RULE}; lag: 5 records, 2.0 s"
     (flow,) = found.as_json()["flows"]
     assert (flow["lag_records"], flow["lag_ms"]) == (5, 2_000)
     assert [each["copied_to"] for each in flow["partitions"]] == [4, 9]
@@ -280,23 +280,23 @@ def test_how_far_it_is_stands_behind_its_partitions():
 )
 def test_of_a_flow_that_nobody_runs_here_its_logs_tell(flow, said):
     found = looked("east.orders", flow)
-    assert found.has_answer
-    assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
+    assert found.explains_replication
+    assert next(found.format_lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
 
 
 def test_of_an_unreachable_source_it_is_not_said_that_the_topic_is_missing():
     lost = UnreachableCluster(side=ClusterSide.SOURCE, cluster="east", reason="refused")
     found = looked("orders", dataclasses.replace(report(), unreachable=(lost,)))
-    assert (found.has_answer, found.has_errors) == (False, True)
-    assert list(found.lines()) == [
+    assert (found.explains_replication, found.has_errors) == (False, True)
+    assert list(found.format_lines()) == [
         "east->west: the status of orders is unknown: source east unreachable: refused"
     ]
 
 
 def test_a_target_that_does_not_answer_is_told():
     found = looked("orders", report(state=ReportedFlowState.UNKNOWN, reason="no route"))
-    assert (found.has_answer, found.has_errors) == (False, True)
-    assert list(found.lines()) == ["east->west: the status of orders is unknown: no route"]
+    assert (found.explains_replication, found.has_errors) == (False, True)
+    assert list(found.format_lines()) == ["east->west: the status of orders is unknown: no route"]
 
 
 @pytest.mark.parametrize(

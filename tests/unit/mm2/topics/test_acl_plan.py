@@ -96,4 +96,4 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_taken_away():
 
 
 def test_fields_and_back():
-    assert TopicAcl.from_fields(*acl().fields()) == acl()
+    assert TopicAcl.from_fields(*acl().to_fields()) == acl()

@@ -70,8 +70,8 @@ def asked(commands, clock):
 
 
 def settled(asked, question=INCIDENTS):
-    eventually.eventually(lambda: not asked.last_result(question).running, SOON_S)
-    return asked.last_result(question)
+    eventually.eventually(lambda: not asked.get_last_result(question).running, SOON_S)
+    return asked.get_last_result(question)
 
 
 def test_the_questions_are_mm2s_own_commands():
@@ -85,10 +85,10 @@ def test_the_questions_are_mm2s_own_commands():
 
 def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, commands, clock):
     commands.may_answer.clear()
-    assert asked.last_result(INCIDENTS) == CommandResult()
-    assert asked.request(INCIDENTS).running
-    assert asked.request(INCIDENTS).running, "it runs already"
-    assert asked.last_result(INCIDENTS).output is None
+    assert asked.get_last_result(INCIDENTS) == CommandResult()
+    assert asked.request_result(INCIDENTS).running
+    assert asked.request_result(INCIDENTS).running, "it runs already"
+    assert asked.get_last_result(INCIDENTS).output is None
     commands.may_answer.set()
     found = settled(asked)
     assert found.output == command_runner.parse_incidents({"version": 1, "incidents": []})
@@ -99,15 +99,15 @@ def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, command
 def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clock):
     """However long it takes: it does not run all the time, whoever looks."""
     commands.may_answer.clear()
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     clock.now += 5 * command_runner.INCIDENTS_INTERVAL_S
     commands.may_answer.set()
     assert settled(asked).took_s == 5 * command_runner.INCIDENTS_INTERVAL_S
     clock.now += command_runner.INCIDENTS_INTERVAL_S - 0.1
-    assert not asked.request(INCIDENTS).running
+    assert not asked.request_result(INCIDENTS).running
     clock.now += 0.1
-    assert asked.request(INCIDENTS).running
+    assert asked.request_result(INCIDENTS).running
     settled(asked)
     assert len(commands.asked) == 2
 
@@ -115,21 +115,21 @@ def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clo
 @pytest.mark.parametrize("raised", [RecursionError("too deep"), OSError("no"), MemoryError()])
 def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, raised):
     commands.says = raised
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     assert repr(raised) in settled(asked).error
     commands.says = NOTHING
     clock.now += command_runner.INCIDENTS_INTERVAL_S
-    assert asked.request(INCIDENTS).running
+    assert asked.request_result(INCIDENTS).running
     assert settled(asked).error == ""
 
 
 def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     first = settled(asked)
     commands.says = CommandFailedError("mm2 incidents gave no response within 30 s")
     clock.now += 100
     clock.wall += 100_000
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     second = settled(asked)
     assert (second.output, second.at_ms) == (first.output, first.at_ms)
     assert second.error == "mm2 incidents gave no response within 30 s"
@@ -143,7 +143,7 @@ def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, cloc
 )
 def test_what_is_no_answer_is_told_as_such(asked, commands, says):
     commands.says = says
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     assert settled(asked).error.startswith(
         "mm2 incidents c.yaml --flow 'east->west' --json: invalid output"
     )
@@ -155,9 +155,9 @@ def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
         dataclasses.replace(INCIDENTS, arguments=("incidents", str(number)))
         for number in range(command_runner.QUEUED_COMMANDS_MAX + 3)
     ]
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
-    answers = [asked.request(each) for each in others]
+    answers = [asked.request_result(each) for each in others]
     assert len(commands.asked) == 1
     refused = [each for each in answers if not each.running]
     assert len(refused) == 3
@@ -170,11 +170,14 @@ def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
 
 def test_a_command_is_told_when_nobody_waits_for_it_any_more(asked, commands):
     commands.may_answer.clear()
-    asked.request(INCIDENTS)
+    asked.request_result(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     asked.stop()
     assert commands.was_gone
-    assert "is stopping" in asked.request(command_runner.make_plan_command(FLOW, "c.yaml")).error
+    assert (
+        "is stopping"
+        in asked.request_result(command_runner.make_plan_command(FLOW, "c.yaml")).error
+    )
 
 
 def _nobody() -> bool:

@@ -37,10 +37,10 @@ class Seen:
     def look(self):
         self.found = seen_flows.seen(*self.flows)
 
-    def current_snapshot(self):
+    def get_current_snapshot(self):
         return self.found
 
-    def flow_timeline(self, flow):
+    def get_flow_timeline(self, flow):
         return ()
 
 
@@ -49,11 +49,11 @@ class Asked:
         self.questions = []
         self.answer = CommandResult(output={"some": 1}, at_ms=5, took_s=1.26)
 
-    def request(self, question):
+    def request_result(self, question):
         self.questions.append(("asked", question.arguments[0], question.arguments[-2]))
         return self.answer
 
-    def last_result(self, question):
+    def get_last_result(self, question):
         self.questions.append(("known", question.arguments[0], question.arguments[-2]))
         return self.answer
 

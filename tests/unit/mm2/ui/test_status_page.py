@@ -29,7 +29,7 @@ class Running:
     def statuses(self):
         return [statuses.flow(statuses.partition())]
 
-    def reports(self):
+    def build_reports(self):
         return [seen_flows.report(seen_flows.part())]
 
 

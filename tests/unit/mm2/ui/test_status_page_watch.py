@@ -44,7 +44,7 @@ class Running:
             for name in self.names
         ]
 
-    def reports(self):
+    def build_reports(self):
         self.looks += 1
         self._clock.now += self.takes_s
         return [
@@ -69,7 +69,7 @@ def seen(running, clock):
 
 
 def test_flows_are_seen_in_the_files_order_with_who_runs_them(seen, running, clock):
-    found = seen.current_snapshot()
+    found = seen.get_current_snapshot()
     assert [each.flow.name for each in found.flows] == ["a->b", "b->a"]
     assert [each.report.flow for each in found.flows] == ["a->b", "b->a"]
     assert (found.node.pid, found.node.host, found.node.file) == (3, "h", "c.yaml")
@@ -78,10 +78,10 @@ def test_flows_are_seen_in_the_files_order_with_who_runs_them(seen, running, clo
 
 
 def test_whoever_asks_soon_after_another_is_shown_the_same(seen, running, clock):
-    first = seen.current_snapshot()
-    assert seen.current_snapshot() is first
+    first = seen.get_current_snapshot()
+    assert seen.get_current_snapshot() is first
     clock.now += status_page.SNAPSHOT_MAX_AGE_S
-    assert seen.current_snapshot() is not first
+    assert seen.get_current_snapshot() is not first
     assert running.looks == 2
 
 
@@ -90,18 +90,18 @@ def test_whoever_asks_soon_after_another_is_shown_the_same(seen, running, clock)
 )
 def test_looks_that_take_long_are_rarer(seen, running, clock, takes_s, pause_s):
     running.takes_s = takes_s
-    first = seen.current_snapshot()
+    first = seen.get_current_snapshot()
     clock.now += pause_s - 0.01
-    assert seen.current_snapshot() is first
+    assert seen.get_current_snapshot() is first
     clock.now += 0.02
-    assert seen.current_snapshot() is not first
+    assert seen.get_current_snapshot() is not first
 
 
 def test_rates_are_unknown_until_there_were_two_looks(seen, running, clock):
-    assert [each.rates for each in seen.current_snapshot().flows] == [None, None]
+    assert [each.rates for each in seen.get_current_snapshot().flows] == [None, None]
     clock.now += 2.0
     running.records = 30
-    found = seen.current_snapshot().flows[0]
+    found = seen.get_current_snapshot().flows[0]
     assert found.rates is not None
     assert found.rates.get_rate("a->b", "orders").records_s == 15.0
 
@@ -111,8 +111,8 @@ def test_a_flow_that_has_gone_is_seen_no_more_nor_its_past(seen, running, clock)
     running.names = ["a->b"]
     clock.now += lag_timeline.POINT_INTERVAL_S
     seen.record_point()
-    assert [each.flow.name for each in seen.current_snapshot().flows] == ["a->b"]
-    assert (len(seen.flow_timeline("a->b")), len(seen.flow_timeline("b->a"))) == (2, 0)
+    assert [each.flow.name for each in seen.get_current_snapshot().flows] == ["a->b"]
+    assert (len(seen.get_flow_timeline("a->b")), len(seen.get_flow_timeline("b->a"))) == (2, 0)
 
 
 def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes_long(
@@ -135,13 +135,13 @@ def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes
         1.0 / status_page.SNAPSHOT_CPU_SHARE,
         lag_timeline.POINT_INTERVAL_S,
     ]
-    assert len(seen.flow_timeline("a->b")) == 4
+    assert len(seen.get_flow_timeline("a->b")) == 4
 
 
 def test_each_flow_has_its_verdict_by_the_objective_of_the_file(seen, running):
     long_ago = ReplicationActivity(begun_ms=seen_flows.NOW_MS - 61_000, last=None)
     running.activity = {"b->a": long_ago}
-    first, second = (each.verdict for each in seen.current_snapshot().flows)
+    first, second = (each.verdict for each in seen.get_current_snapshot().flows)
     assert first.is_healthy
     assert second.reasons == (
         "no record replicated since the flow started 61 s ago "

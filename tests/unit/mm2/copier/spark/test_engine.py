@@ -24,7 +24,7 @@ class Driver:
             raise self.error
         return list(self.rows)
 
-    def find_stage(self, group):
+    def find_stage_id(self, group):
         assert group == "g"
         return self.stage
 
@@ -97,19 +97,19 @@ def test_a_copy_cancelled_before_its_job_never_runs(copy):
 
 
 def test_it_waits_until_its_task_is_active(copy):
-    copy.poll(Driver(stage=None))
-    copy.poll(Driver(active=[0]))
+    copy.poll_job_state(Driver(stage=None))
+    copy.poll_job_state(Driver(active=[0]))
     assert state_of(copy) is CopyState.WAITING_FOR_SLOT
-    copy.poll(Driver(active=[1]))
+    copy.poll_job_state(Driver(active=[1]))
     assert state_of(copy) is CopyState.RUNNING
 
 
 def test_a_task_that_waits_again_was_lost(copy):
     driver = Driver(active=[1, 0, 1, 0, 0])
     for _ in range(4):
-        copy.poll(driver)
+        copy.poll_job_state(driver)
     assert state_of(copy) is CopyState.RUNNING
-    copy.poll(driver)
+    copy.poll_job_state(driver)
     assert state_of(copy) is CopyState.ENDED
     assert copy.error == spark_errors.TASK_LOST
     assert copy.cancelled.is_set()

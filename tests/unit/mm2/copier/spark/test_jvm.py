@@ -29,42 +29,42 @@ def kept(folder: Path, text: str) -> ClassArchive:
     written = folder.parent / "classes.jsa"
     written.write_text(text)
     one = archive(folder)
-    one.store(written)
+    one.store_archive(written)
     return one
 
 
 def test_the_first_jvm_may_write_one_and_the_next_begin_with_it(folder):
-    assert archive(folder).options == WRITE
-    assert archive(folder).is_wanted
+    assert archive(folder).jvm_options == WRITE
+    assert archive(folder).should_be_written
     one = kept(folder, "classes")
-    option, _, path = one.options.partition("=")
+    option, _, path = one.jvm_options.partition("=")
     assert option == "-XX:SharedArchiveFile"
     assert Path(path).read_text() == "classes"
-    assert not one.is_wanted
+    assert not one.should_be_written
     assert list(folder.iterdir()) == [Path(path)]
 
 
 def test_each_java_and_each_spark_has_its_own(folder):
     kept(folder, "classes")
-    assert archive(folder, banner='openjdk version "21"').is_wanted
-    assert archive(folder, home="/other").is_wanted
+    assert archive(folder, banner='openjdk version "21"').should_be_written
+    assert archive(folder, home="/other").should_be_written
 
 
 def test_a_spark_that_was_installed_anew_has_another(folder, tmp_path):
     jars = tmp_path / "spark" / "jars"
     jars.mkdir(parents=True)
     before = archive(folder, home=str(jars.parent))
-    before.store(tmp_path / "not-there")
-    assert not archive(folder, home=str(jars.parent)).is_wanted
+    before.store_archive(tmp_path / "not-there")
+    assert not archive(folder, home=str(jars.parent)).should_be_written
     os.utime(jars, ns=(1, 1))
-    assert archive(folder, home=str(jars.parent)).is_wanted
+    assert archive(folder, home=str(jars.parent)).should_be_written
 
 
 def test_old_ones_go(folder, tmp_path):
     for number in range(jvm.MAX_CLASS_ARCHIVES + 2):
         written = tmp_path / "written"
         written.write_text(str(number))
-        archive(folder, banner=f"java {number}").store(written)
+        archive(folder, banner=f"java {number}").store_archive(written)
         for each in folder.iterdir():
             os.utime(each, ns=(int(each.read_text()), int(each.read_text())))
     kept_now = sorted(each.read_text() for each in folder.iterdir())
@@ -73,20 +73,20 @@ def test_old_ones_go(folder, tmp_path):
 
 def test_where_none_could_be_made_none_is_tried_again(folder):
     one = archive(folder)
-    one.store(folder.parent / "not-there")
-    assert (one.options, one.is_wanted) == ("", False)
+    one.store_archive(folder.parent / "not-there")
+    assert (one.jvm_options, one.should_be_written) == ("", False)
 
 
 def test_a_folder_that_an_option_cannot_name_is_not_used(tmp_path):
     one = archive(tmp_path / "my cache")
-    assert (one.options, one.is_wanted) == ("", False)
+    assert (one.jvm_options, one.should_be_written) == ("", False)
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_what_others_may_have_written_is_not_used(folder, what):
     one = kept(folder, "classes")
     (folder if what == "folder" else next(folder.iterdir())).chmod(0o777)
-    assert (one.options, one.is_wanted) == ("", False)
+    assert (one.jvm_options, one.should_be_written) == ("", False)
 
 
 def test_one_that_cannot_be_looked_at_is_left_alone(folder):
@@ -94,7 +94,7 @@ def test_one_that_cannot_be_looked_at_is_left_alone(folder):
     (path,) = folder.iterdir()
     path.unlink()
     path.symlink_to(path)
-    assert (one.options, one.is_wanted) == ("", False)
+    assert (one.jvm_options, one.should_be_written) == ("", False)
 
 
 def test_python_processes_of_spark_load_no_module_of_the_working_directory(tmp_path, monkeypatch):

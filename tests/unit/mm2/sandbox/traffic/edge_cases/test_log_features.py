@@ -30,7 +30,7 @@ def old(offset: int, magic: int, attributes: int, body: bytes = b"x" * 30) -> by
 
 
 def seen(*parts: bytes) -> RecordFeatureCounts:
-    return RecordFeatureCounts().add([memoryview(b"".join(parts))])
+    return RecordFeatureCounts().count_batches([memoryview(b"".join(parts))])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_another_partition_begins_anew():
     found = RecordFeatureCounts()
     for offset in (0, 50):
         found.start_partition()
-        found.add([memoryview(batches.data(records(2), at(offset)))])
+        found.count_batches([memoryview(batches.data(records(2), at(offset)))])
     assert not found.features
 
 
