@@ -174,7 +174,7 @@ _CONFIGURATION_INTRO = """# Configuration
 `mm2 docs configuration` generates this page.
 `mm2 config check` reports all problems of a file in one run.
 `mm2 config show` prints the effective configuration of workers and connectors, each value with \
-its origin: a line of the file, `default` (mm2's default), or `MM2 default` \
+its origin, which is a line of the file, `default` (mm2's default), or `MM2 default` \
 (MirrorMaker 2's default).
 
 Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.

@@ -84,10 +84,8 @@ def test_in_brief_a_workload_is_a_line_and_only_what_fell_short_is_told():
     assert "Of 12 expectations, 12 are met." in text
     assert "- met" not in text
     slower = report.brief(setting(), measured(bytes_s=100e6))
-    assert (
-        "Of 12 expectations, 8 are met. The following expectations are not met:\n\n- NOT met: at least 5x"
-        in slower
-    )
+    assert "Of 12 expectations, 8 are met. The following expectations are not met:\n\n" in slower
+    assert "met:\n\n- NOT met: at least 5x" in slower
 
 
 @pytest.mark.parametrize("form", [report.brief, report.render])
