@@ -16,10 +16,10 @@ from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import (
     herder_actions,
+    herder_request_handler,
     herder_state,
     leader_duties,
     rebalance,
-    request_service,
     restart_plan,
     task_reconfiguration,
 )
@@ -274,7 +274,7 @@ class DistributedHerder:
         """Handle an event from the worker, the leader or a caller."""
         match event:
             case ConnectorStateReached():
-                return request_service.handle_connector_state_reached(self._state, event)
+                return herder_request_handler.handle_connector_state_reached(self._state, event)
             case TaskReconfigurationRequested(connector):
                 task_reconfiguration.schedule_reconfiguration(self._state, connector)
             case TaskConfigsForwarded():
@@ -288,7 +288,8 @@ class DistributedHerder:
         reply: RequestRefused
         if herder.is_closing:
             reply = RequestRefused(
-                request_service.INTERNAL_ERROR_STATUS, request_service.SHUTTING_DOWN_MESSAGE
+                herder_request_handler.INTERNAL_ERROR_STATUS,
+                herder_request_handler.SHUTTING_DOWN_MESSAGE,
             )
         else:
             if event.ticket is None and isinstance(event.request, RestartConnector):
@@ -404,7 +405,7 @@ class DistributedHerder:
             not self._has_urgent_event()
             and (waiting := herder.queue.pop_due_request(herder.snapshot.now_s)) is not None
         ):
-            yield from request_service.handle_request(herder, waiting)
+            yield from herder_request_handler.handle_request(herder, waiting)
 
     def _has_urgent_event(self) -> bool:
         """Return True if an event that is more urgent than the next request has arrived."""
@@ -420,7 +421,7 @@ class DistributedHerder:
     def _shut_down(self) -> HerderScript[None]:
         herder = self._state
         yield from herder_state.stop_connectors_and_tasks(herder, herder.running)
-        yield from request_service.refuse_all_requests(herder)
+        yield from herder_request_handler.refuse_all_requests(herder)
         herder.last_rebalance, herder.is_joined = None, False
         yield FlushStatuses()
         yield CloseGroup()

@@ -17,6 +17,12 @@ from typing import TypeAlias
 from connect_runtime.base.errors import FatalError
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.group.leader_assignment import (
+    AssignmentOwners,
+    LeaderAssignments,
+    LeaderElection,
+    MemberAssignment,
+)
 from connect_runtime.group.member import GroupMember
 from connect_runtime.group.member_events import (
     AbandonAssignment,
@@ -37,12 +43,6 @@ from connect_runtime.group.member_events import (
     SendGroupRequest,
 )
 from connect_runtime.group.member_state import GroupRebalanceConfig, MemberState
-from connect_runtime.group.rebalance_rounds import (
-    AssignmentOwners,
-    LeaderAssignments,
-    LeaderElection,
-    MemberAssignment,
-)
 from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
 
 GroupSessionFailed = MembershipFailed

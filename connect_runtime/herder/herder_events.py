@@ -12,7 +12,7 @@ from typing import TypeAlias
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
-from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder.herder_requests import HerderRequest
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig, TargetState
 from connect_runtime.storage.config_topic import ConfigChange

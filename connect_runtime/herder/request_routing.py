@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
-from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder.herder_requests import (
     CheckHealth,
     DeleteConnector,

@@ -15,7 +15,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
-from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder.group_interface import GetConfiguredWork, GroupEvent, OnGroupEvent
 from connect_runtime.herder.herder_actions import (
     BackgroundAction,

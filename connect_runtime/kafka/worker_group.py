@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.base.windowed_stats import SampleWindows
-from connect_runtime.group import connectors_and_tasks, rebalance_rounds
+from connect_runtime.group import connectors_and_tasks, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.coordinator_metrics import CoordinatorMetrics
+from connect_runtime.group.leader_assignment import ConfiguredWorkSnapshots, LeaderAssignments
 from connect_runtime.group.member_events import (
     GroupRequestFailed,
     GroupResponseReceived,
@@ -35,7 +36,6 @@ from connect_runtime.group.member_events import (
     SendGroupRequest,
     WorkerLoopTicked,
 )
-from connect_runtime.group.rebalance_rounds import ConfiguredWorkSnapshots, LeaderAssignments
 from connect_runtime.herder.group_interface import GetConfiguredWork, GroupEvent, OnGroupEvent
 from connect_runtime.herder.group_session import (
     AssignmentRequested,
@@ -324,7 +324,7 @@ class KafkaWorkerGroup:
             now_ms=round(self._clock.now_s() * 1000),
             delay_max_ms=self._settings.session.max_rebalance_delay_ms,
         )
-        return rebalance_rounds.perform_assignment(
+        return leader_assignment.perform_assignment(
             asked.election, snapshots, remembered, times=times
         )
 

@@ -46,9 +46,9 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup, ThreadPoolFull
 
 HEAD_TIMEOUT_S = 5.0
-"""Time limit for receiving a request head."""
+"""Time limit for receiving a request head: request line and headers."""
 REQUEST_TIMEOUT_S = 30.0
-"""Time limit for a whole request, until the client has received the response."""
+"""Time limit for a whole request, until the client has received the whole response."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 """Limit for the total size of responses that clients have not read yet. Above it, the connections
 whose responses are oldest are closed."""
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpRequest:
-    """An HTTP request. `path` and `query` are percent-encoded, as sent.
+    """An HTTP request to the metrics server. `path` and `query` are percent-encoded, as sent.
 
     Header names in `headers` are in lower case. Of repeated headers, the first is used.
     """
@@ -76,7 +76,8 @@ class MetricsHttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpResponse:
-    """An HTTP response. `body` is None for HEAD, although `headers` contain the length."""
+    """An HTTP response of the metrics server. `body` is None for HEAD, although `headers` contain
+    the length."""
 
     status: HTTPStatus
     headers: Mapping[str, str]
@@ -84,15 +85,16 @@ class MetricsHttpResponse:
 
 
 Respond = Callable[[MetricsHttpRequest], Awaitable[MetricsHttpResponse]]
-"""Function that answers a request on the event loop. It must neither raise nor block."""
+"""Function that builds the response to a request, on the event loop. It must neither raise nor
+block."""
 
 
 class BadRequestError(ValueError):
-    """The client did not send a valid HTTP request."""
+    """Raised if the client did not send a valid HTTP request."""
 
 
 class MetricsHttpServer:
-    """HTTP server on an event loop. `run_server_thread` is its thread body."""
+    """HTTP server with an event loop. `run_server_thread` is the body of the server's thread."""
 
     def __init__(
         self,
@@ -101,12 +103,12 @@ class MetricsHttpServer:
         *,
         limits: ClientConnectionLimits = CONNECTION_LIMITS,
     ) -> None:
-        """`opened` is a bound socket, which the caller must close."""
+        """`opened` is the bound listening socket, which the caller must close."""
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
         self._unsent: dict[asyncio.Task[None], bytes] = {}
-        """Bodies that are being sent, in the order in which sending began."""
+        """Response bodies that are being sent, in the order in which sending began."""
 
     def run_server_thread(self, stop: threading.Event) -> None:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
@@ -164,8 +166,11 @@ class MetricsHttpServer:
         await writer.wait_closed()
 
     def _limit_unsent(self, task: asyncio.Task[None], body: bytes) -> None:
-        """Register a body to be sent, and close the connections whose bodies are oldest until all
-        bodies fit. Responses may share a body."""
+        """Register a response body to be sent. While the unsent bodies exceed the limit, close the
+        connection whose body is oldest.
+
+        Responses may share a body.
+        """
         self._unsent[task] = body
         while len(self._unsent) > 1:
             sizes = {id(each): len(each) for each in self._unsent.values()}
@@ -177,7 +182,7 @@ class MetricsHttpServer:
 
 
 def parse_request_head(head: bytes) -> MetricsHttpRequest:
-    """Parse a complete request head. Raises `BadRequestError` if it is invalid."""
+    """Parse a complete HTTP request head. Raises `BadRequestError` if it is invalid."""
     line, _, rest = head.partition(b"\r\n")
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -194,7 +199,7 @@ def parse_request_head(head: bytes) -> MetricsHttpRequest:
 
 
 def _split_response_body(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
-    """Split a response into chunks, because asyncio copies the part that it cannot send
+    """Split a response body into chunks, because asyncio copies the part that it cannot send
     immediately."""
     lines = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
@@ -213,25 +218,25 @@ _STOP_TIMEOUT_S = 1.0
 
 
 class MetricsSource(Protocol):
-    """Source of metrics. It is read for every scrape on a thread of the exporter."""
+    """Source of the exported metrics. It is read for every scrape, on a thread of the exporter."""
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]: ...
 
 
 class ExporterError(FatalError):
-    """The metrics listener could not be opened."""
+    """Raised if the metrics listener could not be opened."""
 
 
 def build_metrics_page(source: MetricsSource) -> PageResponse:
-    """Render the current metrics in the Prometheus text format."""
+    """Render the current metrics of the source in the Prometheus text format."""
     return PageResponse(
         body=prometheus_text.render_metric_families(source.all_families), content_type=_CONTENT_TYPE
     )
 
 
 class MetricsExporter:
-    """Serves metrics at `url`, and the pages in `pages` at their paths, between `start` and
+    """Serves metrics at `url`, and the pages in `pages` at their paths, from `start` until
     `stop`."""
 
     def __init__(
@@ -243,10 +248,13 @@ class MetricsExporter:
         pages: PagesByPath = _NO_PAGES,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`host` "" means every interface, `port` 0 any free port. `pages` is looked up for each
-        request, so that pages can be added later. `hosts` are the host names under which pages for
-        people are served. Metrics and health pages are served under any name, because they are
-        read-only and contain no secrets."""
+        """Create an exporter without starting it.
+
+        The `host` "" means all interfaces, the `port` 0 any free port. `pages` is looked up for
+        each request, so that pages can be added later. `hosts` are the host names under which pages
+        for people are served. Metrics and health pages are served under any name, because they are
+        read-only and contain no secrets.
+        """
         self._host = host
         self._port = port
         self._scrape = MountedPage(PageThreadPool.SCRAPES, lambda _: build_metrics_page(source))
@@ -261,7 +269,7 @@ class MetricsExporter:
 
     @property
     def url(self) -> str:
-        """URL of the metrics page. Valid after `start`."""
+        """URL of the metrics page. Valid only after `start`."""
         assert self._opened is not None, "call start first"
         host = f"[{self._host}]" if ":" in self._host else self._host or "localhost"
         return f"http://{host}:{self._port}{METRICS_PATH}"
@@ -282,7 +290,7 @@ class MetricsExporter:
         self._threads.start("metrics", served.run_server_thread)
 
     def stop(self) -> None:
-        """Stop serving. Idempotent; allowed before `start`."""
+        """Stop serving metrics. Idempotent, and allowed before `start`."""
         if self._opened is None:
             return
         self._threads.stop_all(_STOP_TIMEOUT_S)
@@ -394,4 +402,4 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
 
 
 def _log_thread_end(end: ThreadDied) -> None:
-    _log.error("metrics are no longer served: %r", end.error)
+    _log.error("the metrics server failed, so metrics are no longer served: %r", end.error)

@@ -1,8 +1,9 @@
-"""Renders metrics in the Prometheus text format 0.0.4, byte for byte like prometheus_client.
+"""Renders metrics in the Prometheus text format 0.0.4, byte for byte like the library
+prometheus_client.
 
-The library validates and escapes the names of every sample, which dominates the time of a scrape
-with a thousand tasks. Here, metric names are validated when they are declared, and label values are
-escaped once for all families that share them.
+prometheus_client validates and escapes the names of every sample, which dominates the time of a
+scrape with a thousand tasks. Here, metric names are validated when they are declared, and label
+values are escaped once for all families that share them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LabelledSeries = tuple[tuple[str, ...], str]
 
 
 def render_metric_families(families: Iterable[MetricFamily]) -> bytes:
-    """Render metric families. Series are sorted by label values."""
+    """Render metric families as text. The series of a family are sorted by label values."""
     lines: list[str] = []
     written = _RenderedSeries()
     for family in families:
@@ -33,7 +34,7 @@ def render_metric_families(families: Iterable[MetricFamily]) -> bytes:
 
 
 class _RenderedSeries:
-    """Caches rendered series lines, because several families may share the same series."""
+    """Caches the rendered lines of series, because several families may share the same series."""
 
     def __init__(self) -> None:
         self._orders = _SeriesOrders()
@@ -66,8 +67,8 @@ class _FormattedNumbers(dict[float, str]):
 
 
 class _SeriesOrders:
-    """Caches the order and label text of series. With a thousand partitions, a dozen successive
-    families have the same labels."""
+    """Caches the sort order and label texts of series. With a thousand partitions, a dozen
+    successive families have the same labels."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Series, list[_LabelledSeries]]] = {}

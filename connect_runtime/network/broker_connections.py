@@ -34,26 +34,28 @@ from connect_runtime.protocol.request_errors import (
 log = logging.getLogger(__name__)
 
 _FAILURE_RELEVANCE_S = 30.0
-"""Time after which a connection failure is no longer reported unless another attempt fails."""
+"""Time for which a connection failure is reported, unless another attempt fails."""
 MAX_IN_FLIGHT = 64
-"""Maximum requests in flight. More would only wait in the socket buffer, because brokers process
-one at a time."""
+"""Maximum number of requests in flight per connection. More requests would only wait in the socket
+buffer, because brokers process one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionCallbacks:
-    """Callbacks that `BrokerConnections` calls on its owner."""
+    """Callbacks with which `BrokerConnections` notifies the object that owns it."""
 
     ready: Callable[[BrokerConnections], None]
     """Called when the connection is ready for requests."""
     failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
-    """Called when the connection fails, with the calls that are returned to the owner."""
+    """Called when the connection fails, with the error and the calls that are returned to the
+    owner."""
     wake: Callable[[BrokerConnections], None]
-    """Called when `send_queued_calls` must be called."""
+    """Called to request a call of `send_queued_calls`."""
 
 
 class BrokerConnections:
-    """One lane: the connection to a broker for one purpose, with its queue and reconnect backoff.
+    """The connection to a broker for one purpose (a lane), with its queue of calls and reconnect
+    backoff.
 
     Invariant: calls in `_queue` are waiting or have expired since they were queued.
     """
@@ -89,13 +91,14 @@ class BrokerConnections:
     # requests
 
     def submit_call(self, call: ClientCall) -> None:
-        """Queue a call. The next `send_queued_calls` sends it, or connects first."""
+        """Queue a call for the broker. The next `send_queued_calls` sends the call, connecting
+        first if necessary."""
         self._queue.append(call)
         self._owner.wake(self)
 
     def try_send_call(self, call: ClientCall) -> bool:
-        """Pass a call to the connection if nothing is queued. If this returns False, `submit_call`
-        the call."""
+        """Pass a call to the connection if no calls are queued. If this returns False, use
+        `submit_call` instead."""
         link = self.connection
         if link is None or self._queue or link.in_flight_request_count >= MAX_IN_FLIGHT:
             return False
@@ -106,19 +109,19 @@ class BrokerConnections:
         return True
 
     def request_connection(self) -> None:
-        """Connect even if no request is queued."""
+        """Request a connection to the broker even if no call is queued."""
         if self.connection is None and not self._wanted:
             self._wanted = True
             self._owner.wake(self)
 
     @property
     def queue_length(self) -> int:
-        """Number of queued calls."""
+        """Number of calls queued for the broker."""
         return len(self._queue)
 
     def get_connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
-        """Return why the broker is unreachable, or None without a pending request or a recent
-        attempt.
+        """Return why the broker is unreachable; None if no call is queued and no recent attempt
+        failed.
 
         Failures before `broker_ready_s`, the time of the last successful connection to the broker
         for any purpose, are ignored.
@@ -133,7 +136,7 @@ class BrokerConnections:
         return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
     def get_connection_state(self) -> NodeConnectionState:
-        """Return the connection state from which `pick_broker` chooses a broker."""
+        """Return the connection's state, as input for `cluster_metadata.pick_broker`."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
@@ -146,7 +149,7 @@ class BrokerConnections:
         )
 
     def describe_queued_call(self) -> str:
-        """Describe what a queued call is waiting for."""
+        """Describe what the calls in the queue are waiting for, for error messages."""
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
         if self._trouble is not None:
@@ -156,7 +159,8 @@ class BrokerConnections:
     # time
 
     def send_queued_calls(self, now_s: float) -> None:
-        """Connect if due, then pass queued calls to the connection and send them."""
+        """Connect if a connection attempt is due, or pass queued calls to the connection and send
+        them."""
         link = self.connection
         if link is None:
             if (self._queue or self._wanted) and now_s >= self.retry_at_s:
@@ -171,7 +175,8 @@ class BrokerConnections:
         link.flush()
 
     def due_s(self) -> float:
-        """Latest time at which `send_queued_calls` or `tick` must be called."""
+        """Return the latest monotonic time at which `send_queued_calls` or `tick` must be
+        called."""
         link = self.connection
         if link is None:
             awaits_token = self._env.tokens is not None and self._env.tokens.is_requesting
@@ -182,13 +187,13 @@ class BrokerConnections:
         return link.next_due_s
 
     def tick(self, now_s: float) -> None:
-        """Process due work of the connection, then call `send_queued_calls`."""
+        """Process due work of the connection, such as timeouts, then call `send_queued_calls`."""
         if self.connection is not None and now_s >= self.connection.next_due_s:
             self.connection.tick(now_s)
         self.send_queued_calls(now_s)
 
     def close_if_idle(self, now_s: float, idle_s: float) -> None:
-        """Close an idle connection before the broker does.
+        """Close the connection if it has been idle for `idle_s`, before the broker closes it.
 
         Requests sent while the broker is closing the connection would be lost.
         """
@@ -204,15 +209,15 @@ class BrokerConnections:
 
     @property
     def is_unused(self) -> bool:
-        """True if there is no connection and nothing to send."""
+        """True if there is no connection to the broker and nothing to send."""
         return self.connection is None and not self._queue and not self._wanted
 
     def remove_expired_calls(self) -> None:
-        """Remove expired calls from the queue."""
+        """Remove calls that have expired from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
 
     def close(self) -> None:
-        """Close the connection, and fail every queued or pending call."""
+        """Close the connection, and fail all queued and pending calls."""
         if self.connection is not None:
             self.connection.close()
         queue, self._queue = self._queue, deque()
@@ -325,7 +330,7 @@ class ClusterBrokers:
     """All connections to the brokers and bootstrap addresses of a cluster, one per broker and
     purpose.
 
-    Raises ValueError for an invalid bootstrap address.
+    The constructor raises ValueError for an invalid bootstrap address.
     """
 
     def __init__(
@@ -353,7 +358,7 @@ class ClusterBrokers:
         self._dirty: dict[BrokerConnections, None] = {}
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose, creating it if necessary."""
+        """Return the connection to a broker for a purpose (lane). It is created if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerConnections(
@@ -370,19 +375,19 @@ class ClusterBrokers:
         return lane
 
     def get_address(self, node_id: int) -> tuple[str, int] | None:
-        """Return the (host, port) of a broker, or None if unknown."""
+        """Return the (host, port) of a broker or bootstrap entry; None if unknown."""
         broker = self._view.brokers.get(node_id)
         return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
 
     def pick_broker(self, nodes: Iterable[int], lane: str) -> int | None:
-        """Return the most suitable of the given brokers for a request, or None if none is
+        """Return the most suitable of the given brokers for a request; None if no broker is
         available."""
         states = [self.get_lane(node_id, lane).get_connection_state() for node_id in nodes]
         return cluster_metadata.pick_broker(states, self._env.clock.now_s())[0]
 
     @property
     def is_any_connected(self) -> bool:
-        """True if at least one connection is ready."""
+        """True if at least one broker connection is ready."""
         return any(lane.get_connection_state().connected for lane in self._lanes.values())
 
     def last_response_s(self, node_id: int) -> float:
@@ -396,8 +401,8 @@ class ClusterBrokers:
     # errors
 
     def get_connection_error(self, node_id: int) -> ConnectError | None:
-        """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
-        made."""
+        """Return why a broker is unreachable; None if it is reachable or no recent attempt
+        failed."""
         now_s = self._env.clock.now_s()
         lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
         ready_s = max((lane.last_ready_s for lane in lanes), default=-math.inf)
@@ -405,8 +410,8 @@ class ClusterBrokers:
         return next((trouble for trouble in found if trouble is not None), None)
 
     def get_connection_errors(self) -> dict[str, ConnectError]:
-        """Return connection errors by broker, or by bootstrap address before metadata is
-        available."""
+        """Return the connection error of each unreachable broker, or of bootstrap addresses if no
+        metadata is available yet."""
         found: dict[str, ConnectError] = {}
         for node_id in {node_id: None for node_id, _ in self._lanes}:
             trouble = self.get_connection_error(node_id)
@@ -422,11 +427,12 @@ class ClusterBrokers:
 
     @property
     def needs_tick(self) -> bool:
-        """True if `tick` must be called immediately for at least one connection."""
+        """True if at least one connection needs a call of `tick` immediately."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:
-        """Connect and send where due. Return the latest time of the next call."""
+        """Connect to brokers and send requests where due. Return the latest monotonic time of the
+        next call."""
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
@@ -436,7 +442,7 @@ class ClusterBrokers:
         return due_s
 
     def close_idle_connections(self, now_s: float) -> None:
-        """Close connections that have been idle for too long, and drop brokers that left the
+        """Close connections that have been idle for too long, and forget brokers that left the
         cluster."""
         for (node_id, _), lane in self._lanes.items():
             bootstrap = node_id < 0 and self._view.brokers
@@ -456,12 +462,12 @@ class ClusterBrokers:
             self.rtt_s.pop(node_id, None)
 
     def remove_expired_calls(self) -> None:
-        """Remove expired calls from all queues."""
+        """Remove calls that have expired from the queues of all connections."""
         for lane in self._lanes.values():
             lane.remove_expired_calls()
 
     def close(self) -> None:
-        """Close all connections and fail all calls."""
+        """Close all broker connections and fail all calls."""
         for lane in list(self._lanes.values()):
             lane.close()
 

@@ -1,4 +1,4 @@
-"""Client calls, each of which is one request from submission to response.
+"""Client calls: each is one request to a cluster, from submission to response.
 
 Until its deadline, a call waits for a broker, then for a connection, then for its response. It ends
 exactly once, with a `ClientResponse` that reports whether any byte was sent.
@@ -25,7 +25,7 @@ NO_VERSION = -1
 
 
 class ClientResponse(NamedTuple):
-    """Result of a call: the decoded response in `body` (an entity of the kio library), or a
+    """Result of a client call: the decoded response in `body` (an entity of the kio library), or a
     `failure`."""
 
     body: Any
@@ -35,9 +35,9 @@ class ClientResponse(NamedTuple):
     """After a failure, False if no byte was sent, so that the broker cannot have executed the
     request. True if a byte may have been sent."""
     node_id: int
-    """The broker to which the request was last sent, or -1 if it was not sent."""
+    """Id of the broker to which the request was last sent; -1 if it was not sent."""
     elapsed_s: float
-    """Time from the first byte sent to the response."""
+    """Time in seconds from sending the first byte to receiving the response."""
 
 
 class RawClientResponse(NamedTuple):
@@ -66,35 +66,37 @@ class ClientCall:
 
     @property
     def api(self) -> str:
-        """Name of the request's API."""
+        """Name of the Kafka API that the request calls."""
         return api_versions.API_NAMES.get(self.api_key, f"API {self.api_key}")
 
     @property
     def can_reroute(self) -> bool:
-        """Return whether another broker may be used if the first one is unreachable."""
+        """True if the request may be sent to another broker when the chosen broker is
+        unreachable."""
         return not isinstance(self.to, NodeTarget)
 
     def can_encode_request(self, known: NodeApiVersions | None) -> bool:
-        """Return whether `encode_request` is certain to succeed with these API versions."""
+        """Return True if `encode_request` is certain to succeed with these API versions."""
         return False
 
     def encode_request(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
-        """Encode the request for a broker. `on_throttle` is called with the throttle time in ms.
+        """Encode the request for a broker that supports these API versions. `on_throttle` is called
+        with the throttle time in ms.
 
         Raises UnsupportedVersion.
         """
         raise NotImplementedError
 
     def fail(self, failure: ConnectError, *, node_id: int = NO_NODE) -> None:
-        """Fail the call before it is sent."""
+        """End the call with a failure before its request is sent."""
         raise NotImplementedError
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class VersionedCall(ClientCall):
-    """A request that is encoded once the broker's versions are known."""
+    """A client call whose request is encoded once the broker's API versions are known."""
 
     message: RequestBuilder
     max_version: int | None
@@ -113,7 +115,7 @@ class VersionedCall(ClientCall):
             chunks=[framing.encode_request_body(self.message.build_entity(version))],
             deadline_s=self.deadline_s,
             queued_s=self.queued_s,
-            done=lambda outcome: self._finish_call(
+            done=lambda outcome: self._finish_call_with_outcome(
                 outcome, version, node_id=node_id, on_throttle=on_throttle
             ),
         )
@@ -122,7 +124,7 @@ class VersionedCall(ClientCall):
         self.waiting = False
         self.done(ClientResponse(None, NO_VERSION, failure, False, node_id, 0.0))
 
-    def _finish_call(
+    def _finish_call_with_outcome(
         self,
         outcome: RequestOutcome,
         version: int,
@@ -148,7 +150,7 @@ class VersionedCall(ClientCall):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EncodedCall(ClientCall):
-    """A request that the caller has already encoded for one broker."""
+    """A client call whose request body the caller has already encoded for one broker."""
 
     version: int
     chunks: Sequence[SendChunk] = field(repr=False)
@@ -189,7 +191,7 @@ class EncodedCall(ClientCall):
 
 
 class CallDeadlines:
-    """Deadlines of waiting calls.
+    """Deadlines of the waiting client calls.
 
     Invariant: every added call that is still waiting is in `_heap`.
     """
@@ -200,11 +202,11 @@ class CallDeadlines:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Return the number of waiting calls, which may include calls that have ended."""
+        """Return the number of tracked calls, which may include calls that have already ended."""
         return len(self._heap)
 
     def add_call(self, call: ClientCall) -> bool:
-        """Add a call. Return False if too many calls are already waiting."""
+        """Track the deadline of a call. Return False if too many calls are already waiting."""
         if len(self._heap) >= self._waiting_max:
             self._heap = [entry for entry in self._heap if entry[2].waiting]
             heapq.heapify(self._heap)
@@ -215,11 +217,11 @@ class CallDeadlines:
 
     @property
     def due_s(self) -> float:
-        """Earliest deadline (monotonic); infinity without waiting calls."""
+        """Earliest monotonic deadline of the waiting calls; infinity if no calls are waiting."""
         return self._heap[0][0] if self._heap else math.inf
 
     def pop_expired_calls(self, now_s: float) -> Iterator[ClientCall]:
-        """Remove and yield expired calls. Calls may be added during the iteration."""
+        """Remove and yield the calls that have expired. Calls may be added during the iteration."""
         while self._heap and (self._heap[0][0] <= now_s or not self._heap[0][2].waiting):
             _, _, call = heapq.heappop(self._heap)
             if call.waiting:

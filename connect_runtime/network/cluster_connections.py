@@ -1,8 +1,9 @@
-"""All connections to one cluster: routes each request to its broker and keeps the metadata fresh.
+"""All connections of a client to one cluster: routes each request to its broker and keeps the
+metadata fresh.
 
-Owned by one thread. Requests are submitted with `call` and `call_raw`; responses are passed to the
-`done` callback, inside `tick`, `close` or the poller's `poll`, never inside `call`. The owner calls
-`tick` once per loop iteration: it sends submitted requests and returns when to call it again.
+Owned by one thread. Requests are submitted with `call` and `call_raw`. Their `done` callbacks
+receive the responses inside `tick`, `close` or the poller's `poll`, never inside `call`. The owner
+calls `tick` once per loop iteration: it sends submitted requests and returns when to call it again.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ _MAX_TICK_INTERVAL_S = 3600.0
 class ClusterConnections:
     """The connections of one client. `view` is the cluster's metadata.
 
-    Raises UnusableCertificate, or ValueError for an invalid bootstrap address. Invariant: a call is
-    either in the send queue of one connection, waiting until its target is known, or passed to a
-    connection.
+    The constructor raises UnusableCertificate, or ValueError for an invalid bootstrap address.
+    Invariant: a call is either in the send queue of one connection, waiting until its target is
+    known, or passed to a connection.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class ClusterConnections:
         self.view.request_topics(names)
 
     def refresh_metadata(self) -> None:
-        """Refresh the metadata as soon as the backoff allows."""
+        """Request a metadata refresh as soon as the backoff allows."""
         self.view.request_refresh()
 
     def call(
@@ -123,11 +124,11 @@ class ClusterConnections:
         lane: str = broker_connections.CONTROL_PURPOSE,
         max_version: int | None = None,
     ) -> None:
-        """Send a request to a target, waiting until the target is known and reachable.
+        """Send a request to its target, waiting until the target is known and reachable.
 
-        Retries an unreachable broker until the deadline, or switches to another one if `to` allows.
-        Once the first byte was sent, only the caller can decide whether to retry. `lane` names the
-        connection to use, one per purpose.
+        If the broker is unreachable, the call is retried until its deadline, or sent to another
+        broker if `to` allows one. Once the first byte has been sent, only the caller can decide
+        whether to retry. `lane` names the connection to use, one per purpose.
         """
         now_s = self._clock.now_s()
         request = VersionedCall(
@@ -154,7 +155,8 @@ class ClusterConnections:
         done: Callable[[client_calls.RawClientResponse], None],
         timeout_s: float | None = None,
     ) -> None:
-        """Send an encoded request body, adding the header. Fails if the broker is unreachable."""
+        """Send a request whose body is already encoded, adding the header. The call fails if the
+        broker is unreachable."""
         now_s = self._clock.now_s()
         place = self._brokers.get_lane(node_id, lane)
         request = EncodedCall(
@@ -175,7 +177,8 @@ class ClusterConnections:
             place.submit_call(request)
 
     def choose_version(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
-        """Return the API version to use. If not connected, start connecting and return None.
+        """Return the API version to use with a broker. If it is not connected, start connecting and
+        return None.
 
         Raises UnsupportedVersion.
         """
@@ -186,31 +189,31 @@ class ClusterConnections:
         return known.choose_version(api_key, low=low, high=high)
 
     def apply_throttle_time(self, node_id: int, lane: str, throttle_ms: int) -> None:
-        """Apply the throttle time of a raw response. `call` applies throttle times
-        automatically."""
+        """Delay further requests by the throttle time in a response to `call_raw`. `call` applies
+        throttle times automatically."""
         link = self._brokers.get_lane(node_id, lane).connection
         if link is not None:
             link.throttle(throttle_ms)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Drop a coordinator after COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR, so that it is
-        looked up again."""
+        """Drop a coordinator that returned COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR, so that
+        the coordinator is looked up again."""
         self._coordinators.forget_coordinator(CoordinatorTarget(kind, key))
 
     # state
 
     def get_connection_error(self, node_id: int) -> ConnectError | None:
-        """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
-        made."""
+        """Return why a broker is unreachable; None if it is reachable or no recent attempt
+        failed."""
         return self._brokers.get_connection_error(node_id)
 
     def get_connection_errors(self) -> dict[str, ConnectError]:
-        """Return connection errors by broker, or by bootstrap address before metadata is
-        available."""
+        """Return the connection error of each unreachable broker, or of bootstrap addresses if no
+        metadata is available yet."""
         return self._brokers.get_connection_errors()
 
     def metadata_error(self) -> ConnectError | None:
-        """Return why the last metadata response was malformed, or None if it was not."""
+        """Why the last metadata response was malformed; None if it was valid."""
         return self._discovery.rejected_metadata
 
     def last_response_s(self, node_id: int) -> float:
@@ -219,19 +222,19 @@ class ClusterConnections:
         return self._brokers.last_response_s(node_id)
 
     def get_min_rtt_s(self, node_id: int) -> float | None:
-        """Return the shortest response time of a small request to this broker, about one round
-        trip."""
+        """Return the shortest response time of a small request to this broker: about one network
+        round trip."""
         return self._brokers.rtt_s.get(node_id)
 
     @property
     def lent_bytes(self) -> int:
-        """Size in bytes of the pool buffers that responses still reference."""
+        """Size in bytes of the pooled buffers that responses still reference."""
         return 0 if self._pool is None else self._pool.lent_bytes
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Process all due work. Return the seconds until the next call."""
+        """Process all due work of the connections. Return the seconds until the next call."""
         if self._closed:
             return _MAX_TICK_INTERVAL_S
         self._run_deferred_calls()
@@ -252,7 +255,8 @@ class ClusterConnections:
         return min(max(0.0, due_s - now_s), _MAX_TICK_INTERVAL_S)
 
     def close(self) -> None:
-        """Close all connections and end all calls. Later calls never receive a response."""
+        """Close all connections and end all calls. Calls submitted later never receive a
+        response."""
         self._closed = True
         self._brokers.close()
         if self._tokens is not None:
@@ -313,7 +317,7 @@ class ClusterConnections:
     # routing
 
     def _find_target_node(self, call: ClientCall) -> int | None:
-        """Return the broker for a call's target, or None while it is unknown."""
+        """Return the id of the broker that is the call's target; None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
                 return node_id if self._brokers.get_address(node_id) is not None else None
@@ -359,7 +363,7 @@ class ClusterConnections:
                 self._route_call(call)
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose."""
+        """Return the connection to a broker for a purpose (lane)."""
         return self._brokers.get_lane(node_id, name)
 
     def _create_retry_backoff(self) -> Backoff:
@@ -393,12 +397,12 @@ class ClusterConnections:
     # callbacks of discovery
 
     def request_routing(self) -> None:
-        """At the next `tick`, try again to route the calls whose broker is not known yet."""
+        """At the next `tick`, try again to route calls whose broker was not known yet."""
         self._route_again = True
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that are waiting for this target. If the target is None, fail the waiting
-        calls of all targets."""
+        """Fail the calls that are waiting for this target. If the target is None, fail all waiting
+        calls."""
         if target is None:
             parked, self._parked = self._parked, {}
         else:

@@ -1,6 +1,7 @@
 """Refreshes cluster metadata and looks up coordinators.
 
-Uses a separate connection, so that other requests continue when a hanging one is closed.
+Discovery uses a separate connection, so that other requests continue when a hanging discovery
+connection is closed.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ log = logging.getLogger(__name__)
 
 METADATA_PURPOSE = "metadata"
 DISCOVERY_TIMEOUT_S = 5.0
-"""Timeout before another broker is used. It is short, because recovery from every leader change
-depends on discovery."""
+"""Timeout of a discovery request before another broker is used. It is short, because recovery from
+every leader change depends on discovery."""
 
 
 class DiscoveryOwner(Protocol):
-    """Operations of the connections' owner that discovery requires."""
+    """Operations that discovery needs from the object that owns the connections."""
 
     def call(
         self,
@@ -49,22 +50,23 @@ class DiscoveryOwner(Protocol):
         timeout_s: float | None = None,
         lane: str = METADATA_PURPOSE,
     ) -> None:
-        """Send a request to a target, with the same contract as `ClusterConnections.call`."""
+        """Send a request to its target, with the same contract as `ClusterConnections.call`."""
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
-        """Return the connection to a broker for a purpose."""
+        """Return the connection to a broker for a purpose (lane)."""
 
     def request_routing(self) -> None:
-        """Route calls without a broker again, because metadata or coordinators have changed."""
+        """Try again to route calls whose broker was not known, because metadata or coordinators
+        have changed."""
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that are waiting for this target. If the target is None, fail the waiting
-        calls of all targets."""
+        """Fail the calls that are waiting for this target. If the target is None, fail all waiting
+        calls."""
 
 
 class ClusterDiscovery:
-    """Keeps metadata and coordinators up to date. Call `retry_immediately` when connections open or
-    close."""
+    """Keeps cluster metadata and coordinators up to date. Call `retry_immediately` when connections
+    open or close."""
 
     def __init__(
         self,
@@ -85,14 +87,15 @@ class ClusterDiscovery:
         self._not_before_s = -math.inf
         self._one_by_one = False
         self.rejected_metadata: TruncatedResponse | None = None
-        """Why the last metadata response was malformed; None if it was not."""
+        """Why the last metadata response was malformed; None if it was valid."""
 
     def retry_immediately(self) -> None:
-        """Retry immediately, because a connection was opened or closed."""
+        """Retry discovery without waiting for the backoff, because a connection was opened or
+        closed."""
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
-        """Send metadata requests and coordinator lookups that are due."""
+        """Send the metadata requests and coordinator lookups that are due."""
         if now_s >= self._compute_refresh_due_s():
             self._request_metadata(now_s)
         batch = self._coordinators.start_lookup_batch(now_s)
@@ -100,7 +103,7 @@ class ClusterDiscovery:
             self._look_up_coordinators(batch)
 
     def due_s(self) -> float:
-        """Return the latest time of the next `tick` (monotonic)."""
+        """Return the latest monotonic time of the next `tick`."""
         return min(self._compute_refresh_due_s(), self._coordinators.due_s())
 
     # metadata
@@ -147,7 +150,8 @@ class ClusterDiscovery:
             self._cluster.request_routing()
 
     def _log_refused_metadata(self, failure: TruncatedResponse) -> None:
-        """Log a rejected metadata response, once until the reason changes."""
+        """Log a malformed metadata response, unless the previous one was malformed for the same
+        reason."""
         if str(failure) != str(self.rejected_metadata):
             log.warning("ignoring the cluster's metadata: %s", failure)
         self.rejected_metadata = failure

@@ -16,7 +16,8 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Connection settings with Kafka's names, but in seconds instead of milliseconds.
+    """Connection settings of Kafka clients, with Kafka's names but in seconds instead of
+    milliseconds.
 
     Backoffs grow exponentially from the initial value to the maximum, with jitter.
     """
@@ -75,7 +76,8 @@ def create_connection_settings(
     security: SecuritySettings,
     client_id: str,
 ) -> ConnectionSettings:
-    """Convert client properties, ignoring those that are not in `CONNECTION_KEYS`.
+    """Create connection settings from client properties, ignoring keys that are not in
+    `CONNECTION_KEYS`.
 
     The values must have been validated. `client_id` is sent to the brokers.
     """

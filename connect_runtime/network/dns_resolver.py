@@ -29,11 +29,12 @@ from connect_runtime.system.threads import ThreadDied, ThreadGroup
 log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT_LOOKUPS = 4
-"""Maximum concurrent lookups. A few are allowed so that an unresponsive name server does not block
-others."""
+"""Maximum number of concurrent lookups. Several are allowed so that an unresponsive name server
+does not block other lookups."""
 _MAX_PENDING_LOOKUPS = 256
 _MAX_CACHED_NAMES = 1024
-"""Maximum cached names, enough for the brokers of a cluster. The oldest name is evicted first."""
+"""Maximum number of cached host names, enough for the brokers of a cluster. The oldest entry is
+evicted first."""
 _THREAD_STOP_TIMEOUT_S = 0.2
 """Time limit for stopping threads. Idle threads end immediately; lookups in the system's resolver
 cannot be interrupted."""
@@ -41,7 +42,8 @@ cannot be interrupted."""
 
 @dataclass(frozen=True, slots=True)
 class HostLookup:
-    """A host name to resolve. With `canonical`, the canonical host name of each address is used."""
+    """A host name to resolve. If `canonical` is true, the canonical host name of each address is
+    looked up too."""
 
     host: str
     port: int
@@ -50,7 +52,7 @@ class HostLookup:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """A resolved address. `name` is the host name that TLS verifies."""
+    """An address of a host. `name` is the host name that TLS verifies."""
 
     address: SocketAddress
     name: str
@@ -59,11 +61,12 @@ class ResolvedAddress:
 LookupResult: TypeAlias = list[ResolvedAddress] | ConnectionFailed
 OnLookupDone: TypeAlias = Callable[[LookupResult], None]
 LookUpHost: TypeAlias = Callable[[HostLookup], list[ResolvedAddress]]
-"""Function that looks up a host and blocks. Raises OSError, or ValueError for a malformed name."""
+"""Function that looks up a host name and blocks. Raises OSError, or ValueError for a malformed
+name."""
 
 
 def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
-    """Return the address if the host is numeric, or None if a lookup is needed."""
+    """Return the address if the host is a numeric address; None if a lookup is needed."""
     if question.canonical:
         return None
     try:
@@ -76,8 +79,8 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
 
 
 def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
-    """Look up all addresses of a host in the system's order. Blocks; raises the errors of
-    `LookUpHost`."""
+    """Look up all addresses of a host in the order of the system's resolver. Blocks; raises the
+    errors of `LookUpHost`."""
     found = transport.resolve_addresses(question.host, question.port)
     if question.canonical:
         return [
@@ -87,7 +90,7 @@ def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
 
 
 class HostResolver:
-    """Resolves host names for the thread of one poller.
+    """Resolves host names on separate threads, for the thread that owns the poller.
 
     Invariant: every lookup in `_waiting` is in `_questions`, being looked up by a thread, or in
     `_answers`.
@@ -107,8 +110,8 @@ class HostResolver:
         self._stale: set[HostLookup] = set()
 
     def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Look up a host. The poller calls `done` unless `cancel_lookup` or `close` is called
-        first.
+        """Look up a host name. The poller calls `done` with the result unless `cancel_lookup` or
+        `close` is called first.
 
         Identical concurrent lookups are combined. If too many lookups are pending, `done` is called
         immediately with a failure.
@@ -126,7 +129,7 @@ class HostResolver:
             return
         if self._started < min(_MAX_CONCURRENT_LOOKUPS, len(self._waiting) + 1):
             try:
-                self._start_thread()
+                self._start_lookup_thread()
             except (OSError, RuntimeError) as error:  # out of file descriptors or threads
                 if not self._started:
                     done(_build_lookup_failure(question, str(error)))
@@ -135,24 +138,25 @@ class HostResolver:
         self._questions.put(question)
 
     def cancel_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Remove a callback. The lookup continues, and its result is cached."""
+        """Remove the callback of a lookup. The lookup continues, and its result is cached."""
         waiting = self._waiting.get(question, [])
         if done in waiting:
             waiting.remove(done)
 
     def get_cached_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
-        """Return the last result for a host; empty if no lookup has succeeded."""
+        """Return the last result for a host name; empty if no lookup has succeeded."""
         return list(self._known.get(question, ()))
 
     def get_fallback_result(self, question: HostLookup) -> LookupResult:
-        """Return the cached result, or else a failure, for a lookup that takes too long."""
+        """Return the result for a lookup that takes too long: the cached addresses, or a failure if
+        there are none."""
         return self._get_last_known_addresses(question) or _build_lookup_failure(
             question, "no response in time"
         )
 
     def close(self) -> None:
-        """Stop without calling any callback. A blocked lookup thread ends when its lookup
-        returns."""
+        """Stop the resolver without calling any callback. A blocked lookup thread ends when its
+        lookup returns."""
         self._waiting.clear()
         for _ in range(self._started):
             self._questions.put(None)
@@ -166,7 +170,7 @@ class HostResolver:
 
     # threads
 
-    def _start_thread(self) -> None:
+    def _start_lookup_thread(self) -> None:
         if self._wakeup_sockets is None:
             self._wakeup_sockets = socket.socketpair()
             for end in self._wakeup_sockets:
@@ -275,11 +279,11 @@ _MAX_ADDRESS_ATTEMPT_S = 3.0
 """Maximum time to connect to one of several addresses of a host. With many addresses, each has less
 time so that all can be tried."""
 _MAX_RESOLVE_WAIT_S = 2.0
-"""Maximum time to wait for the resolver if there is a cached result."""
+"""Maximum time to wait for a host name lookup if there is a cached result."""
 
 
 class ConnectAttempts:
-    """Attempts to connect to the addresses of one host in order.
+    """Tries to connect to the addresses of one host, in order.
 
     Call `resolve_addresses` first, then `connect_to_next_address` for every attempt, and `close`
     when giving up.
@@ -305,12 +309,14 @@ class ConnectAttempts:
         self._on_resolved: Callable[[], None] | None = None
         self._ends_s = math.inf
         self.attempt_ends_s = math.inf
-        """Time when the current attempt or lookup times out (monotonic); inf without a limit."""
+        """Monotonic time at which the current connection attempt or lookup times out; infinity if
+        there is no time limit."""
 
     def resolve_addresses(
         self, now_s: float, *, ends_s: float, resolved: Callable[[], None]
     ) -> None:
-        """Look up the addresses. Always calls `resolved`, possibly before this method returns.
+        """Look up the host's addresses. Always calls `resolved`, possibly before this method
+        returns.
 
         If the lookup takes longer than `attempt_ends_s`, call `connect_to_next_address`, which uses
         cached addresses.
@@ -328,7 +334,8 @@ class ConnectAttempts:
         self._names.start_lookup(self._question, self._on_lookup_done)
 
     def connect_to_next_address(self, now_s: float, failed: Exception) -> Transport | Exception:
-        """Start connecting to the next address after the previous attempt failed with `failed`.
+        """Start connecting to the host's next address, because the previous attempt failed with
+        `failed`.
 
         Returns the last failure if no address or no time is left.
         """
@@ -354,11 +361,11 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def on_connected(self) -> None:
-        """Cancel the time limits, because the connection is established."""
+        """Cancel the time limits of the attempt, because the connection is established."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:
-        """Cancel a pending lookup."""
+        """Cancel the pending lookup, if any."""
         if self._on_resolved is not None:
             self._on_resolved = None
             self._names.cancel_lookup(self._question, self._on_lookup_done)

@@ -45,7 +45,8 @@ from connect_runtime.protocol.request_errors import (
 from connect_runtime.protocol.security_settings import SecuritySettings
 
 _MAX_THROTTLE_S = 60.0
-"""Kafka's quotas throttle for at most some ten seconds."""
+"""Maximum time for which requests are delayed. Kafka's quotas throttle for tens of seconds at
+most."""
 _TLS_RECORD_TYPES = {20, 21, 22, 23}
 _TLS_MAJOR_VERSION = 3
 _CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -54,7 +55,8 @@ alert."""
 
 
 def describe_connection_stage(*, connected: bool, ready: bool, pending: int) -> str:
-    """Describe what a connection is doing. `pending` is its number of unanswered requests."""
+    """Describe what a connection is doing, for error messages. `pending` is its number of
+    unanswered requests."""
     if not connected:
         return "connecting"
     if not ready:
@@ -70,10 +72,12 @@ def explain_connection_failure(
     security: SecuritySettings,
     has_responded: bool,
 ) -> ConnectError:
-    """Convert a socket, TLS or framing error to a failure. ConnectErrors are returned unchanged.
+    """Convert a socket, TLS or framing error to a `ConnectError` with advice. ConnectErrors are
+    returned unchanged.
 
-    `stage` is from `describe_connection_stage`. `has_responded` is True if the broker has responded
-    after the handshake. If it is False, a closed connection often indicates wrong settings.
+    `stage` is the result of `describe_connection_stage`. `has_responded` is True if the broker has
+    responded after the handshake. If it is False, a closed connection often indicates wrong
+    settings.
     """
     if isinstance(error, ConnectError):
         return error
@@ -148,13 +152,14 @@ _MAX_HANDSHAKE_FRAME_BYTES = 1 << 20
 """Maximum frame size during the handshake. Legitimate frames are smaller, but data of another
 protocol may look like a larger size."""
 _MAX_READ_PER_EVENT_BYTES = 8 << 20
-"""Number of bytes to read before other connections are served."""
+"""Maximum number of bytes to read from a connection before other connections are served."""
 _STREAMING_TIMEOUT_FACTOR = 4.0
-"""Factor by which a request may exceed its timeout while its bytes are still being transferred."""
+"""Limit for extending a request's timeout while its bytes are still being transferred, as a
+multiple of the timeout."""
 
 
 class ConnectionState(enum.Enum):
-    """State of a connection; see the diagram in the module docstring."""
+    """State of a broker connection; see the diagram in the module docstring."""
 
     CONNECTING = enum.auto()
     OPENING = enum.auto()
@@ -163,7 +168,7 @@ class ConnectionState(enum.Enum):
 
 
 class KafkaConnection:
-    """A connection to one broker.
+    """A network connection to one broker.
 
     Invariants: correlation ids increase; `_pending` contains the requests that are queued or sent
     and not yet answered.
@@ -210,7 +215,7 @@ class KafkaConnection:
         self._progress_s = self.last_used_s
         self.has_responded = False
         self.last_response_s = -math.inf
-        """Time when the last bytes of a response arrived on the ready connection."""
+        """Monotonic time at which the last bytes of a response arrived after the handshake."""
 
     # requests
 
@@ -220,12 +225,13 @@ class KafkaConnection:
         return len(self._pending)
 
     def can_send(self, now_s: float) -> bool:
-        """Return False while connecting, renewing the session, or throttled by the broker."""
+        """Return True if requests may be sent: the connection is ready, not re-authenticating, and
+        not throttled by the broker."""
         ready = self.state is ConnectionState.READY and self._conversation is None
         return ready and now_s >= self.throttled_until_s
 
     def send(self, request: OutgoingRequest) -> None:
-        """Queue a request; its bytes are sent at the next `flush`."""
+        """Queue a request. Its bytes are sent at the next `flush`."""
         assert self.state in {ConnectionState.READY, ConnectionState.OPENING}, self.state
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         request.correlation_id = self._correlation_id
@@ -242,7 +248,7 @@ class KafkaConnection:
         self.next_due_s = min(self.next_due_s, request.deadline_s)
 
     def throttle(self, throttle_ms: int) -> None:
-        """Delay further requests by the throttle time that the broker requested (KIP-219), at most
+        """Delay further requests by the throttle time in a response (KIP-219), but at most by
         `_MAX_THROTTLE_S`."""
         until_s = self._env.clock.now_s() + min(throttle_ms / 1000, _MAX_THROTTLE_S)
         self.throttled_until_s = max(self.throttled_until_s, until_s)
@@ -263,7 +269,7 @@ class KafkaConnection:
         )
 
     def start(self) -> None:
-        """Start to connect. Call once.
+        """Start connecting to the broker. Call once.
 
         Failures are passed to `on_closed`, possibly before this method returns.
         """
@@ -275,7 +281,7 @@ class KafkaConnection:
         self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
-        """Close the connection and end every request.
+        """Close the connection and end all its requests.
 
         `failure` is None for a regular close (idle, shutdown).
         """
@@ -296,7 +302,8 @@ class KafkaConnection:
     # time
 
     def tick(self, now_s: float) -> None:
-        """Process all due work, and set `next_due_s`, the latest time of the next call."""
+        """Process all due work of the connection, and set `next_due_s`, the latest time of the next
+        call."""
         if self.state is ConnectionState.CLOSED:
             return
         if self.state is ConnectionState.CONNECTING and now_s >= self._dialling.attempt_ends_s:
@@ -320,7 +327,7 @@ class KafkaConnection:
         return min(first, opening_s, self._session.renew_at_s)
 
     def _get_deadline_s(self, request: OutgoingRequest) -> float:
-        """Return the request's deadline, extended while bytes are still being transferred over a
+        """Return a request's deadline, extended while its bytes are still being transferred over a
         slow network."""
         if request.unsent_bytes == 0 and not self._reader.has_partial_frame():
             return request.deadline_s
@@ -395,7 +402,8 @@ class KafkaConnection:
     # handshake and session renewal
 
     def _start_authentication(self, known: NodeApiVersions | None) -> None:
-        """Start the handshake. If the API versions are `known`, only authenticate again."""
+        """Start the handshake. If the broker's API versions are already `known`, only
+        re-authenticate."""
         tokens = self._env.tokens
         if tokens is not None:
             self._token = tokens.get_current_token()
@@ -412,7 +420,7 @@ class KafkaConnection:
         self._continue_authentication(None)
 
     def _continue_authentication(self, body: memoryview | None) -> None:
-        """Process the next response of the handshake or session renewal."""
+        """Process the next response of the handshake or re-authentication."""
         assert self._conversation is not None
         try:
             talk = self._conversation
@@ -459,7 +467,7 @@ class KafkaConnection:
         self._on_ready()
 
     def _renew_session(self, now_s: float) -> None:
-        """Authenticate again, after the requests in flight and before all other requests."""
+        """Re-authenticate: after the requests in flight and before all other requests."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.is_token_valid_beyond(self._session.ends_s):
             if not self._session.postpone_renewal(now_s):
@@ -502,7 +510,7 @@ class KafkaConnection:
     def _handle_frame(self, frame: memoryview) -> None:
         answered = framing.read_correlation_id(frame)
         if not self._pending or answered != self._pending[0].correlation_id:
-            problem = f"a response with the unexpected correlation id {answered}"
+            problem = f"the response has the unexpected correlation id {answered}"
             self.close(ConnectionFailed(self.address, problem))
             return
         request = self._pending[0]

@@ -14,11 +14,12 @@ from connect_runtime.system import file_access
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """First bytes of JKS and JCEKS stores."""
 MAX_STORE_FILE_BYTES = 8 << 20
-"""Maximum size of a store file, which is a hundred times that of a system's certificate bundle."""
+"""Maximum size of a key store file, much larger than a system's certificate bundle."""
 
 
 def create_store_files(folder: Path) -> StoreFiles:
-    """Return readers for store files. Relative paths are resolved against `folder`."""
+    """Return functions that read key stores and PEM files. Relative paths are resolved against the
+    directory `folder`."""
     return StoreFiles(
         read_text=lambda path: (
             _read_file(_resolve_path(folder, path)).decode().replace("\r\n", "\n")

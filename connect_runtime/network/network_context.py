@@ -1,4 +1,4 @@
-"""The objects that all connections of a cluster share: poller, resolver, clock, TLS context and
+"""Objects that all connections of a cluster share: poller, resolver, clock, TLS context and
 tokens."""
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConnectionLimits:
-    """Connect timeout, maximum response size and socket buffer size of one connection."""
+    """Limits of a connection to a broker: connect timeout, maximum response size and socket buffer
+    size."""
 
     connect_timeout_s: float = 10.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
-    """Socket buffer size. None uses the system's autotuning."""
+    """Socket buffer size; None for the system's autotuning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkContext:
-    """The objects that all connections of a cluster share."""
+    """Objects that all connections of a cluster share."""
 
     poller: Poller
     names: HostResolver
@@ -40,7 +41,7 @@ class NetworkContext:
     client_id: bytes
     limits: BrokerConnectionLimits
     pool: BufferPool | None
-    """Pool of response buffers. None allocates a new buffer for every response."""
+    """Pool of response buffers; None to allocate a new buffer for every response."""
     canonical_bootstrap: bool = False
     """True to use the canonical host names of the bootstrap addresses (`client.dns.lookup`)."""
     quiet: bool = False

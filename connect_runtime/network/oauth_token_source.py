@@ -1,4 +1,5 @@
-"""Keeps an OIDC issuer's token fresh for OAUTHBEARER, with HTTP requests in the connections' loop.
+"""Keeps OAUTHBEARER access tokens fresh, with HTTP requests to an OIDC issuer in the event loop of
+the connections.
 
 Non-blocking. At most one request is in flight at a time, and each uses its own connection.
 `TokenRefresher` decides when to send a request.
@@ -42,10 +43,10 @@ class HttpRequestLimits:
 
 
 class HttpRequest:
-    """One HTTP request, used once.
+    """One HTTP request. Each object can be used only once.
 
-    `on_answer` receives each piece of the response, and whether it is the last one. `on_failure` is
-    called at most once, and not after `close`. Both may be called from `start`, `tick` and the
+    `on_answer` receives each piece of the response, and whether it is the last piece. `on_failure`
+    is called at most once, and not after `close`. Both may be called from `start`, `tick` and the
     poller. `due_s` is the latest time to call `tick`.
     """
 
@@ -76,14 +77,14 @@ class HttpRequest:
         return min(self._ends_s, self._dialling.attempt_ends_s)
 
     def start(self, now_s: float) -> None:
-        """Resolve the host name and start to connect."""
+        """Resolve the host name and start connecting."""
         self._ends_s = now_s + self._limits.connect_timeout_s
         self._dialling.resolve_addresses(
             now_s, ends_s=self._ends_s, resolved=self._on_host_resolved
         )
 
     def tick(self, now_s: float) -> None:
-        """Enforce the time limits."""
+        """Enforce the time limits of the HTTP request."""
         if now_s >= self._dialling.attempt_ends_s:
             self._try_next_address(now_s, TimeoutError("connection timed out"))
         elif now_s >= self._ends_s:
@@ -92,7 +93,7 @@ class HttpRequest:
             self._read_response()
 
     def close(self) -> None:
-        """Close the connection, whatever its state."""
+        """Close the HTTP connection, whatever its state."""
         self._dialling.close()
         self._close_transport()
         self._ends_s = math.inf
@@ -195,9 +196,9 @@ log = logging.getLogger(__name__)
 
 
 class OAuthTokenSource:
-    """Provides the tokens of one cluster's connections.
+    """Provides OAUTHBEARER tokens for the connections of one cluster.
 
-    Raises UnusableCertificate for the token endpoint's trust store.
+    The constructor raises UnusableCertificate for the token endpoint's trust store.
     """
 
     def __init__(
@@ -224,25 +225,26 @@ class OAuthTokenSource:
     # used by connections
 
     def get_current_token(self) -> str | None:
-        """Return the current token, or None if it is missing or about to expire."""
+        """Return the current access token; None if it is missing or about to expire."""
         return self._refresher.get_current_token(self._clock.now_s())
 
     def get_or_request_token(self) -> str | ConnectError | None:
-        """Return the token, or the error if none could be obtained. None while a request is in
-        flight."""
+        """Return the current access token, or the error if none could be obtained. Return None
+        while a token request is due or in flight."""
         return self._refresher.get_or_request_token(self._clock.now_s())
 
     def is_token_valid_beyond(self, ends_s: float) -> bool:
-        """Return whether the token is valid beyond `ends_s`. If not, request another token.
+        """Return whether the token is valid beyond `ends_s`, the end of the SASL session. If not,
+        request another token.
 
-        Renewing a session with the same token would not extend it, and brokers reject renewals
-        within a second.
+        Re-authenticating with the same token would not extend the session, and brokers reject
+        another re-authentication within a second.
         """
         return self._refresher.is_token_valid_beyond(ends_s, self._clock.now_s())
 
     @property
     def last_failure(self) -> ConnectError:
-        """Reason why `get_current_token` returned None."""
+        """Why `get_current_token` returned None: the error of the last token request."""
         address = cluster_metadata.format_address(self._host, self._port)
         return self._refresher.last_failure or ConnectionFailed(
             address, "no token has been received yet"
@@ -250,21 +252,22 @@ class OAuthTokenSource:
 
     @property
     def is_requesting(self) -> bool:
-        """True while a token is being requested. Attempts to connect must wait for the token."""
+        """True while an access token is being requested. Attempts to connect must wait for the
+        token."""
         return self._refresher.is_in_flight
 
     def on_token_refused(self, text: str, failure: ConnectError) -> None:
-        """Record that a broker rejected this token."""
+        """Record that a broker rejected this access token."""
         self._refresher.on_token_refused(text, failure, self._clock.now_s())
 
     def on_token_accepted(self) -> None:
-        """Record that a broker accepted the token."""
+        """Record that a broker accepted the current access token."""
         self._refresher.on_token_accepted()
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Process all due work. Return the latest time of the next call (monotonic)."""
+        """Process all due work. Return the latest monotonic time of the next call."""
         if self._request is not None:
             self._request.tick(now_s)
         if now_s >= self._refresher.due_s():
@@ -273,7 +276,7 @@ class OAuthTokenSource:
         return min(request_s, self._refresher.due_s())
 
     def close(self) -> None:
-        """Cancel the request in flight, if any."""
+        """Cancel the token request in flight, if any."""
         if self._request is not None:
             self._request.close()
             self._request = None
@@ -313,10 +316,12 @@ class OAuthTokenSource:
         if isinstance(outcome, AccessToken):
             self._refresher.on_token_received(outcome, now_s)
             if self._failure_logged:
-                log.info("received a token for client %r again", self._oauth.client_id)
+                log.info("token requests for client %r succeed again", self._oauth.client_id)
             self._failure_logged = False
             return
         self._refresher.on_request_failed(outcome, now_s)
         if not self._failure_logged:
-            log.warning("requesting a token for client %r: %s", self._oauth.client_id, outcome)
+            log.warning(
+                "requesting a token for client %r failed: %s", self._oauth.client_id, outcome
+            )
         self._failure_logged = True

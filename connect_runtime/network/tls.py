@@ -1,4 +1,4 @@
-"""TLS contexts for clients and servers from security settings.
+"""Creates TLS contexts for clients and servers from security settings.
 
 OpenSSL can read a certificate and key only from files. On Linux, in-memory files are used so that
 keys are never written to disk.
@@ -14,8 +14,8 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 
 class UnusableCertificate(FatalError):
-    """A PEM text that OpenSSL rejects. `store` is the prefix of the property names, such as
-    `ssl.keystore`."""
+    """Raised for a certificate or key in PEM form that OpenSSL rejects. `store` is the prefix of
+    the property names, such as `ssl.keystore`."""
 
     def __init__(self, store: str, problem: str) -> None:
         super().__init__(f"{store}: {problem}")
@@ -24,7 +24,8 @@ class UnusableCertificate(FatalError):
 
 
 def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCertificate]:
-    """Return all problems of the certificates, without connecting."""
+    """Return an error for each certificate or key that OpenSSL rejects, without connecting to a
+    server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found: list[UnusableCertificate] = []
     for load in (_load_certificate_authorities, _load_own_certificate):
@@ -36,7 +37,8 @@ def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCerti
 
 
 def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
-    """Create a client TLS context, or return None without TLS. Raises UnusableCertificate."""
+    """Create the TLS context of a client; None if the settings do not use TLS. Raises
+    UnusableCertificate."""
     if not security.uses_tls:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -53,10 +55,10 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
 def create_server_tls_context(
     security: SecuritySettings, *, client_verify_mode: ssl.VerifyMode
 ) -> ssl.SSLContext:
-    """Create a server TLS context. `client_verify_mode` determines whether clients must present a
-    trusted certificate.
+    """Create the TLS context of a server.
 
-    Raises UnusableCertificate.
+    `client_verify_mode` determines whether clients must present a trusted certificate. Raises
+    UnusableCertificate.
     """
     if security.certificate_pem is None:
         raise UnusableCertificate(
@@ -85,7 +87,8 @@ def _load_certificate_authorities(context: ssl.SSLContext, security: SecuritySet
 
 
 def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -> None:
-    """Load the certificate and key through an in-memory file, because OpenSSL reads only files."""
+    """Load the certificate and key through an in-memory file, because OpenSSL reads them only from
+    files."""
     if security.certificate_pem is None:
         return
     chain = security.certificate_pem.encode()

@@ -39,37 +39,38 @@ PollHandler = Callable[[int], None]
 
 
 class PollableFile(Protocol):
-    """A file object with a file descriptor."""
+    """A file or socket object with a file descriptor to poll."""
 
     def fileno(self) -> int: ...
 
 
 class Poller:
-    """Polls many file objects, and calls the handler of each with its ready mask (READ | WRITE).
+    """Polls many file objects, and calls each one's handler with its ready mask (READ | WRITE).
 
-    Owned by one thread. A handler may register, modify and unregister any source, including its
-    own.
+    Owned by one thread. A handler may register, modify and unregister any file object, including
+    its own.
     """
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
     def register(self, source: PollableFile, interest: int, *, handler: PollHandler) -> None:
-        """Start polling `source` for the events in `interest`."""
+        """Start polling the file object `source` for the events in `interest`."""
         self._selector.register(source, interest, handler)
 
     def modify(self, source: PollableFile, interest: int) -> None:
-        """Change the events to poll for."""
+        """Change the events for which the file object `source` is polled."""
         key = self._selector.get_key(source)
         if key.events != interest:
             self._selector.modify(source, interest, key.data)
 
     def unregister(self, source: PollableFile) -> None:
-        """Stop polling `source`."""
+        """Stop polling the file object `source`."""
         self._selector.unregister(source)
 
     def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
-        """Wait for at most `timeout_s`, run the handlers of ready sources, and return their number.
+        """Wait for events for at most `timeout_s`, run the handlers of ready file objects, and
+        return their number.
 
         `woken` is called when the wait ends, before the handlers.
         """
@@ -101,7 +102,8 @@ _IN_PROGRESS_ERRNOS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, err
 class Transport:
     """A TCP or TLS socket connected to one address.
 
-    Raises OSError, including ssl.SSLError. Reads and writes return 0 if they would block.
+    Methods raise OSError, including ssl.SSLError. Reads and writes return 0 if the socket would
+    block.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class Transport:
             raise
 
     def continue_connecting(self) -> bool:
-        """Continue to connect after an event; return True once data can be transferred."""
+        """Continue connecting after a poll event. Return True once data can be transferred."""
         if not self.connected:
             code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -156,8 +158,8 @@ class Transport:
         return True
 
     def send(self, chunks: Sequence[SendChunk]) -> int:
-        """Send as many bytes as the socket accepts, and return their number; 0 if it would
-        block."""
+        """Send as many bytes as the socket accepts. Return the number of bytes sent; 0 if the
+        socket would block."""
         try:
             if self._tls is None:
                 return self.socket.sendmsg(chunks[:MAX_IOVECS])
@@ -166,10 +168,8 @@ class Transport:
             return 0
 
     def receive_into(self, view: memoryview) -> int:
-        """Receive into `view`, and return the number of bytes; 0 if it would block.
-
-        Raises EOFError at the end of the stream.
-        """
+        """Receive bytes into `view`. Return their number; 0 if the socket would block. Raises
+        EOFError at the end of the stream."""
         try:
             received = self.socket.recv_into(view)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -179,7 +179,7 @@ class Transport:
         return received
 
     def has_buffered_bytes(self) -> bool:
-        """Return whether decrypted bytes are buffered. The poller does not report these bytes."""
+        """Return whether decrypted bytes are buffered, which the poller does not report."""
         return self._tls is not None and self._tls.pending() > 0
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Transport:
 
 
 def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
-    """Return the first chunk if it is large; otherwise join several chunks into one TLS write."""
+    """Return the first chunk if it is large; otherwise join several chunks for one TLS write."""
     if len(chunks) == 1 or len(chunks[0]) >= _MAX_TLS_WRITE_BYTES:
         return chunks[0][:_MAX_TLS_WRITE_BYTES]
     taken: list[SendChunk] = []
@@ -206,8 +206,8 @@ def _raise_unless_in_progress(code: int) -> None:
 
 
 def look_up_canonical_name(address: SocketAddress) -> str:
-    """Return the host name of an address by reverse lookup, or the address without a name.
-    Blocks."""
+    """Return the host name of an address by reverse lookup, or the numeric address if it has no
+    name. Blocks."""
     try:
         return socket.getnameinfo(address[1], 0)[0]  # type: ignore[arg-type]  # as resolved
     except OSError:
@@ -215,7 +215,8 @@ def look_up_canonical_name(address: SocketAddress) -> str:
 
 
 def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAddress]:
-    """Return all addresses of a host name in the system's order. Blocks during the lookup.
+    """Return all addresses of a host name in the order of the system's resolver. Blocks during the
+    lookup.
 
     `flags` are AI_… flags of getaddrinfo. Raises OSError, or ValueError for a malformed name.
     """
@@ -224,7 +225,7 @@ def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAdd
 
 
 def _allocate_buffer_memory(size: int) -> mmap.mmap:
-    """Return a zeroed buffer that occupies memory only where it has been written. Raises
+    """Allocate a zeroed buffer that occupies memory only where it has been written. Raises
     OSError."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
@@ -235,9 +236,10 @@ _MAX_BUFFER_WASTE = 2
 
 
 class BufferPool:
-    """A pool of reusable buffers. Keeps at most `max_free_bytes` of free buffers. Not thread-safe.
+    """A pool of reusable buffers for responses. Not thread-safe.
 
-    `lent_bytes` counts whole buffers in use, because a small view keeps its entire buffer.
+    Keeps at most `max_free_bytes` of free buffers. `lent_bytes` counts whole buffers in use,
+    because a small view keeps its entire buffer.
     """
 
     def __init__(self, max_free_bytes: int) -> None:
@@ -248,7 +250,8 @@ class BufferPool:
         self._lent: dict[int, tuple[weakref.ref[Any], mmap.mmap]] = {}
 
     def acquire(self, size: int) -> memoryview:
-        """Return a writable view of exactly `size` bytes with arbitrary content. Raises OSError."""
+        """Return a writable view of exactly `size` bytes with arbitrary content, from a pooled or
+        new buffer. Raises OSError."""
         index = bisect.bisect_left(self._free, size, key=len)
         if (
             index < len(self._free)
@@ -286,19 +289,20 @@ _MIN_FRAME_BYTES = 4
 
 
 class RequestOutcome(NamedTuple):
-    """Result of a request: `body` without the response header, or `failure`."""
+    """Result of a request: the response in `body`, without its header, or a `failure`."""
 
     body: memoryview | None
     failure: ConnectError | None
     sent: bool
     """True if any byte was sent, so that the broker may have executed the request."""
     elapsed_s: float
-    """Time from the first byte sent to the response."""
+    """Time in seconds from sending the first byte to receiving the response."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRequest:
-    """A request in flight. Its chunks must not change until `done` is called (exactly once)."""
+    """A request that is queued or in flight. Its chunks must not change until `done` is called,
+    which happens exactly once."""
 
     api_key: int
     version: int
@@ -312,7 +316,8 @@ class OutgoingRequest:
 
 
 class InvalidFrameSize(Exception):
-    """A frame size is out of bounds. `raw` contains the four bytes of the size field."""
+    """Raised if the size of a received frame is out of bounds. `raw` contains the four bytes of the
+    size field."""
 
     def __init__(self, raw: bytes, size: int) -> None:
         super().__init__(f"invalid frame size {size}")
@@ -321,7 +326,7 @@ class InvalidFrameSize(Exception):
 
 
 class FrameReader:
-    """Assembles frames one by one. `max_bytes` is the maximum frame size."""
+    """Reads the frames of a connection one by one. `max_bytes` is the maximum frame size."""
 
     def __init__(self, pool: BufferPool | None, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -332,19 +337,17 @@ class FrameReader:
         self._body: memoryview | None = None
 
     def has_partial_frame(self) -> bool:
-        """Return whether part of a frame has been received."""
+        """Return whether a frame has been received in part."""
         return self._filled > 0 or self._body is not None
 
     def close(self) -> None:
-        """Release the buffer of a partial frame. The reader cannot be used afterwards."""
+        """Release the buffer of a partial frame. The reader must not be used afterwards."""
         self._body = None
         self._target, self._filled = memoryview(self._raw_size), 0
 
     def read_next_frame(self, source: Transport) -> memoryview | None:
-        """Return the next complete frame without its size field, or None if it is incomplete.
-
-        Raises InvalidFrameSize and the transport's errors.
-        """
+        """Return the next frame without its size field, or None if it is incomplete. Raises
+        InvalidFrameSize and the transport's errors."""
         while True:
             received = source.receive_into(self._target[self._filled :])
             if received == 0:
@@ -353,13 +356,13 @@ class FrameReader:
             if self._filled < len(self._target):
                 continue
             if self._body is None:
-                self._allocate_body()
+                self._allocate_frame_body()
                 continue
             whole, self._body = self._body, None
             self._target, self._filled = memoryview(self._raw_size), 0
             return whole
 
-    def _allocate_body(self) -> None:
+    def _allocate_frame_body(self) -> None:
         (size,) = _SIZE_FIELD.unpack(self._raw_size)
         if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
             raise InvalidFrameSize(bytes(self._raw_size), size)
@@ -374,12 +377,12 @@ class FrameReader:
 
 @dataclass(slots=True)
 class RequestSendQueue:
-    """Queue of requests that have not been sent completely, in order."""
+    """Queue of requests that have not been sent completely, in the order of sending."""
 
     _requests: deque[OutgoingRequest] = field(default_factory=deque)
 
     def push(self, request: OutgoingRequest) -> None:
-        """Append a request to the queue."""
+        """Append a request to the send queue."""
         request.unsent_bytes = sum(map(len, request.chunks))
         self._requests.append(request)
 
@@ -387,10 +390,8 @@ class RequestSendQueue:
         return bool(self._requests)
 
     def flush(self, target: Transport, now_s: float) -> bool:
-        """Send as many queued bytes as possible. Return True if the queue is empty.
-
-        Raises the transport's errors.
-        """
+        """Send as many queued bytes as the socket accepts. Return True if the queue is empty.
+        Raises the transport's errors."""
         while self._requests:
             sent = target.send(self._list_chunks())
             if sent == 0:

@@ -2,7 +2,7 @@
 
 Converters (`JsonConverter`, `StringConverter`, numbers, bytes), `SimpleHeaderConverter`, and the
 FileStream connectors produce the same bytes and texts as those of Apache Kafka. `plugin_discovery`
-finds these shipped plugins, entry points of installed packages, and modules in the folders of
+finds these shipped plugins, entry points of installed packages, and modules in the directories of
 `plugin.path`. `plugin_aliases` maps names in configurations, including Java class names, to
 classes. The worker uses the protocol `PluginRegistry`.
 

@@ -19,20 +19,21 @@ from connect_runtime.api.errors import ConfigError
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
-"""Worker property that lists the allowed paths."""
+"""Worker property that lists the paths which the FileStream connectors may use."""
 
 _Class = TypeVar("_Class", bound=type)
 
 
 class AllowedPaths:
-    """Allows access to the files in `paths` and below them. Without any path, no file is
-    allowed."""
+    """Allows access to the paths in `paths` and to everything below them. If `paths` is empty, no
+    file is allowed."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
 
     def resolve_allowed_path(self, name: str) -> str:
-        """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
+        """Return the path of a file with symbolic links resolved. Raises `ConfigError` if the file
+        is not allowed."""
         try:
             real = os.path.realpath(name)
             os.fsencode(real)
@@ -44,11 +45,13 @@ class AllowedPaths:
         leads = "" if real == name else f" (resolved to {real})"
         raise ConfigError(
             f"file {name}{leads} is outside the paths that this worker allows ({allowed}): choose"
-            f" another file, or add its folder to {ALLOWED_PATHS_CONFIG} in the worker's properties"
+            f" another file, or add its directory to {ALLOWED_PATHS_CONFIG} in the worker's"
+            " properties"
         )
 
     def open_allowed_file(self, name: str, flags: int) -> int:
-        """Open an allowed file and return its descriptor. Raises `ConfigError` or `OSError`."""
+        """Open a file if it is allowed, and return its descriptor. Raises `ConfigError` or
+        `OSError`."""
         real = self.resolve_allowed_path(name)
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         opened = os.open(real, flags, 0o666)
@@ -60,15 +63,15 @@ class AllowedPaths:
 
 
 def _explain_refused_file(opened: int, real: str) -> str:
-    """Explain why the opened file may not be used; return "" if it may."""
+    """Explain why the opened file must not be used; return "" if it may be used."""
     found = os.fstat(opened)
-    # A folder in the path may have been replaced by a link since the path was resolved.
+    # A directory in the path may have been replaced by a link since the path was resolved.
     if os.path.realpath(real) != real or not _is_same_file(opened, real):
         return "was replaced while it was being opened"
     if real == os.devnull:
         return ""
     if not stat.S_ISREG(found.st_mode):
-        return "is not a regular file: pipes, devices and folders are not allowed"
+        return "is not a regular file: pipes, devices and directories are not allowed"
     if found.st_nlink > 1:
         return f"has {found.st_nlink} hard links: use a file with a single name, such as a copy"
     return ""
@@ -82,7 +85,7 @@ def _is_same_file(opened: int, path: str) -> bool:
 
 
 def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
-    """Return a subclass of the plugin class with the same name that is restricted to the allowed
+    """Return a subclass of the plugin class that has the same name and may use only the allowed
     paths."""
     names = {
         "__module__": plugin_class.__module__,
@@ -93,7 +96,7 @@ def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
 
 
 def add_path_errors(values: list[ConfigValue], allowed: AllowedPaths) -> list[ConfigValue]:
-    """Add an error to the configuration key `file` if its value is not an allowed path."""
+    """Add an error to the value of the configuration key `file` if it is not an allowed path."""
     for each in values:
         if each.name == FILE_CONFIG and each.value and not each.error_messages:
             try:

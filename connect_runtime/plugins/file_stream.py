@@ -37,7 +37,8 @@ that brokers accept by default (1 MiB)."""
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Splits bytes into lines. An incomplete line is buffered until its end has been added."""
+    """Splits a stream of bytes into lines. An incomplete line is buffered until its terminator has
+    been added."""
 
     _waiting: bytearray = field(default_factory=bytearray)
     _seen: int = 0
@@ -46,7 +47,8 @@ class LineSplitter:
         self._waiting += chunk
 
     def pop_line(self) -> tuple[bytes, int] | None:
-        """Return the next line without its terminator, and its number of bytes including it.
+        """Return the next line without its terminator, and its number of bytes with the terminator;
+        None if no line is complete.
 
         A \\r at the end of the buffer may be the first half of a \\r\\n, so it is not returned yet.
         """
@@ -61,7 +63,7 @@ class LineSplitter:
 
     @property
     def is_too_long(self) -> bool:
-        """Return True if the incomplete line is longer than `LINE_BYTES_MAX`."""
+        """True if the incomplete line in the buffer is longer than `LINE_BYTES_MAX`."""
         return self._seen > LINE_BYTES_MAX
 
 
@@ -101,8 +103,10 @@ _log = logging.getLogger(__name__)
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Source connector that reads lines from a file. Runs one task regardless of `tasks.max`,
-    because a file can have only one reader."""
+    """Source connector that reads lines from a file.
+
+    It runs one task whatever `tasks.max` is, because a file can have only one reader.
+    """
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -129,7 +133,8 @@ class FileStreamSourceConnector(SourceConnector):
         return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Return SUPPORTED for files, which have offsets, and UNSUPPORTED for standard input."""
+        """Return SUPPORTED for files, whose offsets are tracked, and UNSUPPORTED for standard
+        input."""
         if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED
@@ -213,7 +218,7 @@ class FileStreamSourceTask(SourceTask):
         return found or None
 
     def _open_source_file(self) -> BinaryIO | None:
-        """Open the file; return None while it does not exist."""
+        """Open the source file; return None as long as the file does not exist."""
         name = self._config[FILE_CONFIG]
         position = self._read_stored_position(name)
         try:
@@ -252,7 +257,7 @@ class FileStreamSourceTask(SourceTask):
             ) from error
 
     def _convert_lines(self, limit: int | None = None) -> list[SourceRecord]:
-        """Convert the complete lines in the buffer to records, up to `limit` lines."""
+        """Convert the complete lines in the buffer to source records, up to `limit` lines."""
         wanted = self._config[BATCH_SIZE_CONFIG] if limit is None else limit
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
@@ -298,7 +303,7 @@ SINK_CONFIG = ConfigDef().define(
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Sink connector that writes records to a file. All its tasks append to the same file."""
+    """Sink connector that appends records to a file. All its tasks append to the same file."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -325,12 +330,13 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Accept any offsets, because only the worker stores the sink's offsets."""
+        """Accept any offsets, because only the worker stores the sink connector's offsets."""
         return True
 
 
 class FileStreamSinkTask(SinkTask):
-    """Writes records to a file as lines. The lines are in the file once `flush` has returned."""
+    """Appends each record to a file as a line. The lines are in the file once `flush` has
+    returned."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -358,19 +364,19 @@ class FileStreamSinkTask(SinkTask):
             ) from error
 
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        stream = self._get_open_stream()
+        stream = self._require_open_stream()
         for each in sink_records:
             stream.write(f"{java_text.format_value(each.value)}\n")
 
     def flush(self, offsets: ConsumedOffsets) -> None:
         try:
-            self._get_open_stream().flush()
+            self._require_open_stream().flush()
         except OSError as error:
             raise ConnectError(
                 f"writing {self._name or 'standard output'}: {error.strerror}"
             ) from error
 
-    def _get_open_stream(self) -> TextIO:
+    def _require_open_stream(self) -> TextIO:
         assert self._stream is not None, "call start before put and flush"
         return self._stream
 

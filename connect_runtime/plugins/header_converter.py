@@ -30,7 +30,7 @@ _MIDNIGHT = datetime.time()
 
 
 def format_value(described: Schema | None, value: Any) -> str | None:
-    """Format a value as text; return None for null. Raises `DataError` for types unknown to
+    """Format a header value as text; return None for null. Raises `DataError` for types unknown to
     Connect."""
     if value is None:
         return None
@@ -42,7 +42,7 @@ def format_value(described: Schema | None, value: Any) -> str | None:
 
 
 def _format_embedded_value(described: Schema | None, value: Any) -> str:
-    """Format a value inside a list, map or struct. Strings are quoted there."""
+    """Format a value inside a list, map or struct, where strings are quoted."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -101,7 +101,7 @@ def _format_temporal_value(value: datetime.date | datetime.time) -> str:
 
 
 ParsedValue = SchemaAndValue | None
-"""Result of parsing a value; None for the text null."""
+"""Schema and value of a parsed text; None for the text null."""
 
 _TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
@@ -136,11 +136,12 @@ per character, and a task converts its records sequentially."""
 
 
 class _NoValueError(Exception):
-    """Raised if the text is not a valid list or map."""
+    """Raised if a text is not a valid list or map."""
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Parse any text. Text that is too long or not recognized becomes a STRING, unchanged."""
+    """Parse the text of a header. Text that is too long or not recognized becomes a STRING,
+    unchanged."""
     if len(text) > PARSED_LENGTH_MAX:
         return SchemaAndValue(schema.STRING_SCHEMA, text)
     word = text.strip()
@@ -159,7 +160,7 @@ def parse_value(text: str) -> SchemaAndValue:
 
 
 class _ValueParser:
-    """Recursive descent parser for header values, over tokens."""
+    """Recursive descent parser for header values, which works on tokens."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = tokens
@@ -187,7 +188,7 @@ class _ValueParser:
         return found
 
     def _peek_token(self) -> str:
-        """Return the next nonblank token, stripped."""
+        """Return the next nonblank token, stripped of whitespace, without consuming it."""
         while self._at < len(self._tokens):
             token = self._tokens[self._at].strip()
             if token:
@@ -252,8 +253,8 @@ class _ValueParser:
 
 
 class _CommonSchema:
-    """Determines the common schema of a list's items: for numbers the widest number type; None if
-    the items have no common schema."""
+    """Determines the common schema of a list's items: for numbers, the widest number type; None if
+    there is no common schema."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None
@@ -271,7 +272,7 @@ class _CommonSchema:
         self.schema = widest if self._compatible else None
 
     def align_value(self, value: Any) -> Any:
-        """Convert a value to the common schema; for example, an integer among floats becomes a
+        """Convert an item to the common schema; for example, an integer among floats becomes a
         float.
 
         A null among other values does not match, so the whole text remains a string, as in Java.
@@ -301,7 +302,7 @@ def _convert_to_map_key(value: Any) -> Any:
 
 
 def parse_number(text: str) -> ParsedValue:
-    """Parse a number as the smallest integer type, FLOAT32, FLOAT64 or Decimal; return None if the
+    """Parse a number as the smallest integer type, FLOAT32, FLOAT64 or Decimal. Return None if the
     text is not a number."""
     if not _NUMBER.fullmatch(text):
         return None
@@ -324,8 +325,8 @@ def parse_number(text: str) -> ParsedValue:
 
 
 def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
-    """Parse an integer as the smallest type. The magnitude is checked first, so that `1e999999999`
-    is not expanded."""
+    """Parse an integer as the smallest type that can represent it. The magnitude is checked first,
+    so that `1e999999999` is not expanded."""
     if exact.adjusted() >= _MAX_INTEGER_DIGITS or exact != exact.to_integral_value():
         return None
     value = int(exact)
@@ -336,7 +337,7 @@ def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
 
 
 def parse_temporal(text: str) -> ParsedValue:
-    """Parse a date, time or timestamp in UTC; return None if the text is invalid."""
+    """Parse a date, time or timestamp in UTC. Return None if the text is invalid."""
     text = text.replace("\\:", ":")
     try:
         if _TIMESTAMP.fullmatch(text):
@@ -354,8 +355,8 @@ def parse_temporal(text: str) -> ParsedValue:
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Converts headers to and from text; the worker's default `header.converter`. Bytes that are
-    not UTF-8 are read as BYTES."""
+    """Converts headers to and from text; the default `header.converter` of workers. Bytes that are
+    not valid UTF-8 are read as BYTES."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION

@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """A least recently used cache with at most `limit` entries and a total size of at most
-    `size_limit`. Not thread-safe."""
+    """A cache with at most `limit` entries and a total size of at most `size_limit`, which evicts
+    the least recently used entries. Not thread-safe."""
 
     def __init__(self, limit: int, *, size_limit: float = math.inf) -> None:
         self._limit = limit
@@ -39,8 +39,8 @@ class LruCache(Generic[Key, Value]):
         return entry[0]
 
     def put(self, key: Key, value: Value, *, size: int = 0) -> None:
-        """Add an entry and drop the least recently used ones that no longer fit. An entry larger
-        than `size_limit` is not cached."""
+        """Add an entry, and evict the least recently used entries that no longer fit. An entry
+        larger than `size_limit` is not cached."""
         _, old_size = self._entries.pop(key, (None, 0))
         self._size -= old_size
         if size > self._size_limit:
@@ -61,7 +61,7 @@ dict of these."""
 
 
 class MissingJson:
-    """Marks an empty payload, which contains no value, not even null."""
+    """Type of `MISSING_JSON`, which marks an empty payload: it contains no value, not even null."""
 
 
 MISSING_JSON = MissingJson()
@@ -94,21 +94,21 @@ def quote_text(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def quote_field_name(name: str) -> str:
-    """Encode a field name as a JSON string. The result is cached, because field names recur in each
-    record."""
+    """Encode a field name as a JSON string. The result is cached, because field names recur in
+    every record."""
     return quote_text(name)
 
 
-def _reject_constant(constant: str) -> JsonNode:
+def _reject_nonfinite_constant(constant: str) -> JsonNode:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant)
+_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_nonfinite_constant)
 
 
 def parse_payload(payload: bytes) -> JsonNode | MissingJson:
-    """Parse the first JSON value of a payload; return `MISSING_JSON` if the payload is empty.
-    Raises `DataError` if it is invalid."""
+    """Parse the first JSON value of a payload. Return `MISSING_JSON` if the payload is empty.
+    Raises `DataError` if the JSON is invalid."""
     try:
         text = payload.decode(json.detect_encoding(payload)).lstrip(_BLANKS)
         if not text:
@@ -127,7 +127,7 @@ def parse_payload(payload: bytes) -> JsonNode | MissingJson:
 def _decode_first_value(text: str) -> JsonNode:
     value, end = _decoder.raw_decode(text)
     if not isinstance(value, (dict, list, str)) and text[end : end + 1].strip(_BLANKS):
-        raise ValueError("a number or literal must be followed by whitespace")
+        raise ValueError("a number or literal must be followed by whitespace or the end")
     return value
 
 

@@ -1,4 +1,4 @@
-"""JsonConverter: converts to and from JSON with an embedded schema, or without schemas."""
+"""JsonConverter: converts Connect data to and from JSON, with or without an embedded schema."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ENVELOPE_FIELDS = {"schema", "payload"}
 
 
 class JsonConverter(PlainConverter):
-    """Converts to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable` is set, otherwise
-    plain data.
+    """Converts Connect data to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable` is
+    set, otherwise plain data.
 
-    The output is identical to Java's JsonConverter. Without schemas, integers are read as INT64,
-    other numbers as FLOAT64, and objects as mappings.
+    The output is identical to that of Java's JsonConverter. Without schemas, integers are read as
+    INT64, other numbers as FLOAT64, and objects as mappings.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class JsonConverter(PlainConverter):
 
     @property
     def cached_schemas(self) -> tuple[int, int]:
-        """Number of schemas cached for writing and for reading."""
+        """Number of cached schemas: (for writing, for reading)."""
         return len(self._writer.schemas), len(self._reader.schemas)
 
     def encode(self, data: SchemaAndValue) -> bytes | None:

@@ -1,7 +1,7 @@
 """Converts JSON to Connect data and schemas.
 
-Follows Java's JsonConverter, except for data that does not match its schema. Java converts such
-data to an arbitrary value (0 for a string, the lowest byte of a number); this module raises
+Follows Java's JsonConverter, except for data that does not match its schema: Java converts such
+data to an arbitrary value (0 for a string, the lowest byte of a number), whereas this module raises
 `DataError`.
 """
 
@@ -37,11 +37,13 @@ _MAX_DEFAULT_VALUES = 100_000
 """Maximum number of values that a schema or record takes from defaults that are arrays, maps or
 structs. Defaults may be nested, so that a few bytes could stand for any number of values."""
 _MAX_CACHED_CHARS = 2_000_000
-"""Total length of the cached schema texts. The schemas take about 15 bytes per character."""
+"""Maximum total length of the cached schema texts. The parsed schemas take about 15 bytes per
+character."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:
-    """Create a cache of at most `limit` schemas by their texts, whose total length is bounded."""
+    """Create a cache of at most `limit` schemas, keyed by their texts, whose total length is
+    limited."""
     return LruCache(limit, size_limit=_MAX_CACHED_CHARS)
 
 
@@ -58,7 +60,7 @@ class JsonReader:
     # Schemas
 
     def parse_schema(self, node: JsonNode) -> Schema | None:
-        """Parse a schema. Whole schemas are cached, up to a total length of their texts."""
+        """Parse a schema; None for a null node. Whole schemas are cached."""
         if node is None:
             return None
         self._default_values = 0
@@ -128,7 +130,7 @@ class JsonReader:
     # Values
 
     def parse_root_value(self, described: Schema | None, node: JsonNode) -> Any:
-        """Parse the value of a record or header."""
+        """Parse the value of a whole record or header."""
         self._default_values = 0
         return self.parse_value(described, node)
 
@@ -156,7 +158,8 @@ class JsonReader:
         return _read_scalar(described.type, node)
 
     def _count_default_values(self, default: Any) -> None:
-        """Count the values in a default. Raises `DataError` above `_MAX_DEFAULT_VALUES`."""
+        """Count the values in a schema's default. Raises `DataError` if defaults contain more than
+        `_MAX_DEFAULT_VALUES` values."""
         if not isinstance(default, (list, dict, Struct)):
             return
         pending = [default]
@@ -175,7 +178,7 @@ class JsonReader:
                 pending += [value.get_without_default(each.name) for each in value.schema.fields]
 
     def _convert_schemaless(self, node: JsonNode) -> Any:
-        """Convert a node without a schema: integers to INT64, other numbers to FLOAT64."""
+        """Convert a JSON node without a schema: integers to INT64, other numbers to FLOAT64."""
         if isinstance(node, list):
             return [self._convert_schemaless(each) for each in node]
         if isinstance(node, dict):
@@ -229,8 +232,8 @@ class JsonReader:
 
 
 def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:
-    """Apply version, name, doc and parameters to a schema builder. As in Java, values of wrong JSON
-    types are ignored, except for parameters."""
+    """Copy version, name, doc and parameters from a JSON schema to a schema builder. As in Java,
+    values of wrong JSON types are ignored, except for parameters."""
     if node.get("optional") is True:
         builder.optional()
     else:
@@ -322,7 +325,7 @@ def _get_jackson_node_type(node: JsonNode) -> str:
 
 
 def _convert_to_map_key(value: Any) -> Any:
-    """Convert lists to tuples, because lists cannot be keys of a dict."""
+    """Convert lists to tuples, because lists cannot be map keys in Python."""
     if isinstance(value, list):
         return tuple(_convert_to_map_key(each) for each in value)
     if isinstance(value, dict):
@@ -331,7 +334,7 @@ def _convert_to_map_key(value: Any) -> Any:
 
 
 def _read_decimal(described: Schema, node: JsonNode) -> decimal.Decimal:
-    """Convert a number or base64 bytes to a Decimal, regardless of `decimal.format`."""
+    """Convert a JSON number or base64 bytes to a Decimal, whatever `decimal.format` is."""
     if isinstance(node, (int, decimal.Decimal)) and not isinstance(node, bool):
         return decimal.Decimal(node)
     if not isinstance(node, str):

@@ -35,7 +35,8 @@ _NULL = "null"
 
 
 class DecimalFormat(enum.Enum):
-    """Format of decimals (`decimal.format`): unscaled bytes as base64, or a JSON number."""
+    """How decimals are written to JSON (`decimal.format`): as base64 of the unscaled bytes, or as a
+    number."""
 
     BASE64 = "BASE64"
     NUMERIC = "NUMERIC"
@@ -53,7 +54,7 @@ class JsonWriter:
     # Schemas
 
     def format_schema(self, described: Schema | None) -> str:
-        """Format a schema as JsonConverter writes it to the envelope, in Java's field order."""
+        """Format a schema as JSON like Java's JsonConverter, with the same field order."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)
@@ -136,7 +137,8 @@ class JsonWriter:
         return f"[{','.join(self.format_value(element, each) for each in value)}]"
 
     def format_map(self, described: Schema | None, value: Any) -> str:
-        """Format a map as a JSON object if its keys are strings, otherwise as an array of pairs."""
+        """Format a map as a JSON object if its keys are strings, otherwise as an array of [key,
+        value] pairs."""
         if not isinstance(value, Mapping):
             raise _create_type_mismatch_error(SchemaType.MAP, value)
         keys = None if described is None else described.keys
@@ -158,7 +160,7 @@ class JsonWriter:
         return f"{{{','.join(entries)}}}"
 
     def _format_map_key(self, keys: Schema | None, key: Any) -> str:
-        """Format a map key as a field name; a null key becomes the text null."""
+        """Format a map key as a JSON field name; a null key becomes the text null."""
         text = self.format_value(keys, key)
         return text if text.startswith('"') else jackson_json.quote_text(text)
 
@@ -221,7 +223,7 @@ def _write_double(value: float) -> str:
 
 
 def _write_number(text: str) -> str:
-    """Return a number as JSON. Values that JSON numbers cannot express, such as NaN, are quoted."""
+    """Format a number as JSON. Values that JSON numbers cannot express, such as NaN, are quoted."""
     return f'"{text}"' if text[-1] in "Ny" else text
 
 

@@ -22,7 +22,7 @@ _PLUGINS_PACKAGE = "connect_runtime.plugins"
 
 
 class PluginKind(enum.Enum):
-    """Kind of a plugin. The value is the name of the kind in Connect's REST API."""
+    """Kind of plugin. The enum value is the name of the kind in Connect's REST API."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -44,7 +44,8 @@ _CLASS_NAME_SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class ShippedPlugin:
-    """A shipped plugin: its class name in Apache Kafka, and its Python class as `module:Class`."""
+    """A plugin that is shipped with the worker: its class name in Apache Kafka, and its Python
+    class as `module:Class`."""
 
     kind: PluginKind
     java_name: str
@@ -59,8 +60,8 @@ def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
     """Return a class's simple name, and its simple name without the suffix of its kind (Java's
     prunedName).
 
-    For `…InsertField$Value` the simple name is `Value`, which many transforms share. It therefore
-    cannot be used, as in Java.
+    For `…InsertField$Value` the simple name is `Value`, which many transforms share. As in Java,
+    such a name cannot be used.
     """
     simple = class_name.rpartition(".")[2].rpartition("$")[2].rpartition(":")[2]
     place = simple.rfind(_CLASS_NAME_SUFFIXES[kind])
@@ -70,7 +71,7 @@ def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
 def _declare_converter(
     java_package: str, simple: str, module: str
 ) -> tuple[ShippedPlugin, ShippedPlugin]:
-    """Declare a class as both a record converter and a header converter."""
+    """Declare a shipped class as both a record converter and a header converter."""
     java_name, target = f"{java_package}.{simple}", f"{_PLUGINS_PACKAGE}.{module}:{simple}"
     return (
         ShippedPlugin(PluginKind.CONVERTER, java_name, target),
@@ -112,7 +113,7 @@ SHIPPED_PLUGINS: tuple[ShippedPlugin, ...] = (
 
 
 def build_alias_table(plugins: Iterable[ShippedPlugin], kind: PluginKind) -> dict[str, str]:
-    """Map every name of the plugins of one kind to the plugin's class.
+    """Map every full and short name of the plugins of one kind to the plugin's class.
 
     Full names take precedence over short names. Ambiguous short names are omitted.
     """
@@ -135,8 +136,8 @@ Kind = PluginKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """An installed plugin. `class_name` is the Java class name if one exists; `version` is None if
-    unknown."""
+    """An installed plugin. `class_name` is the Java class name if the plugin has one; `version` is
+    None if unknown."""
 
     kind: Kind
     class_name: str
@@ -144,7 +145,7 @@ class InstalledPlugin:
 
 
 class PluginRegistry(Protocol):
-    """Finds plugin classes by name. Thread-safe."""
+    """Finds installed plugin classes by name. Thread-safe."""
 
     def find_plugin_class(self, name: str, *kinds: Kind) -> type[Any]:
         """Return the plugin class of one of these kinds with the given full name, simple name or
@@ -154,4 +155,4 @@ class PluginRegistry(Protocol):
         """
 
     def list_installed(self) -> Sequence[InstalledPlugin]:
-        """Return all plugins, sorted by kind and name."""
+        """Return all installed plugins, sorted by kind and name."""

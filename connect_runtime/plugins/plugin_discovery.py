@@ -1,13 +1,13 @@
-"""Finds plugins: shipped plugins, entry points of installed packages, and modules in folders of
+"""Finds plugins: shipped plugins, entry points of installed packages, and modules in directories of
 `plugin.path`.
 
 All plugins are imported once, when the worker starts. Names in connector configurations never
 trigger an import, because users of the REST API could then run any module.
 
 Entry points belong to the group `connect_runtime.plugins`. An entry point name that contains a dot,
-such as a Java class name, is also an alias. A folder of `plugin.path` contains Python modules and
-packages; all plugin classes in them are found. All plugins share one interpreter, so two versions
-of a library cannot coexist. Modules that cannot be imported are logged and skipped.
+such as a Java class name, is also an alias. A directory of `plugin.path` contains Python modules
+and packages; all plugin classes in them are found. All plugins share one interpreter, so two
+versions of a library cannot coexist. Modules that cannot be imported are logged and skipped.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ _KIND_NAMES = {
 
 
 class DiscoveredPlugins:
-    """Stores the discovered plugins by name; implements `PluginRegistry`. Invariant: every alias
-    refers to a class of its kind."""
+    """Stores the discovered plugins by name. Implements `PluginRegistry`.
+
+    Invariant: every alias refers to a class of its kind.
+    """
 
     def __init__(self, classes: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
         self._classes: dict[tuple[_Kind, str], type[Any]] = {}
@@ -91,7 +93,8 @@ class DiscoveredPlugins:
 
     @functools.cached_property
     def _list_installed_plugins(self) -> tuple[InstalledPlugin, ...]:
-        """List the installed plugins. Each plugin is instantiated once to read its version."""
+        """List the discovered plugins with their versions. Each plugin is instantiated once to read
+        its version."""
         found = {
             (kind, plugin.java_name): InstalledPlugin(
                 kind=kind,
@@ -144,7 +147,7 @@ class DiscoveredPlugins:
 def discover_plugins(
     folders: Sequence[str] = (), file_paths: Sequence[str] = ()
 ) -> DiscoveredPlugins:
-    """Import and return all plugins.
+    """Import all plugins and return them.
 
     `folders` is the worker's `plugin.path`, and `file_paths` its `file.stream.allowed.paths`. If
     `file_paths` is empty, the FileStream connectors are omitted.
@@ -155,7 +158,7 @@ def discover_plugins(
         *_load_entry_point_plugins(),
     ]
     for folder in folders:
-        found += _load_folder_plugins(pathlib.Path(folder))
+        found += _load_directory_plugins(pathlib.Path(folder))
     return DiscoveredPlugins(found)
 
 
@@ -196,9 +199,9 @@ def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
     return point.value if point.dist is None else f"{point.dist.name} ({point.value})"
 
 
-def _load_folder_plugins(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
+def _load_directory_plugins(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
     if not folder.is_dir():
-        _LOG.error("plugin.path: %s is not a folder", folder)
+        _LOG.error("plugin.path: %s is not a directory", folder)
         return []
     if next(folder.rglob("*.jar"), None) is not None:
         _LOG.warning("plugin.path: ignoring jars in %s: Java plugins cannot be loaded", folder)
@@ -237,7 +240,7 @@ def _create_plugin_entries(
 
 
 def _find_plugin_kinds(of: type[Any]) -> list[PluginKind]:
-    """Return the plugin kinds that a class implements; empty for abstract classes."""
+    """Return the plugin kinds that a class implements; empty for an abstract class."""
     if inspect.isabstract(of):
         return []
     return [kind for kind, base in _PLUGIN_BASES.items() if issubclass(of, base)]
@@ -248,8 +251,8 @@ def _to_dotted_name(target: str) -> str:
 
 
 def _read_plugin_version(of: type[Any]) -> str | None:
-    """Return the version that an instance of the plugin reports; None if it reports none or
-    fails."""
+    """Return the version that an instance of the plugin reports; None if it reports none or raises
+    an error."""
     try:
         version = of().version()
     except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything

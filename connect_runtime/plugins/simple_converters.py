@@ -1,4 +1,4 @@
-"""Converters for strings, bytes, numbers and booleans, which ignore a value's schema.
+"""Converters for strings, bytes, numbers and booleans, which ignore the schema of a value.
 
 Each class converts keys, values and headers. Numbers and booleans are big-endian, as in Kafka's own
 serializers.
@@ -22,8 +22,8 @@ from connect_runtime.plugins import java_text, kafka_version
 
 
 class PlainConverter(Converter, HeaderConverter):
-    """Base class of converters that do not use schemas. Subclasses implement `encode` and
-    `decode`."""
+    """Base class of converters that do not use schemas. Subclasses implement `encode` (value to
+    bytes) and `decode` (bytes to value)."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION
@@ -35,15 +35,15 @@ class PlainConverter(Converter, HeaderConverter):
         self.apply_config(self.config().parse(converter.with_type(configs, is_key=is_key)))
 
     def apply_config(self, config: Mapping[str, Any]) -> None:
-        """Apply the parsed configuration."""
+        """Apply the converter's parsed configuration."""
 
     @abc.abstractmethod
     def encode(self, data: SchemaAndValue) -> bytes | None:
-        """Convert a value to bytes. Raises `DataError` if the value has the wrong type."""
+        """Convert a Connect value to bytes. Raises `DataError` if the value has the wrong type."""
 
     @abc.abstractmethod
     def decode(self, payload: bytes | None) -> SchemaAndValue:
-        """Convert bytes to a value. Raises `DataError` if the bytes are invalid."""
+        """Convert bytes to a Connect value. Raises `DataError` if the bytes are invalid."""
 
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
@@ -67,7 +67,7 @@ ENCODING_CONFIG = "converter.encoding"
 
 class StringConverter(PlainConverter):
     """Converts text to and from bytes in the charset `converter.encoding`. Characters that the
-    charset lacks become `?`."""
+    charset does not contain become `?`."""
 
     def __init__(self) -> None:
         self._encoding = "utf-8"
@@ -119,7 +119,7 @@ class ByteArrayConverter(PlainConverter):
         return SchemaAndValue(schema.OPTIONAL_BYTES_SCHEMA, payload)
 
 
-class _NumberConverter(PlainConverter):
+class _FixedSizeNumberConverter(PlainConverter):
     """Base class of number converters. The Python type of a value is checked, not its schema."""
 
     kind: ClassVar[str]
@@ -148,7 +148,7 @@ class _NumberConverter(PlainConverter):
         return SchemaAndValue(self.described, self.layout.unpack(payload)[0])
 
 
-class ShortConverter(_NumberConverter):
+class ShortConverter(_FixedSizeNumberConverter):
     """Converts INT16 numbers to and from 2 bytes."""
 
     kind = "short"
@@ -156,7 +156,7 @@ class ShortConverter(_NumberConverter):
     described = schema.OPTIONAL_INT16_SCHEMA
 
 
-class IntegerConverter(_NumberConverter):
+class IntegerConverter(_FixedSizeNumberConverter):
     """Converts INT32 numbers to and from 4 bytes."""
 
     kind = "integer"
@@ -164,7 +164,7 @@ class IntegerConverter(_NumberConverter):
     described = schema.OPTIONAL_INT32_SCHEMA
 
 
-class LongConverter(_NumberConverter):
+class LongConverter(_FixedSizeNumberConverter):
     """Converts INT64 numbers to and from 8 bytes."""
 
     kind = "long"
@@ -172,7 +172,7 @@ class LongConverter(_NumberConverter):
     described = schema.OPTIONAL_INT64_SCHEMA
 
 
-class FloatConverter(_NumberConverter):
+class FloatConverter(_FixedSizeNumberConverter):
     """Converts FLOAT32 numbers to and from 4 bytes."""
 
     kind = "float"
@@ -180,7 +180,7 @@ class FloatConverter(_NumberConverter):
     described = schema.OPTIONAL_FLOAT32_SCHEMA
 
 
-class DoubleConverter(_NumberConverter):
+class DoubleConverter(_FixedSizeNumberConverter):
     """Converts FLOAT64 numbers to and from 8 bytes."""
 
     kind = "double"

@@ -39,7 +39,8 @@ _TOPIC_RESOURCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclDescription:
-    """An ACL. Enum values are Kafka's names, or decimal numbers for unknown codes."""
+    """An ACL of a topic. Enum fields contain Kafka's names, or decimal numbers for codes unknown to
+    this client."""
 
     resource: str
     name: str
@@ -51,9 +52,9 @@ class AclDescription:
 
 
 def build_describe_topic_acls_request() -> RequestBuilder:
-    """Build a request that lists all topic ACLs of any pattern type."""
+    """Build a request that lists the ACLs of all topics, whatever their pattern type."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.DescribeAclsRequest(
             resource_type_filter=_TOPIC_RESOURCE,
             resource_name_filter=None,
@@ -64,15 +65,15 @@ def build_describe_topic_acls_request() -> RequestBuilder:
             permission_type=_ANY_FILTER,
         )
 
-    return RequestBuilder(api="describe_acls", low=1, high=3, build=build)
+    return RequestBuilder(api="describe_acls", low=1, high=3, build=build_entity)
 
 
 def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuilder:
-    """Build a request that creates ACLs. The response contains one result per ACL, in the same
-    order."""
+    """Build a request that creates ACLs. The response contains one result per ACL, in the order of
+    the request."""
     given = tuple(bindings)
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.CreateAclsRequest(
             creations=tuple(
                 m.AclCreation(
@@ -88,11 +89,11 @@ def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuil
             )
         )
 
-    return RequestBuilder(api="create_acls", low=1, high=3, build=build)
+    return RequestBuilder(api="create_acls", low=1, high=3, build=build_entity)
 
 
 def decode_acls(body: Any) -> list[AclDescription]:
-    """Decode the response to `build_describe_topic_acls_request` into ACLs."""
+    """Decode the ACLs in the response to `build_describe_topic_acls_request`."""
     return [
         AclDescription(
             resource=_get_enum_name(RESOURCE_TYPES, found.resource_type),
@@ -109,8 +110,8 @@ def decode_acls(body: Any) -> list[AclDescription]:
 
 
 def decode_creation_errors(body: Any) -> list[int]:
-    """Decode the response to `build_create_acls_request` into one error code per ACL; 0 if the ACL
-    was created or already existed."""
+    """Decode the error codes in the response to `build_create_acls_request`, one per ACL; 0 if the
+    ACL was created or already existed."""
     return [int(each.error_code) for each in body.results]
 
 
@@ -132,7 +133,7 @@ def build_topic_operations_request(names: Sequence[str]) -> RequestBuilder:
     """Build a request for the client's authorized operations on topics. The topics need not exist.
     A topic that the client may not DESCRIBE has an error code in the response."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
             wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in names]
         else:
@@ -149,32 +150,32 @@ def build_topic_operations_request(names: Sequence[str]) -> RequestBuilder:
             **more,
         )
 
-    return RequestBuilder(api="metadata", low=8, high=13, build=build)
+    return RequestBuilder(api="metadata", low=8, high=13, build=build_entity)
 
 
 def build_group_operations_request(name: str) -> RequestBuilder:
     """Build a request for the client's authorized operations on a group. The group need not exist.
     Send the request to the group's coordinator."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
 
-    return RequestBuilder(api="describe_groups", low=3, high=5, build=build)
+    return RequestBuilder(api="describe_groups", low=3, high=5, build=build_entity)
 
 
 def build_cluster_operations_request() -> RequestBuilder:
     """Build a request for the client's authorized operations on the cluster (brokers 2.8 and
     later)."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.DescribeClusterRequest(include_cluster_authorized_operations=True)
 
-    return RequestBuilder(api="describe_cluster", low=0, high=0, build=build)
+    return RequestBuilder(api="describe_cluster", low=0, high=0, build=build_entity)
 
 
 def decode_authorized_operations(bits: int) -> frozenset[str] | None:
-    """Decode an authorized-operations bit field to names from `ACL_OPERATIONS`; return None if the
-    broker did not report authorized operations."""
+    """Decode a bit field of authorized operations to names from `ACL_OPERATIONS`. Return None if
+    the broker did not report them."""
     if bits == _OPERATIONS_UNKNOWN:
         return None
     return frozenset(word for code, word in ACL_OPERATIONS.items() if bits & (1 << code))

@@ -1,9 +1,9 @@
-"""API version negotiation: the newest version that client and broker both support, within the
-caller's range.
+"""Negotiates API versions: selects the newest version that client and broker both support, within
+the caller's range.
 
-The named ranges are deliberate choices, not limits of the codecs. Transactional Produce adds
-partitions implicitly since version 12, which is unsafe with EndTxn below version 5.
-AddPartitionsToTxn 4 and later is reserved for brokers, so clients use version 3 or lower.
+The named ranges are deliberate choices, not limits of the codecs. Since version 12, transactional
+Produce adds partitions implicitly, which is unsafe with EndTxn below version 5. AddPartitionsToTxn
+4 and later is reserved for brokers, so clients use version 3 or lower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ END_TXN_VERSIONS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionRange:
-    """API versions from `low` to `high`, both inclusive."""
+    """Range of API versions from `low` to `high`, both inclusive."""
 
     low: int
     high: int
@@ -42,16 +42,15 @@ class ApiVersionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeApiVersions:
-    """The API versions that a broker supports. `address` is used in error messages."""
+    """The API version ranges that a broker supports. `address` is the broker's address for error
+    messages."""
 
     address: str
     ranges: Mapping[int, ApiVersionRange] = field(default_factory=dict)
 
     def choose_version(self, api_key: int, *, low: int, high: int) -> int:
-        """Return the newest version in [low, high] that the broker supports.
-
-        Raises `UnsupportedVersion` if the broker supports no version in this range.
-        """
+        """Return the newest version from `low` to `high` that the broker supports. Raises
+        `UnsupportedVersion` if there is no such version."""
         theirs = self.ranges.get(api_key)
         if theirs is not None:
             version = min(high, theirs.high)
@@ -65,6 +64,6 @@ class NodeApiVersions:
         )
 
     def supports_version(self, api_key: int, version: int) -> bool:
-        """Return True if the broker supports the API in the given version."""
+        """Return True if the broker supports this version of the API."""
         theirs = self.ranges.get(api_key)
         return theirs is not None and theirs.low <= version <= theirs.high

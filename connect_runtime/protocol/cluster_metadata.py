@@ -43,11 +43,11 @@ class PartitionLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """Metadata of one topic as of the last refresh."""
+    """Metadata of a topic, from the last Metadata response."""
 
     name: str
     topic_id: bytes
-    """Topic id of 16 bytes; all zero if the brokers do not support topic ids (before 2.8)."""
+    """Topic id (16 bytes); all zeros if the brokers do not support topic ids (before 2.8)."""
     error_code: int
     """0, or the error code that explains why the topic has no metadata, for example 3 for
     UNKNOWN_TOPIC_OR_PARTITION."""
@@ -98,7 +98,8 @@ class ClusterMetadata:
     # requested topics
 
     def request_topics(self, names: Iterable[str]) -> None:
-        """Request metadata for these topics and drop the metadata of all other topics."""
+        """Request the metadata of exactly these topics and drop the metadata of all other
+        topics."""
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
             del self._topics[name]
@@ -109,12 +110,13 @@ class ClusterMetadata:
             self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Schedule a refresh as soon as the backoff allows, because the cached metadata is
+        """Schedule a metadata refresh as soon as the backoff allows, because the cached metadata is
         stale."""
         self._due_s = min(self._due_s, self._not_before_s)
 
     def update_leader(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
-        """Apply a leader reported by another response if its epoch is newer than the cached one."""
+        """Apply the partition leader that another response reported, if its leader epoch is newer
+        than the cached epoch."""
         view = self._topics.get(topic)
         known = view.leaders.get(partition) if view is not None else None
         if view is None or known is None or epoch <= known.epoch:
@@ -135,15 +137,15 @@ class ClusterMetadata:
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
     def start_refresh(self) -> tuple[str, ...]:
-        """Start a refresh and return the topics to request. Call `apply_response` or
+        """Start a metadata refresh and return the topics to request. Call `apply_response` or
         `on_refresh_failed` afterwards."""
-        assert self._in_flight is None, "only one refresh may be in flight"
+        assert self._in_flight is None, "only one metadata refresh may be in flight"
         self._in_flight = tuple(self._wanted)
         self._due_s = math.inf
         return self._in_flight
 
     def on_refresh_failed(self, now_s: float) -> None:
-        """Schedule another refresh after a backoff, because the last refresh failed."""
+        """Schedule another refresh after a backoff, because the Metadata request failed."""
         self._in_flight = None
         self._start_backoff(now_s)
         self._due_s = self._not_before_s
@@ -162,7 +164,7 @@ class ClusterMetadata:
         }
         for topic in response.topics:
             if topic.name in self._wanted:
-                self._apply_topic(topic, now_s)
+                self._apply_topic_metadata(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
             self.generation += 1
         is_complete = again_s == math.inf and self._is_metadata_complete()
@@ -186,7 +188,7 @@ class ClusterMetadata:
             for topic in topics
         )
 
-    def _apply_topic(self, topic: Any, now_s: float) -> None:
+    def _apply_topic_metadata(self, topic: Any, now_s: float) -> None:
         name = str(topic.name)
         found_id = getattr(topic, "topic_id", None)
         topic_id = varints.NO_TOPIC_ID if found_id is None else found_id.bytes
@@ -215,8 +217,8 @@ class ClusterMetadata:
         )
 
     def _is_older_epoch_accepted(self, of: tuple[str, int], now_s: float) -> bool:
-        """Return True if an older leader epoch of a partition without a topic id may be accepted,
-        which is the case after the grace period."""
+        """Return True if a partition without a topic id may change to an older leader epoch. Such
+        an epoch is accepted only after a grace period."""
         since_s = self._older_since_s.setdefault(of, now_s)
         if now_s - since_s < OLDER_EPOCH_GRACE_S:
             return False
@@ -243,8 +245,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class NodeConnectionState(NamedTuple):
-    """Connection state of one broker, as input to `pick_broker`. Bootstrap entries have negative
-    node ids."""
+    """Connection state of one broker or bootstrap entry, as input to `pick_broker`. Bootstrap
+    entries have negative node ids."""
 
     node_id: int
     connected: bool
@@ -260,8 +262,8 @@ parallel."""
 
 
 def pick_broker(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int | None, float]:
-    """Pick the broker to use or connect to. Returns (node id or None, time of the next attempt if
-    None).
+    """Pick the broker to use or to connect to. Returns (node id, now), or (None, monotonic time of
+    the next attempt).
 
     Prefers the connected broker with the fewest requests in flight. Otherwise picks the broker with
     the oldest connection attempt among those that are not backing off, so that unreachable entries
@@ -298,11 +300,11 @@ _LOOKUP_BACKOFF_RESET_S = 10.0
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorCache:
-    """Cache of the coordinators of groups and transactional ids, with lookups for uncached
-    coordinators.
+    """Cache of the coordinators of groups and transactional ids, which also schedules the lookups
+    of uncached coordinators.
 
-    Invariant: each id is in at most one of three states: cached, waiting for a lookup, or part of a
-    lookup in flight.
+    Invariant: each group or transactional id is in at most one of three states: cached, waiting for
+    a lookup, or part of a lookup in flight.
     """
 
     rng: random.Random
@@ -314,7 +316,7 @@ class CoordinatorCache:
     _failed_s: float = -math.inf
 
     def get_node(self, coordinator: CoordinatorTarget) -> int | None:
-        """Return the node id of a coordinator; None if the coordinator is not cached."""
+        """Return the node id of the broker that is the coordinator; None if it is not cached."""
         return self._nodes.get(coordinator)
 
     def request_lookup(self, coordinator: CoordinatorTarget) -> None:
@@ -324,21 +326,24 @@ class CoordinatorCache:
             self._waiting[coordinator] = None
 
     def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
-        """Drop a coordinator that is unreachable or returned NOT_COORDINATOR (16)."""
+        """Drop a coordinator from the cache, because it is unreachable or returned NOT_COORDINATOR
+        (16)."""
         self._nodes.pop(coordinator, None)
 
     def forget_node(self, node_id: int) -> None:
-        """Drop all coordinators on an unreachable broker, because they may have moved."""
+        """Drop all coordinators on an unreachable broker from the cache, because they may have
+        moved."""
         for coordinator in [c for c, node in self._nodes.items() if node == node_id]:
             del self._nodes[coordinator]
 
     def due_s(self) -> float:
-        """Return the monotonic time of the next lookup; infinity if no lookup is scheduled."""
+        """Return the monotonic time of the next coordinator lookup; infinity if no lookup is
+        waiting."""
         return self._not_before_s if self._waiting else math.inf
 
     def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Start a lookup of waiting ids of one kind, and return the ids. Call `store_result`,
-        `retry_later` or `drop_lookup` for each id."""
+        """Start a lookup for waiting coordinators of one kind (group or transaction), and return
+        them. Call `store_result`, `retry_lookups` or `drop_lookup` for each coordinator."""
         if now_s < self.due_s():
             return ()
         kind = next(iter(self._waiting)).kind
@@ -349,14 +354,14 @@ class CoordinatorCache:
         return batch
 
     def store_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
-        """Store the coordinator that a lookup returned."""
+        """Cache the node id that a coordinator lookup returned."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
 
     def retry_lookups(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
-        """Schedule the lookups again after a backoff, because they got no response or a retriable
-        error."""
+        """Schedule failed coordinator lookups again after a backoff. They failed without a response
+        or with a retriable error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
             self.retry.reset()
         self._failed_s = now_s
@@ -366,8 +371,8 @@ class CoordinatorCache:
             self._waiting[coordinator] = None
 
     def drop_lookup(self, coordinator: CoordinatorTarget) -> None:
-        """Drop a lookup that failed with a fatal error. The caller fails the requests that are
-        waiting for it."""
+        """Drop a coordinator lookup that failed with a fatal error. The caller fails the requests
+        that wait for the coordinator."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
 

@@ -62,8 +62,7 @@ class FetchRequestPartition(NamedTuple):
 class FetchResponsePartition(NamedTuple):
     """One partition of a Fetch response.
 
-    `topic` is "" in versions that use topic ids, and `topic_id` is all zero in versions that use
-    names.
+    With topic ids (version 13 and later), `topic` is ""; otherwise `topic_id` is all zeros.
     """
 
     topic: str
@@ -74,7 +73,7 @@ class FetchResponsePartition(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: list[tuple[int, int]]
-    """(producer_id, first_offset) of aborted transactions, in the broker's order (not sorted)."""
+    """Aborted transactions as (producer_id, first_offset), in the broker's order (not sorted)."""
     preferred_read_replica: int
     diverging_end_offset: int
     """End offset at which the leader's log diverges from the fetched log (KIP-595); -1 if the logs
@@ -84,7 +83,7 @@ class FetchResponsePartition(NamedTuple):
     otherwise None."""
     records: memoryview
     diverging_epoch: int = -1
-    """Epoch of `diverging_end_offset`; -1 if the logs do not diverge."""
+    """Leader epoch of `diverging_end_offset`; -1 if the logs do not diverge."""
 
 
 class FetchResponse(NamedTuple):
@@ -97,11 +96,11 @@ class FetchResponse(NamedTuple):
 
 
 def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
-    """Return the lowest and highest Fetch version for a request that reads these topics.
+    """Return the lowest and highest Fetch version for a request that reads topics with these ids.
 
-    Topics are read by id, or by name if any topic has no id. Brokers of Kafka 3.1 to 3.9 on
-    ZooKeeper support Fetch versions that require topic ids, but assign no topic ids while
-    inter.broker.protocol.version is below 2.8. Java's consumer does the same (`AbstractFetch`).
+    Like Java's consumer (`AbstractFetch`), topics are read by id, or by name if any topic has no
+    id. Brokers of Kafka 3.1 to 3.9 on ZooKeeper support Fetch versions that require topic ids, but
+    assign no topic ids while inter.broker.protocol.version is below 2.8.
     """
     return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
 
@@ -245,7 +244,7 @@ _MAX_SESSION_EPOCH = 2**31 - 1
 
 
 class FetchSessionRequest(NamedTuple):
-    """The session fields and partition lists of the next Fetch request."""
+    """Session fields and partition lists of a Fetch request within a fetch session."""
 
     session_id: int
     session_epoch: int
@@ -255,13 +254,13 @@ class FetchSessionRequest(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session with one broker: the requested partitions, and the partitions that the
+    """The fetch session with one broker: the partitions to fetch, and the partitions that the
     broker knows.
 
-    A partition remains in the session until `remove_partition` is called. Remove a partition to
-    pause fetching it.
+    A partition remains in the session until `remove_partition` is called, which also pauses
+    fetching it.
 
-    Invariant: every key for which `_wanted` and `_known` differ is in `_changed`.
+    Invariant: every key whose entries in `_wanted` and `_known` differ is in `_changed`.
     """
 
     _wanted: dict[Hashable, FetchRequestPartition] = field(default_factory=dict)
@@ -272,33 +271,34 @@ class FetchSession:
     _in_flight: FetchSessionRequest | None = None
 
     def set_partition(self, key: Hashable, partition: FetchRequestPartition) -> None:
-        """Fetch a partition from the given offset. Call again whenever the fetch offset changes."""
+        """Add a partition to the session or change its fetch parameters. Call whenever the fetch
+        offset changes."""
         if self._wanted.get(key) != partition:
             self._wanted[key] = partition
             self._changed[key] = None
 
     def remove_partition(self, key: Hashable) -> None:
-        """Stop fetching a partition. Does nothing if the partition is not in the session."""
+        """Stop fetching a partition. Does nothing if the session does not contain the partition."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
     def count_partitions(self) -> int:
-        """Return the number of partitions to fetch. If it is 0, no request is needed."""
+        """Return the number of partitions to fetch. If it is 0, no Fetch request is needed."""
         return len(self._wanted)
 
     def get_requested_partition(self, key: Hashable) -> FetchRequestPartition | None:
-        """Return the fetch parameters of a partition in the newest request; None if the request did
-        not contain the partition."""
+        """Return the fetch parameters of a partition that were last sent to the broker; None if the
+        broker's session does not contain the partition."""
         return self._known.get(key)
 
     def is_in_flight(self) -> bool:
-        """Return whether a request is in flight."""
+        """Return whether a Fetch request of this session is in flight."""
         return self._in_flight is not None
 
     def start_next_request(self) -> FetchSessionRequest:
-        """Start the next fetch request and return it. Call `on_response` or `on_request_failed`
+        """Build the next Fetch request of the session. Call `on_response` or `on_request_failed`
         before the next call."""
-        assert self._in_flight is None, "a session can have only one request in flight"
+        assert self._in_flight is None, "a fetch session can have only one request in flight"
         request = (
             self._build_full_request()
             if self._epoch == INITIAL_SESSION_EPOCH
@@ -309,8 +309,8 @@ class FetchSession:
         return request
 
     def on_response(self, response: FetchResponse) -> None:
-        """Apply a response to the session, whatever its top-level error code. Partition errors are
-        ignored."""
+        """Update the session from a Fetch response, including one with a top-level error code.
+        Errors of single partitions are ignored."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "response without a request"
         if response.error_code != 0:
@@ -324,8 +324,8 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
     def on_request_failed(self) -> None:
-        """Reopen the session after a request failed without a response, because the broker's
-        session state is unknown."""
+        """Open a new session with the next request, because a request got no response and the state
+        of the broker's session is unknown."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "failure without a request"
         self._restart_session(request.session_id)
@@ -338,14 +338,14 @@ class FetchSession:
             assert same or key in self._changed, key
 
     def _build_full_request(self) -> FetchSessionRequest:
-        """Build a full request with all partitions, which opens a new session."""
+        """Build a full Fetch request with all partitions, which opens a new session."""
         self._known = dict(self._wanted)
         return FetchSessionRequest(
             self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
         )
 
     def _build_incremental_request(self) -> FetchSessionRequest:
-        """Build an incremental request that contains only the changed partitions."""
+        """Build an incremental Fetch request with only the changed partitions."""
         partitions: list[FetchRequestPartition] = []
         forgotten: list[FetchRequestPartition] = []
         for key in self._changed:

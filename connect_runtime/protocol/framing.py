@@ -29,7 +29,7 @@ from connect_runtime.protocol.request_errors import TruncatedResponse
 
 
 class BodyEdit(NamedTuple):
-    """An edit of a response body that replaces the bytes from `start` to `end` with `data`."""
+    """An edit of a response body: the bytes from `start` to `end` are replaced with `data`."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class BodyEdit(NamedTuple):
 
     @property
     def shrinks_by(self) -> int:
-        """Return the number of bytes by which the edit shortens the body."""
+        """Number of bytes by which the edit shortens the response body."""
         return self.end - self.start - len(self.data)
 
 
@@ -60,8 +60,8 @@ _I32 = struct.Struct(">i")
 
 
 def check_response_shape(entity_type: Any, body: memoryview) -> memoryview:
-    """Validate that `body` contains exactly one valid entity, and return the bytes for kio to
-    decode.
+    """Validate that the response `body` contains exactly one valid entity. Return the bytes for kio
+    to decode.
 
     Returns `body` itself unless unknown tagged fields had to be removed. Raises IndexError or
     ValueError if a length is invalid.
@@ -73,7 +73,8 @@ def check_response_shape(entity_type: Any, body: memoryview) -> memoryview:
 
 
 def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
-    """Validate the entity at `position`. Returns (the bytes for kio to decode, next position).
+    """Validate the entity that starts at `position`. Return (the bytes for kio to decode, next
+    position).
 
     Raises IndexError or ValueError if a length is invalid.
     """
@@ -102,7 +103,8 @@ def _make_fixed_validator(size: int) -> FieldValidator:
 
 
 def _read_compact_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read a compact length. Returns (length, next position); the length is -1 for null."""
+    """Read the length of a compact string or array. Returns (length, next position); the length is
+    -1 for null."""
     claimed, position = varints.read_varint(body, position)
     return claimed - 1, position
 
@@ -110,22 +112,22 @@ def _read_compact_length(body: memoryview, position: int) -> tuple[int, int]:
 def _make_legacy_length_reader(
     width: struct.Struct,
 ) -> Callable[[memoryview, int], tuple[int, int]]:
-    def read(body: memoryview, position: int) -> tuple[int, int]:
+    def read_length(body: memoryview, position: int) -> tuple[int, int]:
         end = _skip_bytes(body, position, width.size)
         (claimed,) = width.unpack_from(body, position)
         return max(-1, claimed), end
 
-    return read
+    return read_length
 
 
 def _make_length_prefixed_validator(
     read_length: Callable[[memoryview, int], tuple[int, int]],
 ) -> FieldValidator:
-    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_length_prefixed(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         size, position = read_length(body, position)
         return _skip_bytes(body, position, size) if size > 0 else position
 
-    return validate
+    return validate_length_prefixed
 
 
 def _make_array_validator(
@@ -133,7 +135,7 @@ def _make_array_validator(
 ) -> FieldValidator:
     read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
 
-    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_array(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         at = position
         count, position = read_length(body, position)
         if count < 0:
@@ -147,19 +149,19 @@ def _make_array_validator(
             position = item(body, position, edits)
         return position
 
-    return validate
+    return validate_array
 
 
 def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldValidator:
-    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_nullable_entity(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         marker, position = body[position], position + 1
         return validate_entity(body, position, edits) if marker == 1 else position
 
-    return validate
+    return validate_nullable_entity
 
 
 def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldValidator:
-    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_tagged_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
@@ -194,14 +196,14 @@ def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldVali
             )
         return position
 
-    return validate
+    return validate_tagged_fields
 
 
 def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
     """Append an edit that removes the bytes from `start` to `end`, or extend the previous removal
     if it is adjacent.
 
-    Edits before `first_edit` are in another section and are not changed.
+    Edits with an index below `first_edit` belong to another tagged section and are not changed.
     """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
@@ -211,8 +213,8 @@ def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) 
 def _make_primitive_validator(
     kafka_type: str, *, flexible: bool
 ) -> tuple[FieldValidator, int | None]:
-    """Create the validator of a primitive Kafka type. Returns (validator, size in bytes, or None if
-    the size varies)."""
+    """Create the validator of a primitive Kafka type. Returns (validator, size in bytes); the size
+    is None if it varies."""
     if kafka_type in _FIXED_SIZES:
         return _make_fixed_validator(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
     assert kafka_type in {"string", "bytes", "records"}, kafka_type
@@ -226,8 +228,8 @@ def _make_primitive_validator(
 def _make_field_validator(
     hint: Any, kafka_type: str | None, *, flexible: bool
 ) -> tuple[FieldValidator, int | None]:
-    """Create the validator of a field from its annotation and Kafka type. Returns (validator, size
-    in bytes, or None if the size varies)."""
+    """Create the validator of an entity's field from its type annotation and Kafka type. Returns
+    (validator, size in bytes); the size is None if it varies."""
     optional = typing.get_origin(hint) in {types.UnionType, typing.Union}
     if optional:
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
@@ -324,8 +326,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     (KIP-482).
 
     Raises TruncatedResponse for every body that cannot be decoded, whatever exception the decoder
-    raises: the bytes come from the network, and a malformed response must not terminate the
-    process.
+    raises: the bytes come from the network, and a malformed response must not crash the process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
@@ -333,7 +334,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
         raise TruncatedResponse(
             name,
             version,
-            f"it has {body.nbytes} bytes, but at most {DECODED_RESPONSE_BYTES_MAX} are accepted",
+            f"{body.nbytes} bytes exceed the maximum response size of {DECODED_RESPONSE_BYTES_MAX}",
         )
     try:
         data = check_response_shape(entity_type, body)
@@ -345,8 +346,8 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
 
 @functools.cache
 def has_tagged_header_fields(api_key: int, version: int) -> tuple[bool, bool]:
-    """Return whether the request header and the response header of an API version have tagged
-    fields, as a pair."""
+    """Return whether the headers of an API version have tagged fields, as (request header, response
+    header)."""
     request = kio.index.load_request_schema(api_key, version)
     response = kio.index.load_response_schema(api_key, version)
     return (

@@ -1,8 +1,8 @@
 """Admin requests for consumer groups and their offsets, for one group or many groups (KIP-709).
 
 Brokers allow offset changes only while the group has no members. Only versions that identify topics
-by name are used. To fetch the offsets of many groups repeatedly, pass each group's bytes from the
-previous response. Groups with unchanged bytes are then skipped without decoding.
+by name are used. To fetch the offsets of many groups repeatedly, pass each group's raw bytes from
+the previous response: groups whose bytes are unchanged are then not decoded again.
 """
 
 from __future__ import annotations
@@ -43,16 +43,18 @@ _BROKER_DEFAULT_RETENTION = datetime.timedelta(milliseconds=-1)
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A committed offset (-1 if none is committed) and the metadata that was committed with it."""
+    """A committed offset (-1 if none is committed) and the metadata that was committed with the
+    offset."""
 
     offset: int
     metadata: str = ""
 
 
 def build_list_groups_request() -> RequestBuilder:
-    """Build a request that lists the groups that a broker coordinates. Send it to every broker."""
+    """Build a request that lists the groups that a broker coordinates. To list all groups, send it
+    to every broker."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         every: dict[str, Any] = {}
         if version >= _LIST_WITH_STATES:
             every["states_filter"] = ()
@@ -60,52 +62,55 @@ def build_list_groups_request() -> RequestBuilder:
             every["types_filter"] = ()
         return m.ListGroupsRequest(**every)
 
-    return RequestBuilder(api="list_groups", low=0, high=5, build=build)
+    return RequestBuilder(api="list_groups", low=0, high=5, build=build_entity)
 
 
 def build_describe_consumer_groups_request(*groups: str) -> RequestBuilder:
-    """Build a request that describes groups that use the KIP-848 protocol. Groups of other types
-    are reported as not found."""
+    """Build a request that describes consumer groups with the KIP-848 protocol. Groups of other
+    types are reported as not found."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
 
-    return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build)
+    return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build_entity)
 
 
 def build_describe_classic_groups_request(*groups: str) -> RequestBuilder:
     """Build a request that describes classic groups. Missing groups and groups of other types have
     the state "Dead"."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
         if version >= _DESCRIBE_WITH_OPERATIONS:
             more["include_authorized_operations"] = False
         return m.DescribeGroupsRequest(groups=groups, **more)
 
-    return RequestBuilder(api="describe_groups", low=0, high=5, build=build)
+    return RequestBuilder(api="describe_groups", low=0, high=5, build=build_entity)
 
 
 def build_describe_share_group_offsets_request(group: str) -> RequestBuilder:
-    """Build a request that fetches a share group's start offset (KIP-932) for every partition that
+    """Build a request that fetches a share group's start offset (KIP-932) of every partition that
     the group has read."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
         return m.DescribeShareGroupOffsetsRequest(groups=(asked,))
 
-    return RequestBuilder(api="describe_share_group_offsets", low=0, high=0, build=build)
+    return RequestBuilder(api="describe_share_group_offsets", low=0, high=0, build=build_entity)
 
 
 def build_fetch_offsets_request(group: str, *, stable: bool = False) -> RequestBuilder:
-    """Build a request that fetches all committed offsets of a group. With `stable`, partitions with
-    an open transaction return error 88 if the broker supports it."""
+    """Build a request that fetches all committed offsets of a group.
 
-    def build(version: int, m: Any) -> Any:
+    With `stable`, partitions with an open transaction return UNSTABLE_OFFSET_COMMIT (88) if the
+    broker supports it.
+    """
+
+    def build_entity(version: int, m: Any) -> Any:
         more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
         return m.OffsetFetchRequest(group_id=group, topics=None, **more)
 
-    return RequestBuilder(api="offset_fetch", low=2, high=7, build=build)
+    return RequestBuilder(api="offset_fetch", low=2, high=7, build=build_entity)
 
 
 def build_commit_offsets_request(
@@ -113,7 +118,7 @@ def build_commit_offsets_request(
 ) -> RequestBuilder:
     """Build a request that commits offsets for a group."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
         if version in _COMMIT_WITH_RETENTION:
             more["retention_time"] = _BROKER_DEFAULT_RETENTION
@@ -138,7 +143,7 @@ def build_commit_offsets_request(
             **more,
         )
 
-    return RequestBuilder(api="offset_commit", low=2, high=9, build=build)
+    return RequestBuilder(api="offset_commit", low=2, high=9, build=build_entity)
 
 
 def build_delete_offsets_request(
@@ -146,7 +151,7 @@ def build_delete_offsets_request(
 ) -> RequestBuilder:
     """Build a request that deletes a group's committed offsets of these partitions."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.OffsetDeleteRequest(
             group_id=group,
             topics=tuple(
@@ -160,16 +165,16 @@ def build_delete_offsets_request(
             ),
         )
 
-    return RequestBuilder(api="offset_delete", low=0, high=0, build=build)
+    return RequestBuilder(api="offset_delete", low=0, high=0, build=build_entity)
 
 
 def build_delete_group_request(group: str) -> RequestBuilder:
     """Build a request that deletes a group and all its committed offsets."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.DeleteGroupsRequest(groups_names=(group,))
 
-    return RequestBuilder(api="delete_groups", low=0, high=2, build=build)
+    return RequestBuilder(api="delete_groups", low=0, high=2, build=build_entity)
 
 
 def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -180,8 +185,8 @@ def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]
 
 
 def find_error_code(body: Any) -> int:
-    """Return the first error code in a response to any request of this module; 0 if the response
-    has no error."""
+    """Return the first error code in a response to any request built by this module; 0 if there is
+    no error."""
     codes = [getattr(body, "error_code", 0)]
     codes += [each.error_code for each in getattr(body, "results", ())]
     codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
@@ -190,7 +195,7 @@ def find_error_code(body: Any) -> int:
 
 
 def get_partition_errors(body: Any) -> dict[TopicPartition, int]:
-    """Return the error code of each partition that failed."""
+    """Return the error code of each partition that failed, from a response about group offsets."""
     return {
         TopicPartition(topic.name, each.partition_index): int(each.error_code)
         for topic in getattr(body, "topics", ())
@@ -222,38 +227,38 @@ _POSITION_AFTER_THROTTLE_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class FetchedGroupOffsets:
-    """One group's offsets in an OffsetFetch response."""
+    """Committed offsets of one group in an OffsetFetch response."""
 
     group: str
     offsets: Mapping[TopicPartition, CommittedOffset]
     error_code: int
-    """First error code of the group or of its partitions; 0 if there is no error."""
+    """First error code of the group or one of its partitions; 0 if there is no error."""
     data: bytes
-    """The group's raw bytes in the response. Pass them as `seen` to the next request."""
+    """The group's raw bytes in the response. Pass them in `seen` to the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsetsOfGroups:
-    """Result of `build_fetch_offsets_of_groups_request`: changed and unchanged groups."""
+    """Response to `build_fetch_offsets_of_groups_request`: the changed and the unchanged groups."""
 
     changed: Sequence[FetchedGroupOffsets]
-    """Groups whose bytes changed since the previous response."""
+    """Offsets of the groups whose bytes differ from the previous response."""
     unchanged: Sequence[str]
-    """Ids of the groups whose bytes are unchanged since the previous response."""
+    """Ids of the groups whose bytes are equal to those in the previous response."""
 
 
 def build_fetch_offsets_of_groups_request(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
     """Build a request that fetches the offsets of many groups with the same coordinator. The
-    response is decoded to a `FetchedOffsetsOfGroups`.
+    response is decoded to `FetchedOffsetsOfGroups`.
 
-    With `stable`, partitions with an open transaction return error 88. `seen` maps each group to
-    its `data` from the previous response.
+    With `stable`, partitions with an open transaction return UNSTABLE_OFFSET_COMMIT (88). `seen`
+    maps each group to its raw bytes (`data`) in the previous response.
     """
     known = seen or {}
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.OffsetFetchRequest(
             groups=tuple(m.OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups),
             require_stable=stable,
@@ -273,7 +278,7 @@ def build_fetch_offsets_of_groups_request(
         api=_OFFSET_FETCH_API,
         low=min(_GROUP_ENTITY_TYPES),
         high=max(_GROUP_ENTITY_TYPES),
-        build=build,
+        build=build_entity,
         read=decode_offsets_response,
     )
 

@@ -38,15 +38,15 @@ requests in flight when it expires would be lost."""
 
 @dataclass(slots=True)
 class SaslSessionLifetime:
-    """Renewal time and end of a SASL session in monotonic seconds; infinity if the session does not
-    expire."""
+    """When a SASL session ends and when to re-authenticate, in monotonic seconds; infinity if the
+    session does not expire."""
 
     renew_at_s: float = math.inf
     ends_s: float = math.inf
 
     def start_session(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
-        """Start a session. `life_s` is the lifetime in seconds that the broker granted; None if it
-        is unlimited."""
+        """Start a SASL session. `life_s` is the lifetime in seconds that the broker granted; None
+        if it is unlimited."""
         self.renew_at_s = self.ends_s = math.inf
         if life_s is not None:
             self.ends_s = now_s + life_s
@@ -55,13 +55,13 @@ class SaslSessionLifetime:
             )
 
     def start_renewal(self) -> None:
-        """Record that a renewal is in progress until `start_session` is called or the connection is
-        closed."""
+        """Record that re-authentication is in progress until `start_session` is called or the
+        connection is closed."""
         self.renew_at_s = math.inf
 
     def postpone_renewal(self, now_s: float) -> bool:
-        """Postpone the renewal, because no token is available yet. Returns False if the session is
-        about to expire."""
+        """Postpone re-authentication, because no token is available yet. Return False if the
+        session is about to expire."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
         )
@@ -79,8 +79,8 @@ requests (brokers 1.0 and later)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeResult:
-    """Result of a connection handshake. `session_lifetime_s` is the session lifetime in seconds;
-    None if it is unlimited."""
+    """Result of a connection handshake: the broker's API versions and the SASL session lifetime in
+    seconds (None if unlimited)."""
 
     versions: NodeApiVersions
     session_lifetime_s: float | None
@@ -92,7 +92,7 @@ HandshakeConversation: TypeAlias = Generator[Any, memoryview, HandshakeResult]
 def perform_handshake(
     security: SecuritySettings, *, address: str, token: str | None = None
 ) -> HandshakeConversation:
-    """Perform the complete handshake of a new connection.
+    """Perform the complete handshake of a new connection to a broker.
 
     `token` is the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
     TruncatedResponse.
@@ -188,6 +188,6 @@ def _negotiate_sasl_mechanism(mechanism: str, address: str) -> Generator[Any, me
 
 
 def _explain_sasl_refusal(response: Any, mechanism: str, username: str) -> str:
-    """Describe why the broker refused SASL authentication, for the error message."""
+    """Format the error message for a SASL authentication that the broker rejected."""
     said = response.error_message or response.error_code.name
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

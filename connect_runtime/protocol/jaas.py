@@ -75,8 +75,8 @@ def _parse_module_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
 
 
 def _tokenize_jaas_config(text: str) -> list[tuple[str, bool]]:
-    """Split a JAAS configuration into (token, True if the token is '=' or ';'), resolving quotes
-    and escapes."""
+    """Split a JAAS configuration into tokens, resolving quotes and escapes. Returns (token, True if
+    the token is an unquoted '=' or ';')."""
     tokens: list[tuple[str, bool]] = []
     position, end = 0, len(text.rstrip())
     while position < end:
@@ -130,7 +130,8 @@ VENDOR_MECHANISM_ADVICE = {
 
 
 def get_vendor_class_advice(class_name: str) -> str | None:
-    """Return the advice for a vendor's Java class; None if the class is unknown."""
+    """Return advice on what to use instead of a vendor's Java class; None if the class is
+    unknown."""
     return next(
         (told for prefix, told in _VENDOR_CLASS_ADVICE.items() if class_name.startswith(prefix)),
         None,

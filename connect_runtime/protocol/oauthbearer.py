@@ -87,7 +87,7 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """Settings for requesting OAuth tokens. Durations are in seconds."""
+    """Settings for requesting OAuth access tokens. Durations are in seconds."""
 
     endpoint: str
     client_id: str
@@ -111,7 +111,7 @@ class OAuthSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return True if the client secret would be sent over a network unencrypted."""
+        """Whether the client secret would be sent over a network without encryption."""
         parts = urllib.parse.urlsplit(self.endpoint)
         host = parts.hostname or ""
         try:
@@ -130,7 +130,7 @@ def read_oauth_settings(
 ) -> OAuthSettings:
     """Read the OAUTHBEARER settings from client properties and the login module's `options`.
 
-    Errors are collected in `reader`. Missing values remain empty.
+    Errors are collected in `reader`; settings without a value remain empty.
     """
     _reject_unsupported_classes(reader)
     _check_login_module_options(reader, options)
@@ -210,7 +210,7 @@ def _check_login_module_options(reader: PropertyReader, options: Mapping[str, st
 
 
 def _is_valid_extension(name: str, value: str) -> bool:
-    """Return True if a SASL extension is valid according to RFC 7628, 3.1, as in Java's
+    """Return True if the SASL extension is valid according to RFC 7628, section 3.1, as in Java's
     OAuthBearerClientInitialResponse."""
     return (
         name.isascii()
@@ -300,7 +300,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """An OAuth access token. `lifetime_s` is the number of seconds from receipt to expiry."""
+    """An OAuth access token. `lifetime_s` is the time in seconds from receiving the token until it
+    expires."""
 
     text: str = field(repr=False)
     lifetime_s: float
@@ -313,7 +314,7 @@ def parse_token_endpoint(endpoint: str) -> tuple[str, int, bool]:
 
 
 def encode_token_request(oauth: OAuthSettings) -> bytes:
-    """Encode the HTTP token request, which contains the client secret."""
+    """Encode the HTTP request for an access token. The result contains the client secret."""
     parts = urllib.parse.urlsplit(oauth.endpoint)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
@@ -339,8 +340,8 @@ def _encode_basic_credentials(oauth: OAuthSettings) -> str:
 
 
 class TokenResponseReader:
-    """Parses the issuer's HTTP response incrementally. Each byte is scanned once, even if the data
-    arrives in small pieces."""
+    """Parses the token issuer's HTTP response incrementally. Each byte is scanned once, even if the
+    response arrives in small pieces."""
 
     def __init__(self, oauth: OAuthSettings) -> None:
         host, port, _ = parse_token_endpoint(oauth.endpoint)
@@ -355,8 +356,8 @@ class TokenResponseReader:
         self._chunks: list[bytes] = []
 
     def feed(self, data: bytes, *, ended: bool, wall_ms: int) -> AccessToken | None:
-        """Parse more bytes of the response. Returns the token, or None if the response is
-        incomplete.
+        """Parse more bytes of the token issuer's response. Return the token, or None if the
+        response is incomplete.
 
         `ended` is True if no more bytes will arrive. Raises AuthenticationFailed if the issuer
         rejects the request, ConnectionFailed if a retry may succeed.
@@ -375,11 +376,13 @@ class TokenResponseReader:
             return None
         content = _decode_json_object(body)
         if self._status != 200:
-            raise _explain_refusal(self._status, content, address=self._address, oauth=self._oauth)
+            raise _explain_token_refusal(
+                self._status, content, address=self._address, oauth=self._oauth
+            )
         return _read_token(content, address=self._address, wall_ms=wall_ms)
 
     def _parse_header(self) -> bool:
-        """Parse the next HTTP header section; return False if it is incomplete."""
+        """Parse the next HTTP header section. Return False if it is incomplete."""
         end = self._data.find(_HEAD_END, max(self._at, self._searched - len(_HEAD_END) + 1))
         self._searched = len(self._data)
         if end < 0:
@@ -391,7 +394,7 @@ class TokenResponseReader:
         return True
 
     def _read_body(self, *, ended: bool) -> bytes | None:
-        """Return the response body; None if it is incomplete."""
+        """Return the HTTP response body; None if it is incomplete."""
         if "chunked" in self._headers.get("transfer-encoding", "").lower():
             return self._read_chunked_body()
         length = self._headers.get("content-length", "")
@@ -401,7 +404,7 @@ class TokenResponseReader:
         return bytes(self._data[self._at : end]) if len(self._data) >= end else None
 
     def _read_chunked_body(self) -> bytes | None:
-        """Return the decoded chunked body; None if a chunk is missing or malformed."""
+        """Decode a chunked HTTP response body; None if a chunk is incomplete or malformed."""
         while True:
             end = self._data.find(b"\r\n", self._at, self._at + _MAX_CHUNK_LINE_BYTES)
             if end < 0:
@@ -436,7 +439,7 @@ def _decode_json_object(body: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _explain_refusal(
+def _explain_token_refusal(
     status: int, content: dict[str, Any], *, address: str, oauth: OAuthSettings
 ) -> ConnectError:
     code = read_oauth_error_code(content)
@@ -444,18 +447,18 @@ def _explain_refusal(
     if status >= 500 or status in _RETRIABLE_STATUS_CODES:
         return ConnectionFailed(address, problem)
     if 300 <= status < 400:
-        advice = "the token endpoint redirects to another address: configure the final address"
+        advice = "the token endpoint redirects to another address: configure that address"
     else:
         advice = (
-            f"it refused the token request of client {oauth.client_id!r}: check client "
+            f"the issuer refused the token request of client {oauth.client_id!r}: check client "
             "id, secret, scope and sasl.oauthbearer.token.endpoint.url"
         )
     return AuthenticationFailed(address, f"{problem}; {advice}")
 
 
 def read_oauth_error_code(content: Mapping[str, Any]) -> str | None:
-    """Return the error code of an issuer's response if it is in `OAUTH_ERROR_CODES`, otherwise
-    None."""
+    """Return the error code in a token issuer's response, or None if it is not one of
+    `OAUTH_ERROR_CODES`."""
     code = content.get("error")
     return code if isinstance(code, str) and code in OAUTH_ERROR_CODES else None
 
@@ -477,7 +480,7 @@ def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> Acces
 
 
 def _read_jwt_claims(token: str) -> dict[str, Any]:
-    """Return the claims of a JWT without verifying the signature; empty for an opaque token."""
+    """Return the claims of a JWT without verifying its signature; empty if the token is opaque."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -488,8 +491,8 @@ def _read_jwt_claims(token: str) -> dict[str, Any]:
 
 
 def _read_finite_number(value: object) -> float | None:
-    """Parse a finite number, which some issuers send as a string. Returns None if the value is not
-    a finite number."""
+    """Convert a JSON number to float. Some issuers send numbers as strings. Returns None if the
+    value is not a finite number."""
     try:
         found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
     except (TypeError, ValueError, OverflowError):
@@ -508,14 +511,14 @@ two clocks."""
 
 
 class TokenRefresher:
-    """State machine that schedules token requests. Times are monotonic seconds.
+    """State machine that decides when to request a new access token. Times are monotonic seconds.
 
-    Invariant: no request is due while another request is in flight.
+    Invariant: no token request is due while another is in flight.
     """
 
     def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
         self.last_failure: ConnectError | None = None
-        """Error of the last token request, or of the token that the request returned."""
+        """Error of the last token request, or of the broker that rejected its token."""
         self.is_in_flight = False
         self._oauth = oauth
         self._rng = rng
@@ -526,15 +529,16 @@ class TokenRefresher:
         self._not_before_s = -math.inf
 
     def get_current_token(self, now_s: float) -> str | None:
-        """Return the current token; None if there is no token or the token is about to expire."""
+        """Return the current access token; None if there is no token or the token is about to
+        expire."""
         if self._token is None:
             return None
         margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.lifetime_s)
         return self._token.text if now_s < self._expires_s - margin_s else None
 
     def get_or_request_token(self, now_s: float) -> str | ConnectError | None:
-        """Return the token, or the error of the last request during its backoff. Returns None if a
-        request is due or in flight."""
+        """Return the current access token, or the last request's error while its backoff lasts.
+        Return None if a token request is due or in flight."""
         found = self.get_current_token(now_s)
         if found is not None:
             return found
@@ -546,8 +550,8 @@ class TokenRefresher:
         return None
 
     def is_token_valid_beyond(self, ends_s: float, now_s: float) -> bool:
-        """Return True if the token expires clearly later than `ends_s`, the end of the SASL
-        session. Otherwise schedule a refresh."""
+        """Return True if the token expires clearly after the SASL session, which ends at `ends_s`.
+        Otherwise schedule a token refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
             return True
         self._due_s = min(self._due_s, now_s)
@@ -565,7 +569,7 @@ class TokenRefresher:
         self.is_in_flight = True
 
     def on_token_received(self, token: AccessToken, now_s: float) -> None:
-        """Store a new token. Its lifetime starts at `now_s`."""
+        """Store a new access token, whose lifetime starts at `now_s`."""
         self.is_in_flight = False
         self.last_failure = None
         if now_s + token.lifetime_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
@@ -577,14 +581,14 @@ class TokenRefresher:
         self._due_s = now_s + self._compute_refresh_delay_s(token.lifetime_s)
 
     def on_request_failed(self, failure: ConnectError, now_s: float) -> None:
-        """Record a failed token request and schedule a retry."""
+        """Record that a token request failed, and schedule a retry."""
         self.is_in_flight = False
         self.last_failure = failure
         self._start_backoff(now_s)
         self._due_s = self._not_before_s if self._token is not None else math.inf
 
     def on_token_refused(self, text: str, failure: ConnectError, now_s: float) -> None:
-        """Drop a token that a broker rejected. A new token is requested after a backoff."""
+        """Drop an access token that a broker rejected. A new token is requested after a backoff."""
         if self._token is not None and self._token.text == text:
             self._token = None
             self._due_s = math.inf
@@ -592,7 +596,7 @@ class TokenRefresher:
             self._start_backoff(now_s)
 
     def on_token_accepted(self) -> None:
-        """Reset the retry backoff, because a broker accepted the token."""
+        """Reset the retry backoff, because a broker accepted the access token."""
         self._retry.reset()
 
     def _start_backoff(self, now_s: float) -> None:

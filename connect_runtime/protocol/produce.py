@@ -1,4 +1,5 @@
-"""Produce requests as chunks for sendmsg, and Produce responses, without copying record batches.
+"""Encodes Produce requests as chunks for `sendmsg` and decodes Produce responses, without copying
+record batches.
 
 Supports versions 7 to 13 (flexible since 9, topics by id in 13). A request contains at most one
 batch per partition, because brokers reject more. Unit tests compare the codec with kio's encoding.
@@ -42,8 +43,7 @@ class ProduceBatch(NamedTuple):
 class ProduceResponsePartition(NamedTuple):
     """One partition of a Produce response.
 
-    `topic` is "" in versions that use topic ids, and `topic_id` is all zero in versions that use
-    names.
+    With topic ids (version 13), `topic` is ""; otherwise `topic_id` is all zeros.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class ProduceResponsePartition(NamedTuple):
     error_message: str | None
     current_leader: tuple[int, int] | None
     record_errors: tuple[tuple[int, str | None], ...] = ()
-    """(index in the batch, message) of each record that caused the batch to be rejected."""
+    """Index in the batch and error message of each record that caused the batch to be rejected."""
 
 
 class ProduceResponse(NamedTuple):
@@ -75,11 +75,8 @@ def encode_produce_request(
     timeout_ms: int,
     batches: Sequence[ProduceBatch],
 ) -> list[bytes | memoryview]:
-    """Encode the body of a Produce request (without the header) as chunks: the batches and the
-    bytes between them.
-
-    Batches of the same topic must be adjacent.
-    """
+    """Encode the body of a Produce request (without the header) as a list of chunks: the record
+    batches and the bytes between them. Batches of the same topic must be adjacent."""
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     flexible = version >= _FIRST_FLEXIBLE_VERSION
     topics = [list(group) for _, group in itertools.groupby(batches, _get_topic_key)]
@@ -181,7 +178,7 @@ def _decode_record_errors(
 ) -> tuple[tuple[tuple[int, str | None], ...], int]:
     count, position = varints.read_varint(body, position)
     if count == 0:
-        raise ValueError("null in record_errors, which is not nullable")
+        raise ValueError("record_errors is null, but must not be")
     errors: list[tuple[int, str | None]] = []
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
@@ -222,7 +219,7 @@ def _read_int32(body: memoryview, position: int) -> tuple[int, int]:
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of a non-nullable array."""
+    """Read the length of a non-nullable array in a Produce response."""
     count, after = _read_int32(body, position)
     if count < 0:
         raise ValueError(f"null at position {position} for a non-nullable array")

@@ -54,8 +54,8 @@ class ControllerTarget:
 
 @dataclass(frozen=True, slots=True)
 class LeaderTarget:
-    """Request target: the leader of a partition. The metadata of the topic must have been
-    requested."""
+    """Request target: the leader of a partition. The topic's metadata must have been requested
+    before."""
 
     topic: str
     partition: int
@@ -75,7 +75,7 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe()}"
 
     def describe(self) -> str:
-        """Describe the group or transactional id for error messages."""
+        """Describe the coordinated group or transactional id for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
@@ -104,15 +104,14 @@ _EPOCH_END_WITH_REPLICA = 3
 _ACKS_ALL = -1
 _PRODUCE_BY_NAME_MAX = 12
 _CONSUMER_REPLICA_ID = -1
-"""Replica id that identifies the sender of a request as a consumer."""
+"""Replica id that marks the sender of a request as a consumer, not a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestBuilder:
     """A request that can be encoded in any version from `low` to `high`.
 
-    `read` decodes the response. If it is None, the response is decoded to an entity of the kio
-    library.
+    `read` decodes the response; None decodes it to an entity of the kio library.
     """
 
     api: str
@@ -123,41 +122,41 @@ class RequestBuilder:
 
     @property
     def api_key(self) -> int:
-        """Return the numeric API key."""
+        """Kafka's numeric API key of the request."""
         return api_versions.API_KEYS[self.api]
 
     def build_entity(self, version: int) -> Any:
-        """Build the request of the given version as an entity of the kio library."""
+        """Build the request in the given version, as an entity of the kio library."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
 
     def decode_response(self, version: int, body: memoryview) -> Any:
-        """Decode a response body of the given version. Raises `TruncatedResponse`."""
+        """Decode a response body in the given version. Raises `TruncatedResponse`."""
         if self.read is not None:
             return self.read(version, body)
         return framing.decode_response(self.get_response_type(version), body)
 
     def get_response_type(self, version: int) -> type[Any]:
-        """Return the response class of the given version from the kio library."""
+        """Return the kio library's response class for the given version."""
         return kio.index.load_response_schema(self.api_key, version)
 
 
 def build_api_versions_request(*, software_version: str) -> RequestBuilder:
     """Build a request for the API versions that a broker supports."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         return m.ApiVersionsRequest(
             client_software_name="mm2-python", client_software_version=software_version
         )
 
-    return RequestBuilder(api="api_versions", low=3, high=3, build=build)
+    return RequestBuilder(api="api_versions", low=3, high=3, build=build_entity)
 
 
 def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
-    """Build a request for metadata of brokers, controller and these topics, without auto-creating
+    """Build a request for the metadata of brokers, controller and these topics, without creating
     missing topics. None requests all topics."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
             wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics or ()]
         else:
@@ -170,7 +169,7 @@ def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
         return m.MetadataRequest(topics=None if topics is None else tuple(wanted), **refused)
 
     return RequestBuilder(
-        api="metadata", low=7, high=13, build=build, read=_decode_metadata_response
+        api="metadata", low=7, high=13, build=build_entity, read=_decode_metadata_response
     )
 
 
@@ -184,8 +183,8 @@ def _decode_metadata_response(version: int, body: memoryview) -> Any:
 
 
 def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
-    """Return a description of the first invalid broker in a decoded Metadata response; None if all
-    brokers are valid."""
+    """Return an error message about the first invalid broker in a decoded Metadata response; None
+    if all brokers are valid."""
     if len(brokers) > BROKERS_MAX:
         return f"{len(brokers)} brokers, but at most {BROKERS_MAX} are supported"
     for broker in brokers:
@@ -207,35 +206,37 @@ def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
 
 
 def build_find_coordinators_request(kind: int, keys: Sequence[str]) -> RequestBuilder:
-    """Build a request that finds the coordinators of several keys at once (KIP-699)."""
+    """Build a request that finds the coordinators of several groups or transactional ids at once
+    (KIP-699)."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
 
-    return RequestBuilder(api="find_coordinator", low=4, high=6, build=build)
+    return RequestBuilder(api="find_coordinator", low=4, high=6, build=build_entity)
 
 
 def build_find_coordinator_request(kind: int, key: str) -> RequestBuilder:
-    """Build a request that finds the coordinator of one key, for brokers before 3.0."""
+    """Build a request that finds the coordinator of one group or transactional id, for brokers
+    before 3.0."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, key=key)
 
-    return RequestBuilder(api="find_coordinator", low=1, high=3, build=build)
+    return RequestBuilder(api="find_coordinator", low=1, high=3, build=build_entity)
 
 
 def build_init_producer_id_request(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
-    """Build a request for a producer id and epoch. The request fences older producers with the
-    transactional id."""
+    """Build a request for a producer id and epoch. With a transactional id, it fences older
+    producers with the same id."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         return m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout=datetime.timedelta(milliseconds=timeout_ms),
         )
 
     low, high = api_versions.INIT_PRODUCER_ID_VERSIONS
-    return RequestBuilder(api="init_producer_id", low=low, high=high, build=build)
+    return RequestBuilder(api="init_producer_id", low=low, high=high, build=build_entity)
 
 
 def build_produce_request(
@@ -244,7 +245,7 @@ def build_produce_request(
     """Build a request that appends one record batch outside a transaction, acknowledged by all
     in-sync replicas. Send it to the partition leader."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         data = m.PartitionProduceData(index=partition, records=batch)
         return m.ProduceRequest(
             transactional_id=None,
@@ -254,15 +255,15 @@ def build_produce_request(
         )
 
     low, _ = api_versions.PRODUCE_VERSIONS
-    return RequestBuilder(api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build)
+    return RequestBuilder(api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build_entity)
 
 
 def build_add_partitions_to_txn_request(
     transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
 ) -> RequestBuilder:
-    """Build a request that adds partitions to the current transaction."""
+    """Build a request that adds partitions to a producer's current transaction."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         added = tuple(
             m.AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
@@ -275,15 +276,15 @@ def build_add_partitions_to_txn_request(
         )
 
     low, high = api_versions.ADD_PARTITIONS_TO_TXN_VERSIONS
-    return RequestBuilder(api="add_partitions_to_txn", low=low, high=high, build=build)
+    return RequestBuilder(api="add_partitions_to_txn", low=low, high=high, build=build_entity)
 
 
 def build_end_txn_request(
     transactional_id: str, *, producer_id: int, epoch: int, committed: bool
 ) -> RequestBuilder:
-    """Build a request that commits or aborts the current transaction."""
+    """Build a request that commits or aborts a producer's current transaction."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         return m.EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -292,13 +293,13 @@ def build_end_txn_request(
         )
 
     low, high = api_versions.END_TXN_VERSIONS
-    return RequestBuilder(api="end_txn", low=low, high=high, build=build)
+    return RequestBuilder(api="end_txn", low=low, high=high, build=build_entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetQuery:
-    """A query for the offset at a timestamp in ms; the timestamp -1 stands for the latest offset,
-    -2 for the earliest (KIP-79)."""
+    """A query for a partition's offset at a timestamp in ms. The timestamp -1 means the latest
+    offset, -2 the earliest (KIP-79)."""
 
     partition: int
     timestamp: int
@@ -308,10 +309,12 @@ class OffsetQuery:
 def build_list_offsets_request(
     topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
 ) -> RequestBuilder:
-    """Build a request that looks up offsets by timestamp. Send the request to partition leaders.
-    With `read_committed`, the latest offset is the last stable offset."""
+    """Build a request that looks up offsets by timestamp. Send it to the partitions' leaders.
 
-    def build(version: int, m: Any) -> Any:
+    With `read_committed`, the latest offset is the last stable offset.
+    """
+
+    def build_entity(version: int, m: Any) -> Any:
         asked = tuple(
             m.ListOffsetsTopic(
                 name=name,
@@ -336,15 +339,13 @@ def build_list_offsets_request(
             **limits,
         )
 
-    return RequestBuilder(api="list_offsets", low=4, high=11, build=build)
+    return RequestBuilder(api="list_offsets", low=4, high=11, build=build_entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndQuery:
-    """A query for the end offset of `leader_epoch`.
-
-    The leader returns error 74 to 76 unless `current_epoch` is its current epoch.
-    """
+    """A query for the end offset of `leader_epoch` in a partition. The leader returns error 74, 75
+    or 76 unless `current_epoch` is its current epoch."""
 
     partition: int
     current_epoch: int
@@ -354,10 +355,13 @@ class EpochEndQuery:
 def build_offsets_for_leader_epochs_request(
     topics: Mapping[str, Sequence[EpochEndQuery]],
 ) -> RequestBuilder:
-    """Build a request that looks up the end offsets of leader epochs (KIP-320). Send the request to
-    partition leaders. The end offset is -1 if the leader does not know the epoch."""
+    """Build a request that looks up the end offsets of leader epochs (KIP-320). Send it to the
+    partitions' leaders.
 
-    def build(version: int, m: Any) -> Any:
+    The end offset is -1 if the leader does not know the epoch.
+    """
+
+    def build_entity(version: int, m: Any) -> Any:
         asked = tuple(
             m.OffsetForLeaderTopic(
                 topic=name,
@@ -376,18 +380,18 @@ def build_offsets_for_leader_epochs_request(
             return m.OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=asked)
         return m.OffsetForLeaderEpochRequest(topics=asked)
 
-    return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build)
+    return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build_entity)
 
 
 def build_describe_producers_request(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
-    """Build a request that lists active producers and open transactions of partitions (KIP-664).
-    Send the request to partition leaders."""
+    """Build a request that lists the active producers and open transactions of partitions
+    (KIP-664). Send it to the partitions' leaders."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         asked = tuple(
             m.TopicRequest(name=name, partition_indexes=tuple(partitions))
             for name, partitions in topics.items()
         )
         return m.DescribeProducersRequest(topics=asked)
 
-    return RequestBuilder(api="describe_producers", low=0, high=0, build=build)
+    return RequestBuilder(api="describe_producers", low=0, high=0, build=build_entity)

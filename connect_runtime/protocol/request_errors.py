@@ -1,6 +1,6 @@
-"""Errors for requests that got no response: one exception type per cause, retriable or fatal.
+"""Errors of requests that got no valid response: one exception type per cause, retriable or fatal.
 
-Error codes inside a response are not included, because the caller reads them from the response.
+Error codes within a response are not included, because the caller reads them from the response.
 Messages never contain secrets.
 """
 
@@ -35,7 +35,7 @@ class FailureLayer(enum.Enum):
 
 
 class ConnectionFailed(RetriableError):
-    """A connection could not be established or was lost. `address` is host:port."""
+    """Raised if a connection could not be established or was lost. `address` is host:port."""
 
     def __init__(
         self, address: str, cause: str, *, layer: FailureLayer = FailureLayer.NETWORK
@@ -47,8 +47,8 @@ class ConnectionFailed(RetriableError):
 
 
 class RequestTimedOut(RetriableError):
-    """The request's deadline expired. `waiting_for` names the missing response, connection or
-    leader."""
+    """A request's deadline expired. `waiting_for` names what was missing: the response, a
+    connection or a leader."""
 
     def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
         super().__init__(f"{api}: no response within {after_s:g} s, waiting for {waiting_for}")
@@ -66,7 +66,7 @@ class TruncatedResponse(RetriableError):
 
 
 class UnknownBroker(RetriableError):
-    """The cluster metadata does not contain the broker, or no longer contains it."""
+    """The cluster metadata does not contain a broker with this id, or no longer contains it."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(f"broker {node_id} is currently not in the cluster metadata")
@@ -74,12 +74,11 @@ class UnknownBroker(RetriableError):
 
 
 class CallQueueFull(RetriableError):
-    """Too many requests are waiting for a connection."""
+    """Raised if too many requests are waiting for a connection."""
 
 
 class AuthenticationFailed(FatalError):
-    """TLS or SASL authentication was refused by the client or the broker. A retry cannot
-    succeed."""
+    """The client or the broker rejected TLS or SASL authentication. A retry cannot succeed."""
 
     def __init__(
         self, address: str, problem: str, *, layer: FailureLayer = FailureLayer.AUTH
@@ -103,7 +102,7 @@ class CoordinatorLookupRefused(FatalError):
 
 
 class UnsupportedVersion(FatalError):
-    """This client and the broker support no common version of an API."""
+    """This client and the broker have no supported version of an API in common."""
 
     def __init__(
         self,
@@ -136,7 +135,7 @@ REQUEST_FAILURES = (
     AuthenticationFailed,
     UnsupportedVersion,
 )
-"""Errors of requests that no broker answered with a valid response."""
+"""Errors of requests that got no valid response from a broker."""
 
 
 def find_failure_layer(failure: ConnectError) -> FailureLayer:

@@ -38,14 +38,14 @@ class SaslExchange(Protocol):
         """Return the first SASL message to send to the broker."""
 
     def respond_to_challenge(self, challenge: bytes) -> bytes | None:
-        """Return the response to a challenge; None if the exchange has succeeded. Raises
-        SaslExchangeRefused."""
+        """Return the response to the broker's challenge; None if authentication has succeeded.
+        Raises SaslExchangeRefused."""
 
 
 def create_sasl_exchange(
     mechanism: str, username: str, *, password: str, nonce: str | None = None
 ) -> SaslExchange:
-    """Create a PLAIN or SCRAM exchange. `nonce` is random unless a test passes one."""
+    """Create a PLAIN or SCRAM exchange. Tests may pass a fixed `nonce`; otherwise it is random."""
     if mechanism == PLAIN:
         return _PlainExchange(username, password)
     assert mechanism in SCRAM_MECHANISMS, mechanism
@@ -68,7 +68,7 @@ class _PlainExchange:
 
 
 def create_oauthbearer_exchange(token: str, extensions: Mapping[str, str]) -> SaslExchange:
-    """Create an OAUTHBEARER exchange with a token and SASL extensions (RFC 7628, 3.1)."""
+    """Create an OAUTHBEARER exchange with a token and SASL extensions (RFC 7628, section 3.1)."""
     return _OAuthBearerExchange(token, extensions)
 
 
@@ -85,10 +85,8 @@ class _OAuthBearerExchange:
         return self._message
 
     def respond_to_challenge(self, challenge: bytes) -> bytes | None:
-        """Handle a challenge, which contains the broker's error as JSON.
-
-        Returns the message after which the broker reports the error.
-        """
+        """Handle the broker's challenge, which contains an error as JSON. Return the message that
+        makes the broker report the error."""
         if self._refused:
             raise SaslExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and continued")
         if not challenge:
@@ -97,8 +95,8 @@ class _OAuthBearerExchange:
         return b"\x01"
 
 
-class _UnpreparedText:
-    """A name or password that scramp sends without applying SASLprep."""
+class _TextWithoutSaslprep:
+    """A user name or password to which scramp does not apply SASLprep."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -116,8 +114,8 @@ class _ScramExchange:
     def __init__(self, mechanism: str, username: str, *, password: str, nonce: str | None) -> None:
         self._mechanism = mechanism
         self._client = scramp.ScramClient([mechanism], "unprepared", "unprepared", c_nonce=nonce)
-        self._client.username = _UnpreparedText(username)
-        self._client.password = _UnpreparedText(password)
+        self._client.username = _TextWithoutSaslprep(username)
+        self._client.password = _TextWithoutSaslprep(password)
         self._proven = False
 
     def create_first_message(self) -> bytes:
@@ -130,14 +128,14 @@ class _ScramExchange:
                 self._client.set_server_final(text)
                 return None
             self._client.set_server_first(text)
-            self._check_iterations()
+            self._check_scram_iterations()
             final = str(self._client.get_client_final())
         except (scramp.ScramException, UnicodeDecodeError) as error:
             raise SaslExchangeRefused(f"{self._mechanism}: {error}") from None
         self._proven = True
         return final.encode()
 
-    def _check_iterations(self) -> None:
+    def _check_scram_iterations(self) -> None:
         iterations = int(self._client.iterations)
         if not MIN_SCRAM_ITERATIONS <= iterations <= MAX_SCRAM_ITERATIONS:
             raise SaslExchangeRefused(

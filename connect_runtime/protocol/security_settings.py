@@ -27,18 +27,19 @@ _LOGIN_MODULES |= dict.fromkeys(sasl.SCRAM_MECHANISMS, ("scram", "ScramLoginModu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """SASL settings of a client."""
+    """SASL mechanism and credentials of a client."""
 
     mechanism: str
     username: str | None = None
-    """Username; with OAUTHBEARER the client id, which is used only in messages."""
+    """Username; with OAUTHBEARER, the client id, which is used only in error messages."""
     password: str | None = field(default=None, repr=False)
     oauth: oauthbearer.OAuthSettings | None = None
     """OAuth settings; None unless the mechanism is OAUTHBEARER."""
 
 
 def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSettings:
-    """Read the sasl.* properties of a client that uses SASL. Errors are collected in `reader`."""
+    """Read the sasl.* properties of a client that authenticates with SASL. Errors are collected in
+    `reader`."""
     mechanism = reader.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in sasl.SASL_MECHANISMS:
         missing = "" if "sasl.mechanism" in reader.properties else " (Java's default)"
@@ -58,8 +59,8 @@ def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSetting
 
 
 def _read_oauth_options(reader: PropertyReader) -> Mapping[str, str]:
-    """Return the options of the login module. The login module is optional if the properties
-    contain all values."""
+    """Return the options of the login module in `sasl.jaas.config`. It may be missing if other
+    properties contain the credentials."""
     if not reader.get(_JAAS_KEY):
         return {}
     module = _read_login_module(
@@ -108,10 +109,10 @@ OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """All TLS and SASL settings. They contain PEM texts instead of paths, so that they can be sent
-    to other processes.
+    """All TLS and SASL settings of a client.
 
-    Secrets are excluded from the repr.
+    Certificates are PEM texts instead of paths, so that the settings can be sent to other
+    processes. The repr contains no secrets.
     """
 
     protocol: str = "PLAINTEXT"
@@ -138,13 +139,13 @@ class SecuritySettings:
         return self.protocol.startswith("SASL")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict that contains the secrets in plain text."""
+        """Return the settings as a JSON-serializable dict, with the secrets in plain text."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return values | {"oauth": None if self.oauth is None else self.oauth.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SecuritySettings:
-        """Create settings from the result of `to_dict`."""
+        """Create settings from a dict that `to_dict` returned."""
         found = cls(**values)
         given = values.get("oauth")
         return found if given is None else replace(found, oauth=OAuthSettings(**given))
@@ -152,7 +153,8 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSecurity:
-    """Result of `parse_security_settings`: either `security`, or None and at least one error."""
+    """Result of `parse_security_settings`: either settings (`security`), or None and at least one
+    error."""
 
     security: SecuritySettings | None
     errors: tuple[SettingError, ...]
@@ -240,8 +242,8 @@ def _reject_unsupported_keys(reader: PropertyReader) -> None:
 
 
 def _get_unsupported_key_advice(key: str, value: str) -> str | None:
-    """Return the advice for an unsupported key that Java supports; None if Java does not support
-    the key either."""
+    """Return advice on what to use instead of a key that only Java supports; None if Java does not
+    support the key either."""
     if key == _CALLBACK_KEY:
         return jaas.get_vendor_class_advice(value) or (
             "remove this setting: Java classes cannot be loaded here"

@@ -1,9 +1,9 @@
-"""Reads a client's `ssl.*` properties: trusted authorities, certificate, key and hostname
-verification.
+"""Reads a client's `ssl.*` properties: trusted authorities, client certificate, private key and
+hostname verification.
 
-Stores are PEM or PKCS12. A store that is declared as JKS but contains PKCS12 (keytool's default
-since Java 9) is accepted, as in Java (`keystore.type.compat`). A real JKS store is rejected, and
-the error message contains the command that converts it.
+Key stores and trust stores are PEM or PKCS12. A store that is declared as JKS but contains PKCS12
+(keytool's default since Java 9) is accepted, as in Java (`keystore.type.compat`). A real JKS store
+is rejected with an error message that contains the command to convert it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _CONVERT_ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreContent:
-    """Content of a key store as PEM texts; "" for missing parts. The private key is unencrypted."""
+    """Content of a key store as PEM texts; "" for parts that are missing. The private key is not
+    encrypted."""
 
     certificates_pem: str = ""
     """The certificate chain of the store's private key, if any, followed by all other
@@ -53,12 +54,12 @@ class KeyStoreContent:
 
 
 class JksFormatError(ValueError):
-    """The store is in Sun's JKS format, which only Java can read."""
+    """Raised if a key store is in Sun's JKS format, which only Java can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFiles:
-    """Functions that read PEM files and key stores. Both functions may raise OSError."""
+    """Functions that read PEM files and key stores from disk. Both may raise OSError."""
 
     read_text: Callable[[str], str]
     """Reads the text file at a path. Raises UnicodeError if the file is not text."""
@@ -69,8 +70,8 @@ class StoreFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """TLS settings as PEM texts. None stands for the system's authorities, no client certificate or
-    no key password."""
+    """TLS settings as PEM texts. None means the system's authorities, no client certificate or no
+    key password."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
@@ -80,8 +81,8 @@ class TlsSettings:
 
 
 def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
-    """Read the ssl.* properties. Errors are collected in `reader`. Stores are not read unless TLS
-    is used."""
+    """Read a client's ssl.* properties. Errors are collected in `reader`. Key and trust stores are
+    read only if TLS is used."""
     check_hostname = _read_hostname_check(reader)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
@@ -108,7 +109,7 @@ def _read_hostname_check(reader: PropertyReader) -> bool:
 
 
 class _TlsSettingsReader:
-    """Reads the stores that the ssl.* properties specify."""
+    """Reads the key store and trust store that the ssl.* properties specify."""
 
     def __init__(self, reader: PropertyReader, files: StoreFiles) -> None:
         self._reader = reader
@@ -135,7 +136,7 @@ class _TlsSettingsReader:
         return store.certificates_pem
 
     def read_client_certificate(self) -> tuple[str | None, str | None, str | None]:
-        """Return the client's (certificate chain, private key, key password)."""
+        """Return the client's certificate chain, private key and key password."""
         chain_name, key_name = "ssl.keystore.certificate.chain", "ssl.keystore.key"
         chain, key = self._reader.get(chain_name), self._reader.get(key_name)
         password = self._reader.get("ssl.key.password") or None

@@ -24,8 +24,11 @@ _SET_CONFIG, _DELETE_CONFIG = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. The brokers' default is used if `partitions` is -1 or `replication_factor`
-    is None (KIP-464), which needs brokers of version 2.4 or later."""
+    """A topic to create.
+
+    If `partitions` is -1 or `replication_factor` is None, the brokers' default is used (KIP-464,
+    brokers 2.4 or later).
+    """
 
     name: str
     partitions: int
@@ -38,7 +41,7 @@ def build_create_topics_request(
 ) -> RequestBuilder:
     """Build a request that creates topics. Send it to the controller."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.CreateTopicsRequest(
             topics=tuple(
                 m.CreatableTopic(
@@ -63,16 +66,16 @@ def build_create_topics_request(
         each.replication_factor is None or each.partitions == _BROKER_DEFAULT for each in topics
     )
     low = _CREATE_WITH_BROKER_DEFAULT if uses_default else 2
-    return RequestBuilder(api="create_topics", low=low, high=7, build=build)
+    return RequestBuilder(api="create_topics", low=low, high=7, build=build_entity)
 
 
 def build_create_partitions_request(
     counts: Mapping[str, int], *, timeout_ms: int
 ) -> RequestBuilder:
-    """Build a request that increases topics to these numbers of partitions. Send it to the
+    """Build a request that increases the number of partitions of topics. Send it to the
     controller."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.CreatePartitionsRequest(
             topics=tuple(
                 m.CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -82,13 +85,14 @@ def build_create_partitions_request(
             validate_only=False,
         )
 
-    return RequestBuilder(api="create_partitions", low=0, high=3, build=build)
+    return RequestBuilder(api="create_partitions", low=0, high=3, build=build_entity)
 
 
 def build_describe_configs_request(resource_type: int, names: Sequence[str]) -> RequestBuilder:
-    """Build a request for all configs of these topics or of this broker, with their sources."""
+    """Build a request for all configs of these topics or of this broker, including the source of
+    each value."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_entity(version: int, m: Any) -> Any:
         more = {"include_documentation": False} if version >= _CONFIGS_WITH_DOCUMENTATION else {}
         return m.DescribeConfigsRequest(
             resources=tuple(
@@ -101,21 +105,22 @@ def build_describe_configs_request(resource_type: int, names: Sequence[str]) -> 
             **more,
         )
 
-    return RequestBuilder(api="describe_configs", low=1, high=4, build=build)
+    return RequestBuilder(api="describe_configs", low=1, high=4, build=build_entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """Topic configs to set, and overrides to remove. All other configs remain unchanged."""
+    """Configs of a topic to set, and overrides to remove. All other configs remain unchanged."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
 
 
 def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> RequestBuilder:
-    """Build a request that changes single configs of topics (KIP-339). Any broker forwards it."""
+    """Build a request that changes single configs of topics (KIP-339). Send it to any broker, which
+    forwards it."""
 
-    def build(_: int, m: Any) -> Any:
+    def build_entity(_: int, m: Any) -> Any:
         return m.IncrementalAlterConfigsRequest(
             resources=tuple(
                 m.AlterConfigsResource(
@@ -131,10 +136,10 @@ def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> Re
             validate_only=False,
         )
 
-    return RequestBuilder(api="incremental_alter_configs", low=0, high=1, build=build)
+    return RequestBuilder(api="incremental_alter_configs", low=0, high=1, build=build_entity)
 
 
 def _list_operations(change: ConfigChange) -> list[tuple[str, int, str | None]]:
-    """Return name, operation code and value of each config to change."""
+    """Return the name, operation code and value of each config change."""
     values = [(name, _SET_CONFIG, value) for name, value in sorted(change.set.items())]
     return [*values, *((name, _DELETE_CONFIG, None) for name in sorted(change.delete))]

@@ -1,9 +1,9 @@
 """Kafka's unsigned varints, compact strings, tagged fields and topic arrays (KIP-482).
 
-Readers are called with (buffer, position) and return (value, next position). They raise IndexError
-beyond the end of the buffer, which decoders convert to `TruncatedResponse`. A varint is base 128,
-lowest group first. A compact length is length + 1; 0 means null. Topic arrays are those in Fetch
-and Produce responses.
+Readers are called with (buffer, position) and return (value, next position). Beyond the end of the
+buffer they raise IndexError, which decoders convert to `TruncatedResponse`. A varint is encoded in
+base 128, lowest group first. A compact length is length + 1; 0 means null. Topic arrays are those
+in Fetch and Produce responses, whose layouts are the same.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ ReadBuffer: TypeAlias = bytes | bytearray | memoryview
 
 _ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(128))
 MAX_TAGGED_FIELDS = 256
-"""Maximum number of tagged fields in a section. Brokers write only a few."""
+"""Maximum number of tagged fields in one section of a response. Brokers write only a few."""
 _MAX_VARINT_BYTES = 5
 """Maximum size of an unsigned varint. Kafka's varints have 32 bits, so a sixth byte is invalid."""
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode an unsigned varint."""
+    """Encode a number as an unsigned varint."""
     if value < 128:
         return _ONE_BYTE_VARINTS[value]
     out = bytearray()
@@ -33,7 +33,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint. Raises ValueError if it is too long."""
+    """Read an unsigned varint. Raises ValueError if it has more than 5 bytes."""
     byte = buffer[position]
     if byte < 128:
         return byte, position + 1
@@ -47,13 +47,13 @@ def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
 
 
 def encode_compact_string(text: str) -> bytes:
-    """Encode a compact string."""
+    """Encode a string as a compact string (varint length + 1, then UTF-8)."""
     data = text.encode()
     return encode_varint(len(data) + 1) + data
 
 
 def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, int]:
-    """Read `length` bytes and return a copy."""
+    """Copy `length` bytes from the buffer."""
     end = position + length
     if end > len(buffer):
         raise IndexError(f"{length} bytes expected at {position}, {len(buffer) - position} left")
@@ -61,7 +61,7 @@ def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, i
 
 
 def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, int]:
-    """Read a nullable compact string."""
+    """Read a compact string, which may be null."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -70,7 +70,7 @@ def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, 
 
 
 def read_tagged_field_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """Read the number of tagged fields that follow. Returns (count, next position).
+    """Read the number of tagged fields in a section. Returns (count, next position).
 
     Raises ValueError if there are more than `MAX_TAGGED_FIELDS`.
     """
@@ -83,8 +83,8 @@ def read_tagged_field_count(buffer: ReadBuffer, position: int) -> tuple[int, int
 
 
 def read_tagged_fields(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
-    """Read the tagged fields at `position` as raw bytes by tag number. The section is usually
-    empty."""
+    """Read the section of tagged fields at `position` as raw bytes by tag number. The section is
+    usually empty."""
     count, position = read_tagged_field_count(buffer, position)
     fields: dict[int, bytes] = {}
     for _ in range(count):
@@ -95,7 +95,8 @@ def read_tagged_fields(buffer: ReadBuffer, position: int) -> tuple[dict[int, byt
 
 
 def skip_tagged_fields(buffer: ReadBuffer, position: int) -> int:
-    """Return the position after the tagged fields at `position` without copying them."""
+    """Return the position after the section of tagged fields at `position`, without copying the
+    fields."""
     if buffer[position] == 0:  # the usual case: no tagged fields
         return position + 1
     count, position = read_tagged_field_count(buffer, position)
@@ -122,9 +123,9 @@ def decode_topic_partitions(
     *,
     version: int,
 ) -> tuple[list[T], int]:
-    """Read all partitions of all topics in a response. Returns (partitions, next position).
+    """Decode the partitions of all topics in a response. Returns (partitions, next position).
 
-    `decode` reads one partition from (body, position, topic name or "", topic id).
+    `decode` decodes one partition, given (body, position, topic name or "", topic id).
     """
     topics, position = _read_array_length(body, position)
     found: list[T] = []
@@ -144,7 +145,7 @@ def decode_topic_partitions(
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of an array. Raises ValueError if the array is null."""
+    """Read the length of a topic or partition array. Raises ValueError if the array is null."""
     count, after = read_varint(body, position)
     if count == 0:
         raise ValueError(f"null at position {position} for a non-nullable array")

@@ -13,15 +13,16 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.rest import namespace_router
 
 MAX_FIELD_LENGTH = 1_000
-"""Maximum length of a logged value that the client has sent; the rest is replaced by dots."""
+"""Maximum length of a logged value sent by the client. The rest of a longer value is replaced with
+dots."""
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
 _log = logging.getLogger(__name__)
 
 
 class AccessLogMiddleware:
-    """ASGI middleware that logs each request after its response, or after it failed without a
-    response."""
+    """ASGI middleware that logs each request after its response was sent, or after it failed
+    without a response."""
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app
@@ -72,7 +73,7 @@ class AccessLogMiddleware:
 
 
 def _shorten_and_escape(text: str) -> str:
-    """Limit the length, and escape unprintable characters, so that clients can neither fill the log
-    nor inject line breaks into it."""
+    """Limit the length of a logged value and escape unprintable characters, so that clients can
+    neither fill the log nor inject line breaks."""
     end = "..." if len(text) > MAX_FIELD_LENGTH else ""
     return _UNPRINTABLE.sub("?", text[:MAX_FIELD_LENGTH]) + end

@@ -1,6 +1,7 @@
 """Audit log: reports the sender, content and status of every request that may change something.
 
-Put it behind the authentication: it reports the user name without checking it.
+Install this middleware behind authentication: it reports the user name without checking the
+password.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRequest:
-    """A request that may change something, and the status of its response."""
+    """A request that may change something, with the status of its response."""
 
     method: str
     path: str
-    """Request path with the namespace, percent-encoded."""
+    """Percent-encoded request path, including the namespace."""
     query: str
     body: bytes = field(repr=False)
     user: str
-    """User name in the request's basic authentication header; "" if it has none."""
+    """User name from the request's basic authentication header; "" if there is none."""
     client: str
     """The client's address as host:port; "" if it is unknown."""
     status: int
@@ -35,7 +36,8 @@ class AuditedRequest:
 
 
 class AuditLogMiddleware:
-    """ASGI middleware that calls `report` on the server's thread after each response."""
+    """ASGI middleware that calls `report` for each audited request after its response, on the
+    server's thread."""
 
     def __init__(self, app: types.ASGIApp, report: Callable[[AuditedRequest], None]) -> None:
         self._app = app

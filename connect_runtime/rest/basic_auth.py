@@ -36,7 +36,8 @@ _INTERNAL_REQUESTS = (
 
 
 def find_users_file(jaas_text: str) -> str:
-    """Return the path of the users file from a JAAS file (`java.security.auth.login.config`).
+    """Find the path of the users file in the text of a JAAS file
+    (`java.security.auth.login.config`).
 
         KafkaConnect { ….PropertyFileLoginModule required file="/etc/connect/users.properties"; };
 
@@ -67,8 +68,8 @@ def find_users_file(jaas_text: str) -> str:
 
 
 def _extract_jaas_section(plain: str) -> str | None:
-    """Return the text between the braces of the first complete `KafkaConnect` entry; None if there
-    is no such entry."""
+    """Return the text between the braces of the first complete `KafkaConnect` entry of a JAAS file;
+    None if there is none."""
     at = 0
     while (found := _JAAS_SECTION.search(plain, at)) and (
         closing := plain.find("}", found.end())
@@ -80,8 +81,8 @@ def _extract_jaas_section(plain: str) -> str | None:
 
 
 def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
-    """Parse user and password from an `Authorization` header; return None if it contains no valid
-    credentials."""
+    """Parse user name and password from an `Authorization` header. Return None if it contains no
+    valid credentials."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -105,7 +106,7 @@ class BasicAuthMiddleware:
         signs_internal_requests: Callable[[], bool] = lambda: False,
     ) -> None:
         """`signs_internal_requests` returns True if the group signs internal requests (see
-        `Herder`). Unless it returns True, internal requests need a password like all other
+        `Herder`). If it returns False, internal requests need a password like all other
         requests."""
         self._app = app
         self._users = users

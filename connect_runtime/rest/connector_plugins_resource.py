@@ -82,6 +82,5 @@ class ConnectorPluginsResource:
 
 
 def _strip_connector_suffix(name: str) -> str:
-    """Strip the suffix `Connector` from a class name or alias, unless the name would become
-    empty."""
+    """Strip the suffix `Connector` from a class name or alias, unless nothing else would remain."""
     return name.removesuffix(_CONNECTOR_SUFFIX) or name

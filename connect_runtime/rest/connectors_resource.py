@@ -50,8 +50,8 @@ _NAME_KEY = "name"
 
 
 class ConnectorsResource:
-    """Handlers of `/connectors` that list, create, configure and delete connectors and return their
-    status and topics; stateless."""
+    """Handlers of the `/connectors` endpoints that list, create, configure and delete connectors
+    and return their statuses and topics; stateless."""
 
     def __init__(self, herder: Herder, *, client: HerderClient, settings: RestSettings) -> None:
         self._herder = herder
@@ -94,8 +94,8 @@ class ConnectorsResource:
     def _expand_connector(
         self, name: str, view: ClusterConfigState, expansions: list[str]
     ) -> dict[str, Any] | None:
-        """Return the requested expansions of one connector; None if the status is requested but not
-        yet known, as for a new connector."""
+        """Return the parts of one connector that `expand` requests (status, info); None if the
+        status is requested but not yet known, as for a new connector."""
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":
@@ -219,8 +219,8 @@ class ConnectorsResource:
     ) -> responses.Response:
         """Build the response to a request that created or changed a connector.
 
-        `created` is True if the connector is new. If it is None, the herder's reply determines the
-        status.
+        `created` is True if the connector is new. If it is None, the herder's reply says whether
+        the connector is new.
         """
         if isinstance(reply, PeerResponse):
             told: JsonValue = reply.value
@@ -371,7 +371,8 @@ class ConnectorLifecycleResource:
 
 
 class ConnectorOffsetsResource:
-    """Handlers of `/connectors/{connector}/offsets` (KIP-875); stateless."""
+    """Handlers that return, alter and reset connector offsets: `/connectors/{connector}/offsets`
+    (KIP-875); stateless."""
 
     def __init__(self, *, client: HerderClient) -> None:
         self._asks = client

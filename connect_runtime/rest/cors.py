@@ -35,7 +35,7 @@ def parse_allowed_origins(text: str) -> tuple[BoundedPattern, ...]:
 
 
 def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
-    """Return a predicate that checks an origin against `access.control.allow.origin`.
+    """Return a predicate that tells whether `access.control.allow.origin` allows an origin.
 
     An origin that cannot be matched within the time limit is rejected. Only the first such origin
     is logged.
@@ -54,7 +54,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
         except MatchLimitError as error:
             if not is_limit_logged:
                 is_limit_logged = True
-                _LOG.warning("rejected an origin because matching failed: %s", error)
+                _LOG.warning("rejected a CORS origin because matching it failed: %s", error)
             return False
 
     return is_origin_allowed
@@ -76,7 +76,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class CorsMiddleware:
-    """ASGI middleware that adds CORS headers to responses for allowed origins."""
+    """ASGI middleware that adds CORS headers to responses to requests from allowed origins."""
 
     def __init__(self, app: types.ASGIApp, *, access: CorsSettings) -> None:
         self._app = app

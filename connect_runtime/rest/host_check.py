@@ -1,5 +1,5 @@
-"""Rejects requests for an unknown host name (DNS rebinding), and changes requested by pages of
-other origins.
+"""Rejects requests for unknown host names (DNS rebinding), and changes requested by pages of other
+origins.
 
 The rules are defined in `base.request_origin`.
 """
@@ -25,8 +25,8 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
-    """Collect the allowed host names: this machine's names, and the listener, advertised and
-    configured host names."""
+    """Collect the host names under which this worker may be addressed: this machine's names, and
+    the listener, advertised and configured host names."""
     own = socket.gethostname()
     names = [own, *configured.allowed_hosts, *(each.host for each in configured.listeners)]
     names += [each.host for each in configured.admin_listeners or ()]
@@ -41,7 +41,7 @@ def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
 
 
 class HostCheckMiddleware:
-    """ASGI middleware that responds with 403 to requests for an unknown host name and to changes
+    """ASGI middleware that responds with 403 to requests for unknown host names and to changes
     requested by pages of other origins."""
 
     def __init__(
@@ -51,20 +51,20 @@ class HostCheckMiddleware:
         hosts: AllowedHosts,
         allows_origin: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`allows_origin` returns True if pages of an origin may request changes."""
+        """`allows_origin` returns True if pages of the given origin may request changes."""
         self._app = app
         self._hosts = hosts
         self._allows_origin = allows_origin
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        why = self._explain_refusal(scope) if scope["type"] == "http" else ""
+        why = self._explain_rejected_request(scope) if scope["type"] == "http" else ""
         if not why:
             await self._app(scope, receive, send)
             return
         answer = rest_errors.build_error_response(RestError(HTTPStatus.FORBIDDEN, why))
         await answer(scope, receive, send)
 
-    def _explain_refusal(self, scope: types.Scope) -> str:
+    def _explain_rejected_request(self, scope: types.Scope) -> str:
         if scope["path"] == HEALTH_PATH and scope["method"] in _SAFE_METHODS:
             return ""
         headers = datastructures.Headers(scope=scope)

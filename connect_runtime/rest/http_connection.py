@@ -1,7 +1,8 @@
-"""An HTTP connection of the REST API, with client deadlines and limits and a log of client errors.
+"""An HTTP connection of the REST API: enforces deadlines and limits for clients, and logs client
+errors.
 
-uvicorn only limits how long a connection may be idle. This module also limits the time in which a
-client must send a request's head, send the rest of a body that is no longer read, and receive a
+uvicorn only limits how long a connection may be idle. This module also limits how long a client may
+take to send a request head, to send the rest of a body that is no longer read, and to receive a
 response.
 """
 
@@ -22,11 +23,12 @@ from connect_runtime.system.server_loop import AcceptedConnection
 
 CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, loopback=128)
 _READ_BYTES = 64 * 1024
-"""Number of bytes of a request that are read ahead of the application."""
+"""Number of bytes of a request that the server reads ahead of the application."""
 MAX_HEAD_BYTES = 16 * 1024
-"""Maximum size of a request's head: request line and headers."""
+"""Maximum size of a request head: request line and headers."""
 MAX_BODY_CHUNKS = 2_000
-"""Maximum number of chunks per `_READ_BYTES` of a body, because each chunk has an overhead."""
+"""Maximum number of chunks per `_READ_BYTES` of a request body, because processing each chunk adds
+overhead."""
 _BODY_LENGTHS = {b"content-length", b"transfer-encoding"}
 """Headers that state a body's length. A request that has both is rejected: a proxy might use the
 other one, and then take a part of the body for another client's request (RFC 9112, section 6.1)."""
@@ -37,13 +39,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDeadlines:
-    """Time limits for sending a request and receiving a response."""
+    """Time limits for a client to send a request and to receive the response."""
 
     head_s: float = 10.0
     """Time limit for receiving a request's head, from its first byte. For the first request, the
     time starts with the connection."""
     idle_s: float = 90.0
-    """Maximum idle time between two requests."""
+    """Maximum time that a connection may be idle between two requests."""
     unread_body_s: float = 10.0
     """Time limit for receiving the rest of a body that the application did not read before it
     responded."""
@@ -52,11 +54,11 @@ class ClientDeadlines:
 
 
 class ClientErrorLog:
-    """Replaces uvicorn's logger, so that a client error takes one log line and each kind is logged
-    at most once a minute.
+    """Replaces uvicorn's logger: logs each client error in one line, and each kind of error at most
+    once a minute.
 
-    The line contains the number of suppressed errors. Other messages are logged unchanged. Used
-    only on the server's event loop.
+    The line contains the number of suppressed errors. Other messages are logged unchanged. Must be
+    used only on the server's event loop.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -80,8 +82,8 @@ class ClientErrorLog:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
     def log_client_error(self, kind: str, client: str = "") -> None:
-        """Log a client error of the given kind. `client` is the client's address, or "" if it is
-        unknown."""
+        """Log a client error of the given kind, unless it is suppressed. `client` is the client's
+        address, or "" if it is unknown."""
         now_s, logged_s = self._now_s(), self._logged_s.get(kind)
         if logged_s is not None and now_s - logged_s < _CLIENT_ERROR_LOG_INTERVAL_S:
             self._left_out[kind] = self._left_out.get(kind, 0) + 1
@@ -94,7 +96,7 @@ class ClientErrorLog:
 
 @dataclass(slots=True, kw_only=True)
 class ServerConnections:
-    """State shared by all connections of a server. Implements `ConnectionAdmission`."""
+    """State shared by all connections of an HTTP server. Implements `ConnectionAdmission`."""
 
     open_connections: OpenConnections[AcceptedConnection]
     deadlines: ClientDeadlines
@@ -118,12 +120,12 @@ class ServerConnections:
             del self._accepted[connection.descriptor]
 
     def find_accepted_connection(self, transport: asyncio.Transport) -> AcceptedConnection:
-        """Return the accepted connection for a plain or TLS transport."""
+        """Return the `AcceptedConnection` to which a plain or TLS transport belongs."""
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
 
 class _LimitedHttpParser(h11.Connection):
-    """HTTP parser that rejects request heads that are too long, bodies with two lengths, and bodies
+    """HTTP parser that rejects oversized request heads, bodies with both length headers, and bodies
     with too many small chunks."""
 
     def __init__(self) -> None:
@@ -135,7 +137,7 @@ class _LimitedHttpParser(h11.Connection):
         self._chunks_left = MAX_BODY_CHUNKS * (1 + len(data) // _READ_BYTES)
 
     def next_event(self) -> Any:
-        """Return the next event. Raises `h11.RemoteProtocolError` if a limit is exceeded."""
+        """Return the next parser event. Raises `h11.RemoteProtocolError` if a limit is exceeded."""
         size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -153,8 +155,8 @@ class _LimitedHttpParser(h11.Connection):
 
 
 class HttpConnection(h11_impl.H11Protocol):
-    """HTTP protocol of one connection. Its methods are called by the transport and by uvicorn's
-    request cycles."""
+    """HTTP protocol of one client connection. Its methods are called by the transport and by
+    uvicorn's request cycles."""
 
     def __init__(self, *args: Any, shared: ServerConnections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -164,7 +166,8 @@ class HttpConnection(h11_impl.H11Protocol):
         self._accepted: AcceptedConnection
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_kind = ""
-        """Kind of the running deadline `_deadline`: "head", "rest", "taken", "idle" or ""."""
+        """What the client must finish before `_deadline`: "head", "rest" (of the body), "taken"
+        (the response), "idle"; "" if none is set."""
         self._asked = False
 
     # Called by the transport
@@ -197,8 +200,8 @@ class HttpConnection(h11_impl.H11Protocol):
         )
 
     def send_400_response(self, msg: str) -> None:
-        """Send a 400 response, unless a response has already been started, and close the
-        connection."""
+        """Close the connection after sending a 400 response, unless a response has already been
+        started."""
         if self._is_serving_request():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -211,26 +214,27 @@ class HttpConnection(h11_impl.H11Protocol):
         self._update_deadline()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Do nothing, because uvicorn's keep-alive timeout ignores unsent responses.
-        `_update_deadline` sets the deadlines instead."""
+        """Do nothing: uvicorn's keep-alive timeout ignores unsent responses. `_update_deadline`
+        sets the deadlines instead."""
 
     # Deadlines
 
     def close(self) -> None:
-        """Close the connection. Abort it if the client has not received all data."""
+        """Close the connection. If the client has not received all data, abort the connection."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
     def _is_serving_request(self) -> bool:
-        """Return True if a request is being served."""
+        """Return True if a request on this connection has been received but not completely
+        answered."""
         cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
 
     def _update_deadline(self) -> None:
-        """Set the deadline for what the client must do next: send a request, send a body or receive
-        a response."""
+        """Set the deadline for the client's next step: sending a request, sending a body or
+        receiving a response."""
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._is_serving_request()
         if self._is_serving_request() and not self.cycle.more_body:
@@ -251,8 +255,8 @@ class HttpConnection(h11_impl.H11Protocol):
             self._start_client_deadline("idle", deadlines.idle_s)
 
     def _start_client_deadline(self, of: str, after_s: float) -> None:
-        """Start a deadline. A running deadline of the same kind is kept, so that more bytes do not
-        extend it."""
+        """Start a client deadline. A running deadline of the same kind is kept, so that single
+        bytes do not extend it."""
         if of == self._deadline_kind:
             return
         if self._deadline is not None:

@@ -29,7 +29,8 @@ from connect_runtime.rest.request_bodies import (
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
-"""Key of the server's `RequestBodySlots` (limit of concurrently read bodies) in an ASGI scope."""
+"""Key in the ASGI scope for the server's `RequestBodySlots`, which limit the number of concurrently
+read bodies."""
 SMALL_BODY_BYTES = 64 * 1024
 """Maximum size of a body that needs no body slot, because the server reads this much of each
 request ahead anyway."""
@@ -37,8 +38,8 @@ request ahead anyway."""
 
 @dataclass(slots=True)
 class RequestBodySlots:
-    """Limits the number of large request bodies that are read concurrently on an event loop. A
-    request keeps its slot until the response is sent."""
+    """Limits how many large request bodies are read concurrently on an event loop. A request keeps
+    its slot until the response is sent."""
 
     total: int = 4
     per_address: int = 2
@@ -77,7 +78,7 @@ T = TypeVar("T")
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
-"""Time limit for receiving a body."""
+"""Time limit for receiving a request body."""
 UNVERIFIED_BODY_TIMEOUT_S = 5.0
 """Time limit for receiving a body from a client without a password, whose signature covers only the
 body and can be verified only after the whole body is read. Workers send such bodies over fast
@@ -85,15 +86,18 @@ networks and retry them if they fail."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"
-"""Key of `RestRequest.must_be_signed` in an ASGI scope."""
+"""Key in the ASGI scope for `RestRequest.must_be_signed`."""
 IS_SIGNED_SCOPE_KEY = "connect_runtime.is_signed"
-"""Key of `RestRequest.is_signed` in an ASGI scope."""
+"""Key in the ASGI scope for `RestRequest.is_signed`."""
 UNSUPPORTED_MEDIA_TYPE = "HTTP 415 Unsupported Media Type"
 
 
 class RestRequest:
-    """A request to the REST API. Handlers return a response, raise `RestError`, or raise an
-    exception that `rest_errors.convert_to_rest_error` maps to one."""
+    """A request to the REST API.
+
+    Handlers return a response, raise `RestError`, or raise another exception, which
+    `rest_errors.convert_to_rest_error` maps to a `RestError`.
+    """
 
     def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
         self._request = request
@@ -101,7 +105,7 @@ class RestRequest:
         self._slot: str | None = None
 
     def get_path_parameter(self, parameter: str) -> str:
-        """Return a decoded path parameter. Names may contain any characters."""
+        """Return a decoded path parameter. Decoded names may contain any characters."""
         return parse.unquote(self._request.path_params[parameter], errors="replace")
 
     @property
@@ -110,7 +114,7 @@ class RestRequest:
 
     @property
     def task(self) -> int:
-        """Return the task number. Raises `RestError` (404) if it is not a 32-bit integer."""
+        """Task number in the path. Raises `RestError` (404) if it is not a 32-bit integer."""
         text = self.get_path_parameter("task")
         if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
@@ -126,25 +130,25 @@ class RestRequest:
         return next(iter(self.get_query_values(name)), None)
 
     def get_query_values(self, name: str) -> list[str]:
-        """Return all values of a query parameter, in order."""
+        """Return all values of a query parameter, in the order of the URL."""
         return self._request.query_params.getlist(name)
 
     @property
     def forward(self) -> bool | None:
-        """Return the value of the query parameter `forward`, which workers set when they forward a
-        request; None in a user's request. See `request_forwarding`."""
+        """Value of the query parameter `forward`, which workers set when they forward a request;
+        None for a user's request. See `request_forwarding`."""
         return None if self.get_query_value("forward") is None else self.get_query_flag("forward")
 
     @property
     def must_be_signed(self) -> bool:
-        """Return True if basic authentication accepted the request only on condition that it has a
-        valid signature."""
+        """True if basic authentication accepted the request only on condition that its signature is
+        valid."""
         return bool(self._request.scope.get(MUST_BE_SIGNED_SCOPE_KEY))
 
     @property
     def is_signed(self) -> bool:
-        """Return True if `SignatureMiddleware` verified the signature of head and body, so that the
-        sender is a worker of the group."""
+        """True if `SignatureMiddleware` verified the signature of head and body, so the sender is a
+        worker of the group."""
         return bool(self._request.scope.get(IS_SIGNED_SCOPE_KEY))
 
     @property
@@ -156,7 +160,8 @@ class RestRequest:
         return self._request.headers.get("authorization")
 
     def build_absolute_url(self, path: str) -> str:
-        """Return the absolute URL of a path of this worker, with the host that the client used."""
+        """Return the absolute URL of a path on this worker, with the host name that the client
+        used."""
         return str(self._request.base_url).rstrip("/") + path
 
     async def parse_config(self) -> dict[str, str | None]:
@@ -193,7 +198,7 @@ class RestRequest:
         return data
 
     async def release_body_slot(self) -> None:
-        """Release the request's body slot after the response was sent. Idempotent."""
+        """Release the request's body slot. Call it after the response was sent. Idempotent."""
         slots, slot = self._request.scope.get(BODY_SLOTS_SCOPE_KEY), self._slot
         self._slot = None
         if slots is not None and slot is not None:
@@ -230,8 +235,11 @@ def _check_body_length(size: int, bytes_max: int) -> None:
 
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
-    """Parse a body with a function of `request_bodies`. Raises `RestError`: 400 if a limit is
-    exceeded, 500 (as in Java) if the body does not have the required form."""
+    """Parse a request body with a function of `request_bodies`.
+
+    Raises `RestError`: 400 if a limit is exceeded, 500 (as in Java) if the body does not have the
+    required form.
+    """
     try:
         return read(data)
     except BodyLimitError as error:

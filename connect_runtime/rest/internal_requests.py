@@ -42,8 +42,8 @@ class InternalConnectResource:
     def __init__(
         self, herder: Herder, *, client: HerderClient, must_be_signed: bool = False
     ) -> None:
-        """Create the handlers. With `must_be_signed`, unsigned requests are rejected even if the
-        group's protocol does not sign requests."""
+        """Create the handlers. If `must_be_signed` is true, unsigned requests are rejected even if
+        the group's protocol does not sign requests."""
         self._herder = herder
         self._asks = client
         self._must_be_signed = must_be_signed
@@ -109,7 +109,7 @@ class InternalConnectResource:
 
 class SignatureMiddleware:
     """ASGI middleware that verifies signed requests from workers and signs the responses. Unsigned
-    requests are answered with 404.
+    requests get a 404 response.
 
     Responses that reject a signature are not signed, because the request may come from anybody.
     """
@@ -124,14 +124,14 @@ class SignatureMiddleware:
         clock: Clock,
         body_timeout_s: float,
     ) -> None:
-        """`receiver` is the URL that this worker advertises and that senders include in the
-        signature."""
+        """`receiver` is the URL that this worker advertises and that senders include in their
+        signatures."""
         self._app = app
         self._herder = herder
         self._keys = keys
         self._clock = clock
         self._replays = ReplayGuard(receiver, started_ms=clock.wall_ms())
-        """Used only on the server's event loop."""
+        """Detects replayed requests. Used only on the server's event loop."""
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -164,7 +164,7 @@ class SignatureMiddleware:
         )
 
     def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> SignedUserRequest:
-        """Verify the signature of a request's head, and return the request.
+        """Verify the signature of a request's head, and return the signed request.
 
         The body is not read before the head is verified.
         """
@@ -208,8 +208,8 @@ class SignatureMiddleware:
 
 
 def _wrap_send_to_sign_response(send: types.Send, key: SessionKey, nonce: str) -> types.Send:
-    """Wrap the ASGI function `send`: hold the response until it is complete, then add its signature
-    and send it."""
+    """Wrap the ASGI function `send`: buffer the response until it is complete, then add its
+    signature and send it."""
     start: types.Message = {}
     body = bytearray()
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingResource:
-    """Handlers of the `/admin/loggers` endpoints."""
+    """Handlers of the `/admin/loggers` endpoints, which return and set log levels."""
 
     def __init__(self, herder: Herder, *, client: HerderClient, levels: LogLevels) -> None:
         self._herder = herder

@@ -1,7 +1,7 @@
 """Read-only pages that a process serves in addition to the REST API, and the thread pools that
 render them.
 
-Pages answer GET and HEAD requests. Each page is rendered on a thread of its pool, and must be
+Pages respond to GET and HEAD requests. Each page is rendered on a thread of its pool, and must be
 rendered quickly, without slow work. A full or slow pool does not delay other pools.
 """
 
@@ -21,7 +21,7 @@ from connect_runtime.system.threads import ThreadPool
 _log = logging.getLogger(__name__)
 
 PAGE_DEADLINE_S = 10.0
-"""Time limit for rendering a page. After this time the request is answered with 503."""
+"""Time limit for rendering a page. If it is exceeded, the response is 503."""
 
 JSON_CONTENT_TYPE = "application/json"
 TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
@@ -34,7 +34,7 @@ class PageRequest:
     path: str
     """Request path as received, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
-    """First value of each query parameter, decoded."""
+    """First value of each query parameter, percent-decoded."""
     accept: str = ""
     requested_with: str = ""
     """Value of the header X-Requested-With; "" if the header is absent or the browser reports a
@@ -44,7 +44,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """A rendered page. `headers` contains additional headers, such as `Location`."""
+    """A rendered page. `headers` contains additional response headers, such as `Location`."""
 
     body: bytes
     content_type: str = JSON_CONTENT_TYPE
@@ -58,7 +58,8 @@ logged (see `log_failure`) and the request is answered with 500."""
 
 
 class PageThreadPool(enum.Enum):
-    """Thread pools for groups of pages. A full or slow pool does not delay the other pools."""
+    """Thread pool that renders a group of pages. A full or slow pool does not delay the other
+    pools."""
 
     EVENT_LOOP = "at once"
     """Pages are rendered on the event loop itself; only for pages that never block, such as
@@ -70,7 +71,7 @@ class PageThreadPool(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MountedPage:
-    """A page with its thread pool. A renderer that is not wrapped in a `MountedPage` uses the pool
+    """A page renderer with its thread pool. Renderers without a `MountedPage` use the pool
     `PEOPLE`."""
 
     pool: PageThreadPool
@@ -85,7 +86,7 @@ def get_thread_pool(renderer: PageRenderer) -> PageThreadPool:
 
 
 PagesByPath = Mapping[str, PageRenderer]
-"""Page renderers by path, such as `/health/live`."""
+"""Page renderers by request path, such as `/health/live`."""
 
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ repeating a request that fails."""
 
 
 class PageThreadPools:
-    """All thread pools that render pages. Call `render_page` on an event loop. `stop` may be called
+    """The thread pools that render pages. Call `render_page` on an event loop; `stop` may be called
     on any thread."""
 
     def __init__(self, name: str) -> None:
@@ -126,8 +127,8 @@ class PageThreadPools:
             return await asyncio.wrap_future(making)
 
     def log_failure(self, path: str, error: Exception) -> None:
-        """Log a page's exception with its traceback, at most once per `FAILURE_LOG_INTERVAL_S`.
-        Must be called on the event loop."""
+        """Log the exception of a page with its traceback, at most once per
+        `FAILURE_LOG_INTERVAL_S`. Must be called on the event loop."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._next_failure_log_s:
             self._next_failure_log_s = now_s + FAILURE_LOG_INTERVAL_S
@@ -140,6 +141,6 @@ class PageThreadPools:
             )
 
     def stop(self, timeout_s: float) -> None:
-        """Stop rendering pages. A thread that hangs is abandoned. Idempotent."""
+        """Stop rendering pages. Threads that hang are abandoned. Idempotent."""
         for each in self._pools.values():
             each.stop(timeout_s)

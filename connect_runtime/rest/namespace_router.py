@@ -1,4 +1,4 @@
-"""Serves several REST APIs on one server, each under its own namespace, a path prefix (KIP-710).
+"""Serves several REST APIs on one server, each under its own namespace: a path prefix (KIP-710).
 
 `/<source>/<target>/connectors/…` is routed to the API of `("source", "target")` as `/connectors/…`.
 Names are decoded before they are compared, so clients may percent-encode any character.
@@ -22,11 +22,12 @@ removed from the path and kept here for the access log."""
 
 
 class NamespaceRouter:
-    """ASGI application that routes requests by namespace. `mount_application` may be called on any
-    thread."""
+    """ASGI application that routes requests by namespace, a path prefix. `mount_application` may be
+    called on any thread."""
 
     def __init__(self, depth: int = 2) -> None:
-        """Create a router. `depth` is the number of path segments (names) in a namespace."""
+        """Create a router without applications. `depth` is the number of path segments (names) in a
+        namespace."""
         self._depth = depth
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
@@ -34,8 +35,8 @@ class NamespaceRouter:
     def mount_application(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
         """Serve `app` under `namespace`, replacing an earlier application.
 
-        Returns an idempotent function that removes `app`, unless it has been replaced. The function
-        may be called on any thread.
+        Returns a function that stops serving `app`, unless it has been replaced. The function is
+        idempotent and may be called on any thread.
         """
         assert len(namespace) == self._depth, namespace
         with self._lock:

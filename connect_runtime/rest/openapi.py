@@ -151,8 +151,11 @@ def _build_operation(
     gives: Any = None,
     query: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Describe an operation in OpenAPI form. Each of `answers` has the form `STATUS: meaning`.
-    Responses with a status below 300 have a body with the schema `gives`, if it is set."""
+    """Build the OpenAPI description of an operation.
+
+    Each of `answers` has the form `STATUS: meaning`. Responses with a status below 300 have a body
+    with the schema `gives`, if it is set.
+    """
     told: dict[str, Any] = {"summary": summary}
     if query:
         told["parameters"] = [

@@ -36,9 +36,11 @@ class PageMiddleware:
         *,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """Create the middleware. `hosts` contains the host names under which pages for people are
-        served. Metrics and health pages are read-only and contain no secrets, so they are served
-        under any host name."""
+        """Create the middleware.
+
+        `hosts` contains the host names under which pages for people are served. Metrics and health
+        pages are read-only and contain no secrets, so they are served under any host name.
+        """
         self._app = app
         self._hosts = hosts
         self._served = served
@@ -63,7 +65,7 @@ class PageMiddleware:
             await _build_page_response(page)(scope, receive, send)
 
     def stop(self) -> None:
-        """Stop rendering pages. A thread that hangs is abandoned."""
+        """Stop rendering pages. Threads that hang are abandoned."""
         self._lanes.stop(_STOP_TIMEOUT_S)
 
     async def _render_page(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
@@ -104,8 +106,8 @@ def _build_page_response(page: PageResponse) -> responses.Response:
 
 
 def _build_error_page(error: Exception) -> PageResponse:
-    """Build an error page: 503 if the pool is full or rendering timed out, so that clients retry;
-    otherwise 500."""
+    """Build the response for a page that was not rendered: 503 if the pool is full or rendering
+    timed out, so that clients retry; otherwise 500."""
     if isinstance(error, _LATE_ERRORS):
         told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page could not be rendered in time")
     else:

@@ -1,7 +1,7 @@
-"""Parses request bodies in the same way as Jackson parses the REST entities of Apache Kafka.
+"""Parses request bodies as Jackson does for the REST entities of Apache Kafka.
 
-A configuration is a map of strings: numbers and booleans are converted to text, null is kept. Error
-messages do not repeat values, which may be secret.
+A configuration is a map of strings: numbers and booleans are converted to text, nulls are kept.
+Error messages do not repeat values, which may be secret.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ _INITIAL_STATES = {
 
 
 class UnreadableBody(Exception):
-    """Raised if a body does not have the form that the request requires. The message states the
-    required form."""
+    """Raised if a request body does not have the required form, which the message states."""
 
 
 class BodyLimitError(UnreadableBody):
-    """Raised if a body contains more values or keys than allowed."""
+    """Raised if a request body contains more values or keys than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorRequest:
-    """Body of `POST /connectors`. If `initial_state` is None, the connector is created running."""
+    """Body of `POST /connectors`. If `initial_state` is None, the created connector runs."""
 
     name: str
     config: dict[str, str | None] = field(repr=False)
@@ -57,7 +56,8 @@ OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
 
 
 def parse_config(data: bytes) -> dict[str, str | None]:
-    """Parse a connector configuration or another map of strings. Raises `UnreadableBody`."""
+    """Parse a request body with a connector configuration or another map of strings. Raises
+    `UnreadableBody`."""
     return _convert_to_strings(
         _require_object(_parse_json_with_text_numbers(data), "a JSON object of strings"),
         "the configuration",
@@ -65,7 +65,7 @@ def parse_config(data: bytes) -> dict[str, str | None]:
 
 
 def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
-    """Parse the task configurations of a connector. Raises `UnreadableBody`."""
+    """Parse a request body with the task configurations of a connector. Raises `UnreadableBody`."""
     value = _parse_json_with_text_numbers(data)
     if not isinstance(value, list):
         raise UnreadableBody(
@@ -80,7 +80,7 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
 def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> CreateConnectorRequest:
     """Parse the body of `POST /connectors` and trim the connector name. Raises `UnreadableBody`.
 
-    If `ignore_unknown` is True, unknown fields are ignored.
+    If `ignore_unknown` is true, unknown fields are ignored.
     """
     given = _require_object(
         _parse_json_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
@@ -147,7 +147,7 @@ def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] 
 
 
 def _parse_json_with_text_numbers(data: bytes) -> Any:
-    """Parse JSON, keeping each number as the text in which it was written."""
+    """Parse JSON, keeping each number as the text that the client sent."""
     return _parse_json(data, {"parse_int": str, "parse_float": str})
 
 
@@ -159,7 +159,9 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant, **hooks)
+        return json.loads(
+            data.decode("utf-8-sig"), parse_constant=_reject_nonfinite_constant, **hooks
+        )
     except UnicodeDecodeError as error:
         raise UnreadableBody(f"the body is not valid UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -170,7 +172,7 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
         raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
 
 
-def _reject_constant(name: str) -> None:
+def _reject_nonfinite_constant(name: str) -> None:
     raise ValueError(name)
 
 

@@ -1,9 +1,9 @@
 """Submits requests to the herder with a deadline, and forwards requests that this worker cannot
 serve to another worker.
 
-A request is forwarded at most twice. A user's request has no `forward` parameter. It is forwarded
-with `forward=true`, mostly to the leader, and from there with `forward=false` to the owner, which
-does not forward it again. Follows Java's HerderRequestHandler.
+A request is forwarded at most twice. A user's request has no `forward` parameter. The first worker
+forwards it with `forward=true`, mostly to the leader; that worker forwards it with `forward=false`
+to the owner, which does not forward it again. Follows Java's HerderRequestHandler.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDeadlines:
-    """Time limits in seconds for replies of the herder and for receiving request bodies."""
+    """Time limits in seconds for receiving request bodies and for the herder's replies."""
 
     request_s: float = 90.0
     health_s: float = 10.0
@@ -39,8 +39,7 @@ class RestDeadlines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedRequest:
-    """Method, path, query and body (a JSON value) of a request that is forwarded to another
-    worker."""
+    """Method, path, query and body (a JSON value) of a request to forward to another worker."""
 
     method: str
     path: str
@@ -49,7 +48,7 @@ class ForwardedRequest:
 
 
 class RequestTimeout(Exception):
-    """Raised if the herder has not replied before the deadline. The herder may still execute the
+    """Raised if the herder has not replied by the deadline. The herder may still execute the
     request."""
 
 
@@ -79,7 +78,7 @@ class HerderClient:
     """Submits requests to this worker's herder, and forwards them to other workers through `peers`
     if necessary.
 
-    `peers` is None in standalone mode.
+    `peers` is None for a standalone worker.
     """
 
     def __init__(

@@ -25,19 +25,20 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderRule:
-    """A header rule of `response.http.headers.config`."""
+    """One rule of `response.http.headers.config`: a response header to set or add."""
 
     name: str
     value: str
     """Header value; "" for dates."""
     keeps_existing: bool
-    """True if an existing header of the same name is kept."""
+    """True if a header of the same name in the response is kept."""
     offset_ms: int | None = None
     """Offset of a date header from the current time in milliseconds; None for other headers."""
 
 
 def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
-    """Parse all header rules. Raises `ConfigError` if a rule is invalid."""
+    """Parse the value of `response.http.headers.config`. Raises `ConfigError` if a rule is
+    invalid."""
     if not text.strip():
         return ()
     line = re.sub(r"[\r\n]", " ", text)

@@ -37,7 +37,7 @@ from connect_runtime.system.log_levels import LogLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDependencies:
-    """Dependencies of the REST API, provided by the worker."""
+    """Dependencies of the REST API that the worker provides."""
 
     herder: Herder
     peers: PeerClient | None
@@ -46,13 +46,13 @@ class RestDependencies:
     clock: Clock
     levels: LogLevels
     users: Mapping[str, str] | None = field(default=None, repr=False)
-    """Passwords by user for basic authentication; None if basic authentication is disabled."""
+    """Password of each user for basic authentication; None if basic authentication is disabled."""
     deadlines: RestDeadlines = field(default_factory=RestDeadlines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestApplications:
-    """ASGI applications for the main and admin listeners."""
+    """ASGI applications for the main listeners and the admin listeners."""
 
     main: types.ASGIApp
     admin: types.ASGIApp | None
@@ -61,8 +61,8 @@ class RestApplications:
 
 
 def build_applications(parts: RestDependencies, configured: RestSettings) -> RestApplications:
-    """Build the ASGI applications. Raises `ConfigError` if `response.http.headers.config` or
-    `access.control.*` is invalid."""
+    """Build the ASGI applications of the REST API. Raises `ConfigError` if
+    `response.http.headers.config` or `access.control.*` is invalid."""
     served = list_public_endpoints(parts, configured)
     admin = list_admin_endpoints(parts)
     if configured.admin_listeners is None:
@@ -87,12 +87,14 @@ def build_internal_application(
     must_be_signed: bool,
 ) -> types.ASGIApp:
     """Build the application for requests between workers: Java's two internal requests, and
-    forwarded requests. Each request must have a signature of the whole request. Java's internal
-    requests are also accepted with Java's signature while a Java worker is in the group.
+    forwarded requests.
 
-    `receiver` is the URL that this worker advertises and that senders include in the signature.
-    With `must_be_signed`, unsigned internal requests are rejected even while the group's protocol
-    does not sign them.
+    The signature must cover the whole request. While a Java worker is in the group, Java's internal
+    requests are also accepted with Java's signature.
+
+    `receiver` is the URL that this worker advertises and that senders include in their signatures.
+    If `must_be_signed` is true, unsigned internal requests are rejected even while the group's
+    protocol does not sign requests.
     """
     within = SignatureMiddleware(
         _build_application(list_public_endpoints(parts, configured), parts),

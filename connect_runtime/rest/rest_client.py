@@ -29,17 +29,16 @@ from connect_runtime.rest import request_bodies
 _LOG = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 90.0
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-"""Maximum size of a response's body in bytes."""
+"""Maximum size of a response body in bytes."""
 RequestSigner = Callable[[PeerRequest], PeerRequest]
 _QUOTED_RESPONSE_BYTES = 300
 
 
 class RestClient:
-    """HTTP client that opens a new connection for every request, because other workers may join and
-    leave.
+    """HTTP client for requests to other workers.
 
-    `tls` is used for workers that advertise https. None selects the system's certificate
-    authorities.
+    It opens a new connection for every request, because workers may join and leave. `tls` is used
+    for workers that advertise https; None selects the system's certificate authorities.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class RestClient:
         return asyncio.run(self.send(call))
 
     def _warn_about_plaintext(self, url: str) -> None:
-        """Log a warning at the first unencrypted request to another machine."""
+        """Log a warning when the first unencrypted request is sent to another machine."""
         parts = parse.urlsplit(url)
         if self._has_warned or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
             return
@@ -99,12 +98,13 @@ class RestClient:
 
 
 class NamespacedRestClient:
-    """Client for workers that serve several groups, each under an encoded `prefix` (KIP-710).
+    """HTTP client for workers that serve several groups, each under an encoded path `prefix`
+    (KIP-710).
 
-    `sign` returns the request with headers that authenticate this worker to other workers of the
-    group. They replace Java's signature, which covers only the body. Java workers reject these
-    headers. While a Java worker is in the group, a rejected request that Java supports is therefore
-    retried with Java's signature.
+    `sign` adds headers that authenticate this worker to other workers of the group. The headers
+    replace Java's signature, which covers only the body. Java workers reject them. While a Java
+    worker is in the group, a rejected request that Java supports is therefore retried with Java's
+    signature.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class NamespacedRestClient:
         return self._peers.send_and_wait(self._add_namespace_to_request(call))
 
     def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
-        """Return True if the receiver rejected mm2's signature and the request is one that Java
-        workers accept with Java's signature."""
+        """Return True if the receiver rejected this client's signature, and Java workers accept the
+        request with Java's signature."""
         return (
             bool(call.signature)
             and refused.status == HTTPStatus.FORBIDDEN
@@ -149,7 +149,7 @@ class NamespacedRestClient:
         )
 
     def _add_namespace_to_request(self, call: PeerRequest) -> PeerRequest:
-        """Return the request with the group's path prefix, and without the user's credentials."""
+        """Return the request with the group's path prefix and without the user's credentials."""
         return dataclasses.replace(call, path=self._prefix + call.path, authorization=None)
 
 
@@ -197,8 +197,8 @@ async def _read_body(answer: httpx.Response, what: str) -> bytes:
 def _require_signed_response(
     answer: httpx.Response, body: bytes, call: PeerRequest, what: str
 ) -> None:
-    """Raise `PeerUnavailableError` unless the response's signature proves that a worker of the
-    group responded to this request."""
+    """Raise `PeerUnavailableError` unless the response has a valid signature, which proves that a
+    worker of the group responded to this request."""
     assert call.response_key is not None
     expected = session_keys.sign_response(
         call.response_key,

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class RestError(Exception):
-    """An HTTP error response. The `code` in the body is the HTTP status unless specified."""
+    """An HTTP error response. The error code in the body (`code`) is the HTTP status by default."""
 
     def __init__(self, status: int, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class RestError(Exception):
 
 
 def convert_to_rest_error(error: Exception) -> RestError:
-    """Map an exception to an error response. An unexpected exception is mapped to 500, with an id
+    """Map an exception to an error response. Unexpected exceptions are mapped to 500, with an id
     that is also logged."""
     match error:
         case RestError():

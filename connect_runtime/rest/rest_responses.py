@@ -1,4 +1,4 @@
-"""Response documents in the JSON format of Apache Kafka (connect/runtime/rest/entities).
+"""JSON documents of responses, in the format of Apache Kafka (connect/runtime/rest/entities).
 
 Members have the same order as in Java. Strict clients reject unknown members, so documents contain
 no additional members unless noted.
@@ -29,7 +29,7 @@ JsonValue: TypeAlias = Any
 def build_json_response(
     value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
-    """Build a compact JSON response. As in Java, a lone surrogate is replaced by a question
+    """Build a response with compact JSON. As in Java, a lone surrogate is replaced with a question
     mark."""
     text = json_library.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return responses.Response(
@@ -73,10 +73,10 @@ def encode_task_info(task: ConnectorTaskId, config: RawConfig | None) -> JsonVal
 
 
 def encode_connector_state(status: RunStatus) -> dict[str, Any]:
-    """Encode a connector's state. `trace` is omitted if the connector has no trace.
+    """Encode a connector's state and worker.
 
-    `version` is omitted if the plugin does not report a version, and null if the stored status has
-    no version.
+    `trace` is omitted if the connector has no stack trace. `version` is omitted if the plugin
+    reports no version, and null if the stored status has no version.
     """
     told: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version != plugin.UNDEFINED_VERSION:
@@ -125,8 +125,11 @@ def encode_plugin_info(info: PluginInfo) -> JsonValue:
 
 
 def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
-    """Encode a configuration key's definition. It also includes `order`, as `order_in_group` was
-    named until Kafka 4.1, because clients still read this member."""
+    """Encode the definition of a configuration key.
+
+    The document also contains `order`, the name of `order_in_group` until Kafka 4.1, because
+    clients still read this member.
+    """
     return {
         "name": info.name,
         "type": info.type,

@@ -39,7 +39,7 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 
 GRACEFUL_STOP_TIMEOUT_S = 60
-"""Maximum time for running requests to finish during shutdown."""
+"""Maximum time in seconds for running requests to finish during shutdown."""
 
 _CLIENT_DEADLINES = ClientDeadlines()
 _TICK_INTERVAL_S = 0.1
@@ -53,7 +53,7 @@ class RestServerError(FatalError):
 
 
 class _AttachableApplication:
-    """ASGI application that delegates to `app`. Responds with 404 until `app` is set."""
+    """ASGI application that passes requests to `app`, and responds with 404 until `app` is set."""
 
     def __init__(self, slots: RequestBodySlots) -> None:
         self.app: types.ASGIApp | None = None
@@ -70,7 +70,7 @@ class _AttachableApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoundListener:
-    """A listener with its open socket. `port` is the port that the socket is bound to."""
+    """A REST API listener with its open socket. `port` is the port to which the socket is bound."""
 
     listener: RestListener
     socket: socket.socket
@@ -110,8 +110,8 @@ class RestServer:
         self._threads = ThreadGroup(on_unexpected_end=on_thread_death)
 
     def start(self) -> None:
-        """Open all listeners. Raises `RestServerError` if a listener cannot be opened; then no
-        listener is open."""
+        """Open all listeners and start serving. Raises `RestServerError` if a listener cannot be
+        opened; all listeners are then closed."""
         try:
             for each in self._settings.listeners:
                 self._bound.append(_bind_listener(each, self._main, self._main_https))
@@ -126,14 +126,13 @@ class RestServer:
             _log.info("admin REST API listening on %s", self.admin_url)
 
     def attach_applications(self, apps: RestApplications) -> None:
-        """Attach the applications, so that requests are served from now on."""
+        """Attach the REST API's applications, so that requests are served from now on."""
         self._admin.app = apps.admin
         self._main.app = apps.main
 
     @property
     def advertised_url(self) -> str:
-        """Return the URL that other workers use to reach this worker, with a trailing slash as in
-        Java."""
+        """URL that other workers use to reach this worker, with a trailing slash as in Java."""
         bound = self._advertised_listener
         told = self._settings.advertised
         host = told.host or _get_reachable_host(bound.listener.host)
@@ -141,12 +140,12 @@ class RestServer:
 
     @property
     def worker_id(self) -> str:
-        """Return host and port of `advertised_url`, which identify this worker in statuses."""
+        """Host and port of `advertised_url`, which identify this worker in statuses."""
         return self.advertised_url.partition("://")[2].rstrip("/")
 
     @property
     def admin_url(self) -> str | None:
-        """Return the URL of the admin endpoints (logger levels); None if they are disabled."""
+        """URL of the admin endpoints (logger levels); None if they are disabled."""
         if self._settings.admin_listeners is None:
             return self.advertised_url
         if not self._admin_bound:
@@ -174,7 +173,7 @@ class RestServer:
         connections.
 
         Idempotent, and allowed before `start`. Returns False if the server thread is still running;
-        it is abandoned.
+        the thread is then abandoned.
         """
         self._graceful_s = graceful_s
         left = self._threads.stop_all(graceful_s + _JOIN_TIMEOUT_S)
@@ -270,8 +269,8 @@ def _open_socket(listener: RestListener) -> socket.socket:
 
 
 def _get_reachable_host(host: str) -> str:
-    """Return a host name under which other machines can reach a listener. If the listener uses all
-    interfaces, this is the machine's own address."""
+    """Return a host name under which other machines can reach a listener: this machine's own
+    address if the listener uses all interfaces."""
     try:
         if host and not ipaddress.ip_address(host).is_unspecified:
             return host

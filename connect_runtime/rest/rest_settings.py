@@ -20,8 +20,7 @@ LISTENER_SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestListener:
-    """A listener of the REST API. The host "" stands for all interfaces, port 0 for any free
-    port."""
+    """A listener of the REST API. The host "" means all interfaces, port 0 any free port."""
 
     scheme: str
     host: str
@@ -54,8 +53,8 @@ def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
 
 
 def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[RestListener, ...]:
-    """Parse all listeners. Raises `ConfigError` if a listener is invalid or two listeners have the
-    same address."""
+    """Parse a list of listeners. Raises `ConfigError` if a listener is invalid or two listeners
+    have the same address."""
     if not all(values):
         raise ConfigError(f"{key}: '{', '.join(values)}' contains an empty entry; remove it")
     found = tuple(parse_listener(each, key=key) for each in values)
@@ -67,7 +66,8 @@ def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvertisedAddress:
-    """Address that other workers use (`rest.advertised.*`). None for a part that is not set."""
+    """Address under which other workers reach this worker (`rest.advertised.*`). Parts that are not
+    set are None."""
 
     host: str | None = None
     port: int | None = None
@@ -111,14 +111,14 @@ class RestSettings:
     """Value of `topic.tracking.allow.reset`: True if users may reset a connector's active
     topics."""
     basic_auth: bool = False
-    """True if users must authenticate with basic authentication."""
+    """True if users must log in with HTTP basic authentication."""
     allowed_hosts: tuple[str, ...] = ()
     """Accepted host names in addition to the worker's own
     (`request_origin.ALLOWED_HOST_NAMES_KEY`)."""
     identity: WorkerIdentity = field(default_factory=WorkerIdentity)
 
     def needs_https(self) -> bool:
-        """Return True if any listener other than an admin listener uses https."""
+        """True if any listener other than an admin listener uses https."""
         return any(each.scheme == "https" for each in self.listeners)
 
     def needs_admin_https(self) -> bool:
@@ -164,7 +164,7 @@ def _read_listeners(properties: Mapping[str, str]) -> tuple[RestListener, ...]:
 
 
 def _split_entries(text: str) -> list[str]:
-    """Split a list at commas, keeping empty entries. A blank text has no entries."""
+    """Split a comma-separated list, keeping empty entries. A blank text has no entries."""
     return [each.strip() for each in text.split(",")] if text.strip() else []
 
 

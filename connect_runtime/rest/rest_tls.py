@@ -29,7 +29,7 @@ _CLIENT_AUTH_MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsContexts:
-    """TLS contexts of the REST API: `server` for listeners, `client` for requests to other
+    """TLS contexts of the REST API: `server` for https listeners, `client` for requests to other
     workers."""
 
     server: ssl.SSLContext
@@ -37,7 +37,8 @@ class HttpsContexts:
 
 
 class HttpsConfigError(ConfigError):
-    """Raised for invalid TLS settings. `problems` maps each invalid key to the reason."""
+    """Raised for invalid TLS settings of the REST API. `problems` maps each invalid key to the
+    reason."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
@@ -47,8 +48,8 @@ class HttpsConfigError(ConfigError):
 def read_https_contexts(
     properties: Mapping[str, str], *, files: StoreFiles, prefix: str = LISTENERS_PREFIX
 ) -> HttpsContexts:
-    """Create the TLS contexts from worker properties. Raises `HttpsConfigError` with all
-    problems."""
+    """Create the TLS contexts of the REST API from worker properties. Raises `HttpsConfigError`
+    with all problems."""
     own = {
         key.removeprefix(prefix): value
         for key, value in properties.items()

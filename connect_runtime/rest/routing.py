@@ -24,7 +24,7 @@ _JSON_RANGES = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint and its handler. `path` contains parameters in braces, as in
+    """A REST API endpoint and its handler. `path` contains parameters in braces, as in
     `/connectors/{connector}/tasks/{task}/status`."""
 
     method: str
@@ -33,7 +33,7 @@ class Endpoint:
 
 
 def build_routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
-    """Build one route per path. A GET handler also serves HEAD."""
+    """Build one route per path of these endpoints. A GET handler also serves HEAD."""
     by_path: dict[str, dict[str, EndpointHandler]] = {}
     for each in endpoints:
         handlers = by_path.setdefault(each.path, {})
@@ -69,8 +69,8 @@ def _build_route(
 
 
 def _check_content_type(content_type: str | None) -> None:
-    """Reject content types other than JSON. As in Java, this also applies to requests without a
-    body."""
+    """Raise `RestError` (415) for content types other than JSON. As in Java, this also applies to
+    requests without a body."""
     if content_type is None:
         return
     if content_type.partition(";")[0].strip().lower() != "application/json":
@@ -91,7 +91,8 @@ def _is_json_media_range(media_range: str) -> bool:
 
 
 class RawPathMiddleware:
-    """ASGI middleware that routes by the path as sent by the client, without a trailing slash."""
+    """ASGI middleware that routes by the percent-encoded path as sent by the client, without a
+    trailing slash."""
 
     def __init__(self, app: types.ASGIApp) -> None:
         self._app = app

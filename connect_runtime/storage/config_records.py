@@ -22,8 +22,8 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """Kind of a config topic record. Each value is a key prefix. Keys are compared with the
-    prefixes in this order."""
+    """Kind of config topic record. The enum values are key prefixes, in the order in which keys are
+    compared with them."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -41,7 +41,7 @@ _MAX_INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRecord:
-    """A record to write. A value of None deletes its key."""
+    """A record to write. A value of None deletes the record's key."""
 
     key: bytes
     value: bytes | None
@@ -50,7 +50,7 @@ class KeyedRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
     """Request to restart a connector, optionally with its tasks, and optionally only failed
-    ones."""
+    instances."""
 
     connector: str
     include_tasks: bool = False
@@ -58,8 +58,8 @@ class RestartRequest:
 
     @property
     def impact(self) -> int:
-        """Rank of the request's effect, from 0 (smallest) to 3. Of two requests for one connector,
-        the one with the larger impact is used."""
+        """Rank of the effect of a restart request, from 0 (smallest) to 3. Of two requests for a
+        connector, the one with the larger impact is used."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 
@@ -72,8 +72,8 @@ def encode_connector_config(name: str, config: RawConfig) -> KeyedRecord:
 
 
 def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
-    """Encode the deletion of a connector and its target state. Write both records together, in this
-    order."""
+    """Encode the deletions of a connector and of its target state. Write both records together, in
+    this order."""
     return (
         KeyedRecord(key=encode_record_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
         KeyedRecord(key=encode_record_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
@@ -95,16 +95,17 @@ def encode_connector_creation(
     config: RawConfig,
     state: TargetState | None = None,
 ) -> tuple[KeyedRecord, ...]:
-    """Encode the creation of a connector, preceded by its target state if given."""
+    """Encode the records that create a connector: its target state, if given, then its
+    configuration."""
     written = encode_connector_config(name, config)
     return (written,) if state is None else (encode_target_state(name, state), written)
 
 
 def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
-    """Encode the record `task-C-N` for each task N of connector C. The task configs take effect
-    with `encode_task_config_commit`.
+    """Encode the record `task-C-N` for each task N of connector C.
 
-    Write the commit record only after these records have been read back.
+    The task configs take effect when the record of `encode_task_config_commit` follows. Write that
+    record only after the task configs have been read back.
     """
     return tuple(
         _encode_record(
@@ -115,26 +116,27 @@ def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedR
 
 
 def encode_task_config_commit(name: str, tasks: int) -> KeyedRecord:
-    """Encode the record `commit-C`, which states that the task configs written before this record
-    are complete, with this number of tasks."""
+    """Encode the record `commit-C`: the task configs of connector C that precede it are complete,
+    with this number of tasks."""
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
 
 
 def encode_restart_request(request: RestartRequest) -> KeyedRecord:
-    """Encode the record `restart-connector-C`, after which every worker restarts its own part of
-    the connector."""
+    """Encode the record `restart-connector-C`: every worker must restart its instances of connector
+    C."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return _encode_record(ConfigRecordKind.RESTART.value + request.connector, value)
 
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
-    """Encode the record `tasks-fencing-C`: the number of producers that were fenced before these
-    tasks of connector C start."""
+    """Encode the record `tasks-fencing-C`: the producers of earlier tasks of connector C are
+    fenced, and the next fencing must fence the producers of this number of tasks."""
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 
 def encode_session_key(key: SessionKey) -> KeyedRecord:
-    """Encode the record `session-key`, the key that signs requests between workers from now on."""
+    """Encode the record `session-key`: workers sign their requests to each other with this key from
+    now on."""
     value: dict[str, Json] = {
         "key": base64.b64encode(key.key).decode(),
         "algorithm": key.algorithm,
@@ -144,8 +146,8 @@ def encode_session_key(key: SessionKey) -> KeyedRecord:
 
 
 def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
-    """Encode the record `logger-cluster-…`, after which every worker sets this level for the
-    namespace."""
+    """Encode the record `logger-cluster-…`: every worker must set the logger namespace to this
+    level."""
     return _encode_record(ConfigRecordKind.LOGGER.value + namespace, {"level": level})
 
 
@@ -154,8 +156,8 @@ def _encode_record(key: str, value: Json) -> KeyedRecord:
 
 
 def encode_record_key(key: str) -> bytes:
-    """Encode a key like Java's string serializer, which replaces lone surrogates with a question
-    mark."""
+    """Encode a record key like Java's string serializer, which replaces lone surrogates with a
+    question mark."""
     return key.encode("utf-8", "replace")
 
 
@@ -165,26 +167,26 @@ RecordFields: TypeAlias = Mapping[str, Json]
 
 
 class InvalidRecord(Exception):
-    """Raised if a record is invalid. The message contains the reason but no value, because values
-    may be secret."""
+    """Raised if a record of an internal topic is invalid. The message contains the reason but no
+    value, because values may be secret."""
 
 
 def split_record_key(key: str) -> tuple[ConfigRecordKind, str]:
-    """Split a key into its record kind and the part after the prefix, usually a name. Raises
+    """Split a record key into its record kind and the rest, which is usually a name. Raises
     `InvalidRecord`."""
     for kind in ConfigRecordKind:
         if kind is ConfigRecordKind.SESSION_KEY and key == kind.value:
             return kind, ""
         if kind is not ConfigRecordKind.SESSION_KEY and key.startswith(kind.value):
             return kind, key.removeprefix(kind.value)
-    raise InvalidRecord("not a key of the config topic")
+    raise InvalidRecord("not a valid key for the config topic")
 
 
 def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
-    """Parse the task id from `C-N`, the part of a key after its prefix. N follows the last dash.
-    Raises `InvalidRecord`.
+    """Parse the task id from `C-N`, the part of a record key after its prefix. N follows the last
+    dash. Raises `InvalidRecord`.
 
-    `key_prefix` is the key's prefix, used in messages.
+    `key_prefix` is the key's prefix, for error messages.
     """
     name, dash, number = rest.rpartition("-")
     if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _MAX_INT32:
@@ -193,14 +195,14 @@ def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
 
 
 def decode_record_fields(value: Json) -> RecordFields:
-    """Return the fields of a value, which must be a JSON object. Raises `InvalidRecord`."""
+    """Return the fields of a record value, which must be a JSON object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
         raise InvalidRecord(f"the value is {java_json.get_json_type_name(value)}, not an object")
     return value
 
 
 def decode_config_properties(value: Json) -> RawConfig:
-    """Decode a connector or task configuration: strings or nulls by name. Raises
+    """Decode the properties of a connector or task configuration: strings or nulls by name. Raises
     `InvalidRecord`."""
     config = decode_record_fields(value).get("properties")
     if not isinstance(config, Mapping):
@@ -216,7 +218,7 @@ def decode_config_properties(value: Json) -> RawConfig:
 
 
 def decode_task_count(value: Json, name: str) -> int:
-    """Parse the task count from field `name` of a config record. Raises `InvalidRecord`."""
+    """Parse a number of tasks from the field `name` of a config record. Raises `InvalidRecord`."""
     number = java_json.get_integer_or_none(decode_record_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
         raise InvalidRecord(f"'{name}' is not a valid number of tasks")
@@ -224,8 +226,8 @@ def decode_task_count(value: Json, name: str) -> int:
 
 
 def decode_target_state(value: Json) -> TargetState:
-    """Decode the target state from `state.v2`, or from `state` in a record of an older worker.
-    Raises `InvalidRecord`."""
+    """Decode the target state from the field `state.v2`, or from `state` in a record by an older
+    worker. Raises `InvalidRecord`."""
     given = decode_record_fields(value).get("state.v2")
     if not isinstance(given, str):
         given = decode_record_fields(value).get("state")
@@ -239,7 +241,7 @@ def decode_target_state(value: Json) -> TargetState:
 
 
 def decode_restart_request(name: str, value: Json) -> RestartRequest:
-    """Decode a restart request. As in Java, non-boolean values count as false. Raises
+    """Decode a restart request. As in Java, values that are not booleans count as false. Raises
     `InvalidRecord`."""
     given = decode_record_fields(value)
     return RestartRequest(
@@ -250,7 +252,7 @@ def decode_restart_request(name: str, value: Json) -> RestartRequest:
 
 
 def decode_session_key(value: Json) -> SessionKey:
-    """Decode a session key. Raises `InvalidRecord`."""
+    """Decode a session key record. Raises `InvalidRecord`."""
     given = decode_record_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
     created_ms = java_json.get_integer_or_none(given.get("creation-timestamp"))
@@ -266,7 +268,7 @@ def decode_session_key(value: Json) -> SessionKey:
 
 
 def decode_logger_level(value: Json) -> str:
-    """Decode a logger level. Raises `InvalidRecord`."""
+    """Decode a logger level record. Raises `InvalidRecord`."""
     level = decode_record_fields(value).get("level")
     if not isinstance(level, str):
         raise InvalidRecord(f"'level' is {java_json.get_json_type_name(level)}, not a string")

@@ -29,7 +29,7 @@ from connect_runtime.storage.shared_log import (
 from connect_runtime.storage.topic_backed_state import FoldedTopic
 
 WRITE_TIMEOUT_S = 30.0
-"""Time limit of a write in seconds, including reading it back."""
+"""Time limit in seconds for writing records and reading them back."""
 
 OnConfigChange = Callable[[ConfigChange], None]
 """Called on the log's thread with each change after the start. `snapshot` already includes the
@@ -37,10 +37,11 @@ change."""
 
 
 class ConfigBackingStore:
-    """Connector configurations of the cluster. Thread-safe. `on_change` must not block.
+    """Reads and writes the connector configurations of the cluster. Thread-safe. `on_change` must
+    not block.
 
-    If the fenced writer `fenced` is given, it performs all writes that are reserved for the leader.
-    Every write raises `RetriableError` after the timeout (the record may have been written),
+    Writes that are reserved for the leader use the fenced writer `fenced` if it is given. Every
+    write raises `RetriableError` after the timeout (the record may have been written),
     `WritePrivilegeLost` if another leader has taken over, and all errors that `SharedLog.send` and
     `SharedLog.read_to_end` raise.
     """
@@ -67,22 +68,23 @@ class ConfigBackingStore:
         )
 
     def start(self, timeout_s: float) -> None:
-        """Read the whole topic. Raises the same errors as `SharedLog.start`."""
+        """Read the whole config topic. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait for pending writes, then close the log."""
+        """Wait for pending writes to the config topic, then close its log."""
         if self._fenced is not None:
             self._fenced.stop()
         self._log.stop(timeout_s)
 
     def snapshot(self) -> ClusterConfigState:
-        """Return the configuration as read up to now."""
+        """Return the cluster's configuration as read so far."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
-        """Read the topic to its current end. Raises the same errors as `SharedLog.read_to_end`."""
+        """Read the config topic to its current end. Raises the same errors as
+        `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def claim_write_privileges(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
@@ -98,20 +100,20 @@ class ConfigBackingStore:
         *,
         target_state: TargetState | None = None,
     ) -> None:
-        """Write a connector's configuration, preceded by its target state if given."""
+        """Write a connector's configuration. If a target state is given, it is written first."""
         self._write_config_as_leader(
             config_records.encode_connector_creation(name, config, target_state)
         )
 
     def remove_connector(self, name: str) -> None:
-        """Delete a connector and its target state."""
+        """Write the deletion of a connector and its target state."""
         self._write_config_as_leader(config_records.encode_connector_deletion(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        """Write the configurations of all tasks, which take effect together.
+        """Write the configurations of all tasks of a connector, which take effect together.
 
-        The commit record is written only after the task configurations were read back, so that
-        every reader of the commit record has read them.
+        The commit record is written only after the task configurations were read back. Every reader
+        of the commit record has therefore read them.
         """
         end = self._create_deadline()
         self._log.read_to_end(self._get_remaining_s(end))
@@ -122,19 +124,20 @@ class ConfigBackingStore:
         )
 
     def put_restart_request(self, request: RestartRequest) -> None:
-        """Request the restart of a connector."""
+        """Write a request to restart a connector."""
         self._write_config_as_leader((config_records.encode_restart_request(request),))
 
     def put_session_key(self, key: SessionKey) -> None:
-        """Replace the session key."""
+        """Write a new session key, which replaces the previous key."""
         self._write_config_as_leader((config_records.encode_session_key(key),))
 
     def put_fencing_count(self, name: str, tasks: int) -> None:
-        """Record the number of fenced producers."""
+        """Write the number of a connector's tasks, after the producers of its earlier tasks were
+        fenced."""
         self._write_config_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Write a connector's target state, which any worker may do.
+        """Write a connector's target state. Any worker may call this, not only the leader.
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
@@ -143,7 +146,7 @@ class ConfigBackingStore:
         )
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Write a logger level, which any worker may do.
+        """Write a logger level. Any worker may call this, not only the leader.
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
@@ -175,11 +178,11 @@ class ConfigBackingStore:
             return self._view.fold.task_config_history.get_task_configs(connector)
 
     def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
-        """Return the period without a leader before this worker started; None if there was no such
-        period.
+        """Return the period without a leader that ended before this worker started; None if there
+        was no such period.
 
         Leaders renew the session key, so there was a leader while the key was younger than
-        `key_ttl_ms`. Also returns None if there was no session key.
+        `key_ttl_ms`. If there was no session key, the result is None too.
         """
         key = self._found_key
         if key is None:

@@ -1,4 +1,4 @@
-"""Folds the config topic (applies its records in order) into `ClusterConfigState`, and reports
+"""Builds `ClusterConfigState` by applying the records of the config topic in order, and reports
 changes.
 
 Connector configurations take effect immediately. Task configurations take effect together with the
@@ -36,17 +36,17 @@ from connect_runtime.storage.java_json import Json, MalformedJson
 from connect_runtime.storage.shared_log import SkippedRecord
 
 MAX_CONFIGS_PER_TASK = 8
-"""Number of configurations kept per task. Older configurations are dropped."""
+"""Maximum number of configurations kept per task. Older configurations are dropped."""
 _ConfigsByTask = Mapping[int, tuple[DatedTaskConfig, ...]]
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class TaskConfigHistory:
-    """Most recent configurations of every task.
+    """The most recent configurations of every task.
 
-    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. Reads are frequent
-    and commits are rare, so results are prepared at commit.
+    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. Because reads are
+    frequent and commits are rare, results are built when configurations are committed.
     """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class TaskConfigHistory:
     ) -> None:
         """Add a complete set of task configurations, committed at `wall_ms` by the leader's clock.
 
-        `wall_ms` is -1 if the time is unknown; this drops the tasks' earlier configurations.
+        If the time is unknown (-1), the tasks' earlier configurations are dropped.
         """
         found = dict(self.get_task_configs(connector))
         for number, config in configs.items():
@@ -70,7 +70,8 @@ class TaskConfigHistory:
         self._found.pop(connector, None)
 
     def get_task_configs(self, connector: str) -> _ConfigsByTask:
-        """Return the connector's configurations by task number, oldest first."""
+        """Return the recent configurations of each task of a connector, by task number, oldest
+        first."""
         return self._found.get(connector, _NO_CONFIGS)
 
     def check_invariants(self) -> None:
@@ -80,7 +81,8 @@ class TaskConfigHistory:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigured:
-    """A connector's configuration was written. `created` is true if the connector is new."""
+    """Change: a connector's configuration was written. `created` is true if the connector is
+    new."""
 
     connector: str
     created: bool
@@ -88,8 +90,8 @@ class ConnectorConfigured:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRemoved:
-    """A connector and its tasks were deleted. `existed` is true if the connector was configured
-    before."""
+    """Change: a connector and its tasks were deleted. `existed` is true if the connector was
+    configured before."""
 
     connector: str
     existed: bool
@@ -97,15 +99,15 @@ class ConnectorRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateChanged:
-    """The target state of an existing connector changed."""
+    """Change: the target state of an existing connector changed."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class TasksCommitted:
-    """A connector's tasks have new configurations. `tasks` is empty if the set of configurations
-    was incomplete or empty."""
+    """Change: a connector's tasks have new configurations. `tasks` is empty if the set of task
+    configurations was incomplete or empty."""
 
     connector: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -113,22 +115,23 @@ class TasksCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """A restart was requested. Every worker must restart its own part of the connector."""
+    """Change: a restart was requested. Every worker must restart its instances of the connector and
+    its tasks."""
 
     request: RestartRequest
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyChanged:
-    """Requests between workers are signed with this key from now on."""
+    """Change: workers sign their requests to each other with this key from now on."""
 
     key: SessionKey
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevelSet:
-    """A logger level was written. This worker must set the log level of `namespace` to `level` if
-    that level exists."""
+    """Change: a logger level was written. This worker must set the log level of `namespace` to
+    `level`, if that level exists."""
 
     namespace: str
     level: str
@@ -147,7 +150,7 @@ ConfigChange: TypeAlias = (
 
 @dataclass(slots=True)
 class ConfigTopicFold:
-    """Folds the records of the config topic.
+    """State of the config topic, built by applying its records in order.
 
     Invariants: task configs of a connector without a configuration exist only during the replay;
     every task number below the task count of a consistent connector has a configuration.
@@ -155,13 +158,13 @@ class ConfigTopicFold:
 
     replaying: bool = True
     task_config_history: TaskConfigHistory = field(default_factory=TaskConfigHistory)
-    """Most recent configurations of all tasks."""
+    """The most recent configurations of all tasks."""
     _offset: int = cluster_config_state.NO_OFFSET
     _session_key: SessionKey | None = None
     _entries: dict[str, ConnectorConfigEntry] = field(default_factory=dict)
     _uncommitted: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
     _removed: set[str] = field(default_factory=set)
-    """Connectors that were deleted and have not been created again."""
+    """Names of connectors that were deleted and have not been created again."""
     _snapshot: ClusterConfigState | None = None
 
     def apply_record(
@@ -169,8 +172,8 @@ class ConfigTopicFold:
     ) -> ConfigChange | SkippedRecord | None:
         """Apply the record at `offset`, written at `wall_ms`. Return the change to report, if any.
 
-        Records that were already applied are ignored. (If the topic was recreated, its offsets
-        start again. In this case, use a new fold.)
+        Records that were already applied are ignored. If the topic was recreated, its offsets start
+        again at 0: create a new object for it.
         """
         if offset < self._offset:
             return None
@@ -188,7 +191,7 @@ class ConfigTopicFold:
         return None if self.replaying else change
 
     def finish_replay(self) -> None:
-        """End the replay. Changes are reported from now on.
+        """End the replay of existing records. Changes are reported from now on.
 
         Task configs that still have no connector are from a deleted connector and are dropped. Task
         configs before the record of a stopped connector are dropped too, because stopping a
@@ -205,7 +208,7 @@ class ConfigTopicFold:
                 self.task_config_history.remove_connector(name)
 
     def snapshot(self) -> ClusterConfigState:
-        """Return the current state as an immutable snapshot."""
+        """Return the configuration as of the last applied record."""
         if self._snapshot is None:
             self._snapshot = ClusterConfigState(
                 offset=self._offset,
@@ -237,11 +240,11 @@ class ConfigTopicFold:
                 self._session_key = config_records.decode_session_key(value)
                 return SessionKeyChanged(self._session_key)
 
-    def _get_entry(self, name: str) -> ConnectorConfigEntry:
+    def _get_connector_entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()
 
     def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if value is None:  # the deletion is reported for the connector's own record
             started = TargetState.STARTED
             state = None if entry.config is None else started
@@ -256,7 +259,7 @@ class ConfigTopicFold:
         return TargetStateChanged(name)
 
     def _apply_connector_config(self, name: str, value: Json) -> ConfigChange | None:
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if value is None:
             self._remove_connector(name)
             self._removed.add(name)
@@ -289,15 +292,15 @@ class ConfigTopicFold:
         self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
     def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        """Apply the task configs since the last commit if the set is complete.
+        """Apply the task configs since the connector's last commit if their set is complete.
 
         If the set is incomplete, compaction has removed configs that were written again later. In
-        this case, no config applies until a complete set follows. A commit before its connector's
-        record is from a connector that was configured again later (KAFKA-17719), or that was
-        deleted and compacted away (KAFKA-16838); the end of the replay decides which. After the
-        replay, it is from a deleted connector.
+        this case, the new configs take effect only when a complete set follows. A commit before its
+        connector's record is from a connector that was configured again later (KAFKA-17719), or
+        that was deleted and compacted away (KAFKA-16838); the end of the replay decides which.
+        After the replay, such a commit is from a deleted connector.
         """
-        entry = self._get_entry(name)
+        entry = self._get_connector_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):
             self._remove_connector(name)
             return None
@@ -322,7 +325,7 @@ class ConfigTopicFold:
     def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.decode_task_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
-            self._get_entry(name), fencing_count=count, fencing_pending=False
+            self._get_connector_entry(name), fencing_count=count, fencing_pending=False
         )
 
     def check_invariants(self) -> None:
@@ -344,7 +347,8 @@ def _remove_tasks(entry: ConnectorConfigEntry) -> ConnectorConfigEntry:
 
 
 def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) -> list[ConfigChange]:
-    """Return the changes between two snapshots, except requests and logger levels."""
+    """Return the changes between two configuration snapshots, except restart requests and logger
+    levels."""
     found: list[ConfigChange] = []
     if after.session_key is not None and after.session_key != before.session_key:
         found.append(SessionKeyChanged(after.session_key))

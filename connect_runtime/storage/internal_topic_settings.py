@@ -1,8 +1,8 @@
-"""Defines the required settings of the three internal topics, and rejects unsuitable existing
-topics.
+"""Defines the required settings of the three internal topics, and rejects existing topics with
+unsuitable settings.
 
-The topics must be compacted, because a retention time would delete connectors. A worker must not
-start if a topic has other settings, because the loss would be noticed only months later.
+The topics must be compacted, because time-based retention would delete connectors. A worker must
+not start with an unsuitable topic, because the data loss would be noticed only months later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(enum.Enum):
-    """Kind of internal topic. The value is the prefix of the topic's worker properties."""
+    """Kind of internal topic. The enum value is the prefix of the topic's worker properties."""
 
     CONFIG = "config.storage."
     OFFSET = "offset.storage."
@@ -37,12 +37,12 @@ class InternalTopicKind(enum.Enum):
 
     @property
     def topic_key(self) -> str:
-        """Name of the worker property that contains the topic's name."""
+        """Name of the worker property that sets the topic's name."""
         return f"{self.value}{_TOPIC_KEY}"
 
     @property
     def content_description(self) -> str:
-        """Description of the topic's content, for messages."""
+        """Description of the topic's content, for error messages."""
         return _CONTENT_BY_KIND[self]
 
 
@@ -60,11 +60,8 @@ _DEFAULT_REPLICATION = 3
 
 
 class InvalidTopicSettings(FatalError):
-    """Raised if worker properties of internal topics are invalid.
-
-    `problems` contains pairs of property name and problem. The name followed by the problem text
-    forms a sentence.
-    """
+    """Raised if worker properties of internal topics are invalid. `problems` contains pairs of
+    property name and problem text, which together form a sentence."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
@@ -74,7 +71,7 @@ class InvalidTopicSettings(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """An internal topic, with the settings used to create it."""
+    """An internal topic with the settings to create it with."""
 
     kind: InternalTopicKind
     name: str
@@ -88,14 +85,15 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredTopics:
-    """The internal topics in the order config, offset, status, with warnings for the user."""
+    """The internal topics in the order config, offsets, status, with warnings to log."""
 
     topics: tuple[InternalTopic, ...]
     warnings: tuple[str, ...]
 
 
 def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
-    """Read the internal topics from worker properties. Raises `InvalidTopicSettings`."""
+    """Read the settings of the internal topics from worker properties. Raises
+    `InvalidTopicSettings`."""
     topics: list[InternalTopic] = []
     problems: list[tuple[str, str]] = []
     warnings: list[str] = []
@@ -109,14 +107,14 @@ def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
         topic = InternalTopic(
             kind=purpose,
             name=own.get(_TOPIC_KEY, ""),
-            partitions=_read_partitions(purpose, own, problems),
-            replication_factor=_read_count(
+            partitions=_read_partition_count(purpose, own, problems),
+            replication_factor=_read_count_setting(
                 purpose, own, _REPLICATION_KEY, problems=problems, default=_DEFAULT_REPLICATION
             ),
             settings=_read_topic_settings(own),
         )
         if not _LEGAL_NAME_PATTERN.fullmatch(topic.name) or topic.name in (".", ".."):
-            problems.append(_describe_illegal_name(topic))
+            problems.append(_describe_illegal_topic_name(topic))
         topics.append(topic)
     problems += _find_duplicate_names(topics)
     if problems:
@@ -143,16 +141,16 @@ def _read_topic_settings(own: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(kept | {CLEANUP_POLICY: COMPACT})
 
 
-def _read_partitions(
+def _read_partition_count(
     purpose: InternalTopicKind, own: Mapping[str, str], problems: list[tuple[str, str]]
 ) -> int:
     if purpose is InternalTopicKind.CONFIG:
         return 1
     default = _DEFAULT_PARTITIONS[purpose]
-    return _read_count(purpose, own, _PARTITIONS_KEY, problems=problems, default=default)
+    return _read_count_setting(purpose, own, _PARTITIONS_KEY, problems=problems, default=default)
 
 
-def _read_count(
+def _read_count_setting(
     purpose: InternalTopicKind,
     own: Mapping[str, str],
     name: str,
@@ -168,7 +166,7 @@ def _read_count(
     return default
 
 
-def _describe_illegal_name(topic: InternalTopic) -> tuple[str, str]:
+def _describe_illegal_topic_name(topic: InternalTopic) -> tuple[str, str]:
     key = topic.kind.topic_key
     if not topic.name:
         return key, f"is missing: set the name of the topic for {topic.kind.content_description}"
@@ -187,7 +185,8 @@ def _find_duplicate_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingTopic:
-    """An existing topic. The cleanup policy is None if it could not be read."""
+    """Settings of an existing internal topic. The cleanup policy is None if it could not be
+    read."""
 
     partitions: int
     cleanup_policy: str | None
@@ -195,22 +194,22 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Result of a check: the topic is missing and must be created. Ignore the error if another
-    process creates it concurrently."""
+    """Result of `check_topic`: the topic is missing and must be created. Ignore the error if
+    another process creates it concurrently."""
 
     topic: InternalTopic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAccepted:
-    """Result of a check: the topic can be used. `warnings` are for the user."""
+    """Result of `check_topic`: the topic can be used. `warnings` should be logged."""
 
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRefused:
-    """Result of a check: the topic must not be used. The reason includes the remedy."""
+    """Result of `check_topic`: the topic must not be used. The reason includes the remedy."""
 
     reason: str
 
@@ -221,8 +220,8 @@ TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
 def check_topic(
     topic: InternalTopic, existing: ExistingTopic | None, *, may_create: bool = True
 ) -> TopicDecision:
-    """Decide whether an existing topic can be used, or a missing topic (`existing` is None) must be
-    created.
+    """Decide whether an existing internal topic can be used, or a missing topic (`existing` is
+    None) must be created.
 
     Check again after creating the topic, because another process may have created it first, with
     other settings.
@@ -246,7 +245,7 @@ def check_topic(
         return TopicAccepted(
             (f"the cleanup policy of '{name}' could not be read; it must be compact",)
         )
-    if _parse_policies(existing.cleanup_policy) != {COMPACT}:
+    if _parse_cleanup_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(
             f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and "
             f"would lose {topic.kind.content_description} over time; set "
@@ -256,5 +255,5 @@ def check_topic(
     return TopicAccepted()
 
 
-def _parse_policies(value: str) -> set[str]:
+def _parse_cleanup_policies(value: str) -> set[str]:
     return {each.strip().lower() for each in value.split(",") if each.strip()}

@@ -54,16 +54,13 @@ class MalformedJson(FatalError):
 
 
 class UnencodableValue(FatalError):
-    """Raised if a value cannot be encoded, because its type is not supported or it is out of
-    range."""
+    """Raised if a value cannot be encoded as JSON, because its type is not supported or it is out
+    of range."""
 
 
 def encode_json(value: Json) -> bytes:
     """Encode a value as UTF-8 JSON. `bytes` become base64; maps with non-string keys become arrays
-    of pairs.
-
-    Raises `UnencodableValue`.
-    """
+    of [key, value] pairs. Raises `UnencodableValue`."""
     try:
         return _encode_value(value).encode()
     except RecursionError as error:
@@ -109,10 +106,10 @@ def _encode_array(value: Iterable[object]) -> str:
 
 
 def _quote_text(text: str) -> str:
-    return '"' + _ESCAPED_CHARS.sub(_escape_match, text) + '"'
+    return '"' + _ESCAPED_CHARS.sub(_escape_matched_character, text) + '"'
 
 
-def _escape_match(match: re.Match[str]) -> str:
+def _escape_matched_character(match: re.Match[str]) -> str:
     character = match.group()
     if ord(character) > _MAX_SINGLE_UNIT_CHAR:
         units = character.encode("utf-16-be").hex().upper()
@@ -121,8 +118,8 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def format_java_double(value: float) -> str:
-    """Format a number like `Double.toString` since Java 19 (shortest digits). Non-finite values are
-    quoted, as in Jackson."""
+    """Format a number like `Double.toString` since Java 19, with the fewest digits. Non-finite
+    values are quoted, as in Jackson."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):
@@ -150,10 +147,10 @@ def _format_plain_notation(digits: str, point: int) -> str:
 
 
 def decode_json(data: bytes | None) -> Json:
-    """Decode JSON. Return None if there are no bytes or the value is null. Bytes after an object or
-    array are ignored.
+    """Decode JSON. Return None if the input is None or empty, or if its value is null.
 
-    As in Java, integers may have any width. Raises `MalformedJson`.
+    As in Java, bytes after an object or array are ignored and integers may have any width. Raises
+    `MalformedJson`.
     """
     if data is None:
         return None
@@ -178,20 +175,21 @@ def _describe_json_error(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _reject_constant(name: str) -> float:
+def _reject_nonfinite_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+_DECODER = json.JSONDecoder(parse_constant=_reject_nonfinite_constant)
 
 
 def get_integer_or_none(value: Json) -> int | None:
-    """Return the value if it is an integer (not a boolean), otherwise None."""
+    """Return the value if it is an integer but not a boolean; otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def get_json_type_name(value: Json) -> str:
-    """Return the JSON type name of a value, for messages that must not contain the value."""
+    """Return the JSON type name of a value, for error messages that must not contain the value
+    itself."""
     match value:
         case None:
             return "null"
@@ -215,7 +213,7 @@ Value = TypeVar("Value")
 
 
 def hash_java_string(text: str) -> int:
-    """Compute `String.hashCode` over UTF-16 units, as an unsigned 32-bit integer."""
+    """Compute Java's `String.hashCode` over UTF-16 code units, as an unsigned 32-bit integer."""
     result = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(encoded), 2):
@@ -224,19 +222,18 @@ def hash_java_string(text: str) -> int:
 
 
 def order_keys_by_bucket(keys: Iterable[str]) -> list[str]:
-    """Sort keys by their bucket in a Java HashMap. Keys in the same bucket keep their order."""
+    """Sort keys by their bucket in a Java HashMap. Keys within a bucket keep their order."""
     given = list(keys)
     capacity = _HASH_MAP_CAPACITY
     while len(given) > _HASH_MAP_LOAD_FACTOR * capacity:
         capacity *= 2
-    return sorted(given, key=lambda key: _find_bucket(hash_java_string(key), capacity))
+    return sorted(given, key=lambda key: _find_hash_bucket(hash_java_string(key), capacity))
 
 
-def _find_bucket(hashed: int, capacity: int) -> int:
+def _find_hash_bucket(hashed: int, capacity: int) -> int:
     return (hashed ^ (hashed >> 16)) & (capacity - 1)
 
 
 def order_like_java_map(mapping: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the mapping in the order of a HashMap into which its keys were inserted in the given
-    order."""
+    """Return the mapping in the iteration order of a Java HashMap with the same insertion order."""
     return {key: mapping[key] for key in order_keys_by_bucket(mapping)}

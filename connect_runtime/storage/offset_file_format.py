@@ -39,12 +39,12 @@ _HASH_MAP_LOAD_FACTOR = 0.75
 
 
 class MalformedOffsetFile(FatalError):
-    """Raised if the file is not an offset map as written by Connect. The message contains the
-    position."""
+    """Raised if the file is not an offset map written by Connect. The message contains the position
+    in the file."""
 
 
 def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
-    """Encode the offsets as a complete file, in the order of the mapping (Java's order is
+    """Encode offsets as the content of an offset file, in the order of the mapping (Java's order is
     arbitrary)."""
     capacity, threshold = _HASH_MAP_CAPACITY, 0
     if offsets:
@@ -71,11 +71,11 @@ def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[bytes, bytes]:
-    """Decode an offset file; an empty file contains no offsets. Entries with a null key or value
-    are ignored.
+    """Decode the content of an offset file; an empty file contains no offsets. Entries with a null
+    key or value are ignored.
 
     Raises `MalformedOffsetFile`, also for a truncated file. Java treats a truncated file as empty,
-    so that every source would start from its beginning.
+    so every source connector would start over.
     """
     if not data:
         return {}
@@ -106,7 +106,7 @@ class _SerializationReader:
     """Objects in the stream that later parts can refer to by number, in order of appearance; None
     for objects that are not arrays."""
     bytes_class: int | None = None
-    """Handle (reference number) of the byte array class."""
+    """Handle (reference number) of the class descriptor of byte[]; None before it is read."""
 
     def create_error(self, what: str) -> MalformedOffsetFile:
         return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
@@ -150,9 +150,9 @@ class _SerializationReader:
             self.bytes_class = len(self.handles)
             self.handles.append(None)
             return
-        self.expect_bytes(bytes([_REFERENCE_TAG]), "the class of a byte array")
+        self.expect_bytes(bytes([_REFERENCE_TAG]), "the class descriptor of byte[]")
         if self._read_handle() != self.bytes_class:
-            raise self.create_error("an array of a type other than bytes")
+            raise self.create_error("an array whose type is not byte[]")
 
     def _read_handle(self) -> int:
         handle: int = struct.unpack(">I", self.read_bytes(4, "a reference"))[0]
@@ -162,5 +162,5 @@ class _SerializationReader:
         handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:
-            raise self.create_error("a reference to an object other than a byte array")
+            raise self.create_error("a reference to an object that is not a byte array")
         return array

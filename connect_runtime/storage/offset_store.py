@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 NullablePartition: TypeAlias = SourcePartition | None
 NullableOffset: TypeAlias = SourceOffset | None
 OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
-"""Source partitions with their offsets. An offset of None deletes the stored offset."""
+"""Source partitions with their offsets. An offset of None deletes the partition's stored offset."""
 
 
 class OffsetBackingStore(Protocol):
@@ -40,8 +40,8 @@ class OffsetBackingStore(Protocol):
     def read_offsets(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """Read to the current end of the log. Return one offset per partition; None for a partition
-        without an offset.
+        """Read to the current end of the log, then return the offset of each given partition; None
+        for a partition without an offset.
 
         Raises the same errors as `SharedLog.read_to_end`, and `InvalidSourceOffset` for an invalid
         partition.
@@ -50,16 +50,19 @@ class OffsetBackingStore(Protocol):
     def read_all_offsets(
         self, connector: str, timeout_s: float
     ) -> list[tuple[SourcePartition, NullableOffset]]:
-        """Return every partition of the connector with its offset. Invalid offsets are skipped.
+        """Return all partitions of the connector with their offsets. Invalid offsets are skipped.
 
-        Raises the same errors as `SharedLog.read_to_end`, as does `connector_partitions`.
+        Raises the same errors as `SharedLog.read_to_end`.
         """
 
     def connector_partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
-        """Return every partition of the connector that has an offset, including invalid offsets."""
+        """Return all partitions of the connector that have an offset, even an invalid one.
+
+        Raises the same errors as `SharedLog.read_to_end`.
+        """
 
     def write_offsets(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
-        """Write offsets without waiting.
+        """Write offsets asynchronously.
 
         `on_done` is called once: when all offsets are recorded, or with the first failure. If
         `InvalidSourceOffset` is raised, nothing is written and `on_done` is not called.
@@ -69,9 +72,10 @@ class OffsetBackingStore(Protocol):
 def commit_offsets(
     offsets: OffsetBackingStore, connector: str, pairs: OffsetPairs, *, timeout_s: float
 ) -> None:
-    """Write offsets and wait. Raises the first failure, or `RetriableError` after the timeout.
+    """Write offsets and wait until they are recorded.
 
-    After a timeout the outcome is unknown: commit these offsets, or newer offsets, again.
+    Raises the first failure, or `RetriableError` after the timeout. After a timeout the outcome is
+    unknown: commit these or newer offsets again.
     """
     answered = threading.Event()
     answer: list[ConnectError | None] = []
@@ -91,8 +95,8 @@ def commit_offsets(
 
 
 class LogOffsetBackingStore:
-    """Implements `OffsetBackingStore` on one log: the log of the worker's offsets topic, or the log
-    of a connector's own offsets topic."""
+    """Implements `OffsetBackingStore` on one log: that of the worker's offsets topic, or of a
+    connector's own offsets topic."""
 
     def __init__(self, log: SharedLog) -> None:
         self._log = log
@@ -102,15 +106,15 @@ class LogOffsetBackingStore:
 
     @property
     def name(self) -> str:
-        """Name of the topic or file."""
+        """Name of the offsets topic or file."""
         return self._log.name
 
     def start(self, timeout_s: float) -> None:
-        """Read all offsets. Raises the same errors as `SharedLog.start`."""
+        """Read all stored offsets. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait for pending writes, then close the log."""
+        """Wait for pending offset writes, then close the log."""
         self._log.stop(timeout_s)
 
     def read_offsets(
@@ -153,8 +157,8 @@ class LogOffsetBackingStore:
                 combined.record_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """Encode offsets as records. The deletion of a partition's offset deletes all its keys,
-        whatever their field order."""
+        """Encode offsets as records. To delete a partition's offset, all keys of the partition are
+        deleted, whatever their field order."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.fold
@@ -167,7 +171,7 @@ class LogOffsetBackingStore:
 
 
 class _CombinedWriteResult:
-    """Combines the results of several writes. Reports the first error after all writes are
+    """Combines the results of several writes: reports the first error, or None, once all writes are
     complete."""
 
     def __init__(self, count: int, on_done: OnRecorded) -> None:
@@ -192,8 +196,8 @@ _READ_WAIT_SLICE_S = 2.0
 class StoredOffsetReader:
     """Implements `OffsetReader` of the plugin API.
 
-    `abandoned` is set when the task is abandoned. Reading then stops, because the result is no
-    longer needed.
+    Reading stops when `abandoned` is set, because the task was abandoned and no longer needs the
+    result.
     """
 
     def __init__(

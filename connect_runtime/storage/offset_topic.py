@@ -1,5 +1,5 @@
-"""Records of the offsets topic, and their fold into the progress of source tasks by source
-partition.
+"""Records of the offsets topic, and the source offsets by source partition that result from
+applying them.
 
 The key is the JSON array `["C",{partition}]`. The value is the offset as a JSON object, or null to
 delete the offset. Keys are compared by their bytes, so the order of the partition's fields matters.
@@ -21,28 +21,28 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 OffsetPrimitive: TypeAlias = "bool | int | float | str | bytes | None"
 SourcePartition: TypeAlias = Mapping[str, OffsetPrimitive]
-"""Source partition, a map that the connector defines. May be empty."""
+"""Source partition: a map with fields that the connector defines. May be empty."""
 SourceOffset: TypeAlias = Mapping[str, OffsetPrimitive]
-"""Progress in a source partition, a map that the connector defines."""
+"""Offset within a source partition: a map with fields that the connector defines."""
 
 _KEY_ARRAY_LENGTH = 2
 
 
 class InvalidSourceOffset(FatalError):
-    """Raised if a partition or offset cannot be stored, or if a stored one is invalid."""
+    """Raised if a source partition or offset cannot be stored, or if the stored data is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetKey:
-    """Connector and source partition of an offset. The partition is None for an offset without a
-    partition."""
+    """Connector and source partition of a stored offset. The partition may be None."""
 
     connector: str
     partition: SourcePartition | None
 
 
 def encode_offset_key(connector: str, partition: SourcePartition | None) -> bytes:
-    """Encode an offset key. Raises `InvalidSourceOffset` if the partition is not a flat map."""
+    """Encode the record key of a source offset. Raises `InvalidSourceOffset` if the partition is
+    not a flat map."""
     checked = (
         None if partition is None else _check_flat_map(partition, f"a partition of '{connector}'")
     )
@@ -50,8 +50,8 @@ def encode_offset_key(connector: str, partition: SourcePartition | None) -> byte
 
 
 def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> bytes | None:
-    """Encode an offset; None deletes the stored offset. Raises `InvalidSourceOffset` if the offset
-    is not a flat map."""
+    """Encode the record value of a source offset; None deletes the stored offset. Raises
+    `InvalidSourceOffset` if the offset is not a flat map."""
     if offset is None:
         return None
     what = f"an offset of '{connector}'"
@@ -82,9 +82,9 @@ def _check_flat_map(value: object, what: str) -> dict[str, OffsetPrimitive]:
 
 
 def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
-    """Decode an offset key. Raises `InvalidSourceOffset`."""
+    """Decode the record key of a source offset. Raises `InvalidSourceOffset`."""
     if key is None:
-        raise InvalidSourceOffset("an offset record without a key")
+        raise InvalidSourceOffset("an offset record has no key")
     try:
         parts = java_json.decode_json(key)
     except MalformedJson as error:
@@ -112,7 +112,7 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
 def decode_offset_value(
     value: bytes | None, *, connector: str = ""
 ) -> dict[str, OffsetPrimitive] | None:
-    """Decode an offset value. Raises `InvalidSourceOffset`."""
+    """Decode the record value of a source offset. Raises `InvalidSourceOffset`."""
     try:
         offset = java_json.decode_json(value)
     except MalformedJson as error:
@@ -123,7 +123,7 @@ def decode_offset_value(
 
 
 def build_canonical_key(key: SourceOffsetKey) -> Hashable:
-    """Return a value that is equal for keys that differ only in their field order.
+    """Return a hashable value that is equal for keys that differ only in their field order.
 
     Bytes are compared as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot
     be stored either.
@@ -135,7 +135,7 @@ def build_canonical_key(key: SourceOffsetKey) -> Hashable:
         return key.connector, frozenset(fields)
     except TypeError as error:
         raise InvalidSourceOffset(
-            f"a partition of '{key.connector}' has a field that is not a simple value"
+            f"a partition of '{key.connector}' has a field with a nested value"
         ) from error
 
 
@@ -147,15 +147,15 @@ def _make_hashable(value: OffsetPrimitive) -> tuple[type, OffsetPrimitive]:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetChanged:
-    """The offset of a source partition was written or deleted."""
+    """Change: the offset of a source partition was written or deleted."""
 
     key: SourceOffsetKey
 
 
 @dataclass(slots=True)
 class _EquivalentKeys:
-    """Keys of one source partition with different field orders. The most recently written key is
-    last."""
+    """Record keys of one source partition that differ in their field order. The most recently
+    written key is last."""
 
     key: SourceOffsetKey
     written: dict[bytes, None] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class _EquivalentKeys:
 
 @dataclass(slots=True)
 class OffsetTopicFold:
-    """Folds the records of the offsets topic.
+    """State of the offsets topic, built by applying its records in order.
 
     Keys that are not offset keys are kept. They were written by another application, and a store
     that rewrites its file must not lose them.
@@ -179,7 +179,8 @@ class OffsetTopicFold:
     def apply_record(
         self, key: bytes | None, value: bytes | None, *, offset: int
     ) -> SourceOffsetChanged | SkippedRecord:
-        """Apply the record at `offset`. All records of a key are in one topic partition."""
+        """Apply the record at `offset` of the offsets topic. All records of a key are in one topic
+        partition."""
         del offset  # unused, for the common signature of folds
         if key is not None:
             self._store_offset_value(key, value)
@@ -218,10 +219,10 @@ class OffsetTopicFold:
             del self._connectors[connector]
 
     def get_key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """Return the key under which the partition's offset is written.
+        """Return the record key for writing the offset of a source partition.
 
-        If the partition is stored with another field order, that key is used, so that readers with
-        that order still find the offset. Raises `InvalidSourceOffset`.
+        If the partition is stored with another field order, the existing key is used, so that
+        readers with that order still find the offset. Raises `InvalidSourceOffset`.
         """
         given = encode_offset_key(connector, partition)
         if given in self._raw:
@@ -230,22 +231,22 @@ class OffsetTopicFold:
         return given if same is None else next(reversed(same.written))
 
     def get_raw_value(self, key: bytes) -> bytes | None:
-        """Return the value stored under exactly this key; None if the key does not exist."""
+        """Return the value stored under exactly this record key; None if the key does not exist."""
         return self._raw.get(key)
 
     def get_offset(
         self, connector: str, partition: SourcePartition | None
     ) -> dict[str, OffsetPrimitive] | None:
-        """Return the offset of a partition; None if it has no offset.
+        """Return the offset of a source partition; None if it has no offset.
 
-        Raises `InvalidSourceOffset` for an invalid partition or stored offset.
+        Raises `InvalidSourceOffset` if the partition or the stored offset is invalid.
         """
         value = self._raw.get(self.get_key(connector, partition))
         return decode_offset_value(value, connector=connector)
 
     def list_partitions(self, connector: str) -> list[SourcePartition]:
-        """Return every partition of the connector with an offset, in the order of their first
-        writes.
+        """Return all source partitions of the connector that have an offset, in the order of their
+        first writes.
 
         A partition that was written with several field orders is listed once.
         """
@@ -253,13 +254,13 @@ class OffsetTopicFold:
         return [each for each in found if each is not None]
 
     def list_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
-        """Return all keys of this partition that have an offset. A deletion must delete all of
-        them."""
+        """Return all record keys under which this source partition has an offset. A deletion must
+        delete all of them."""
         same = self._same.get(build_canonical_key(SourceOffsetKey(connector, partition)))
         return [] if same is None else list(same.written)
 
     def snapshot(self) -> Mapping[bytes, bytes]:
-        """Return all stored keys and values, for the offset file."""
+        """Return all stored record keys and values, for the offset file."""
         return MappingProxyType(dict(self._raw))
 
     def check_invariants(self) -> None:

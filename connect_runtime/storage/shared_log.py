@@ -26,7 +26,7 @@ failed record may still be in the log. Runs on a log thread, so it should only p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLogRecord:
-    """A record that was read from the log. A value of None deletes the key."""
+    """A record that was read from a shared log. A value of None deletes the key."""
 
     topic: str
     partition: int
@@ -34,24 +34,25 @@ class SharedLogRecord:
     key: bytes | None
     value: bytes | None
     is_own: bool = True
-    """True if a worker of this implementation, not a Java worker, wrote the record."""
+    """True if a worker of this implementation wrote the record; False for a Java worker."""
     wall_ms: int = -1
     """Time at which the record was written, by the writer's clock; -1 if unknown."""
 
 
 class LogListener(Protocol):
-    """Receives the log's records one by one on its reading thread. Must not block or raise."""
+    """Receives the records of a shared log one by one, on the thread that reads the log. Must not
+    block or raise."""
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """Process the next record of a partition. Earlier records of a key may be missing because
-        of compaction."""
+        """Process the next record of a partition. Earlier records with the same key may be missing
+        because of compaction."""
 
     def on_replay_completed(self) -> None:
-        """Called when all records that existed at the start (or restart) of reading have been
+        """Called once all records that existed when reading started or restarted have been
         delivered."""
 
     def on_log_reset(self) -> None:
-        """Drop all state, because records are missing after the topic was truncated or recreated.
+        """Drop all state, because the topic was truncated or recreated and records are missing.
 
         All records are delivered again from the beginning, followed by `on_replay_completed`.
         """
@@ -65,47 +66,49 @@ class SharedLog(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the topic; for logs without a topic, a name for use in messages."""
+        """Name of the topic. A log without a topic has a name for use in messages."""
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        """Create and check the topic, deliver all its records, and continue in the background.
+        """Create and check the topic, deliver all its records, and continue reading in the
+        background.
 
         Returns after `on_replay_completed`. Raises `FatalError` for an unusable topic, missing
         permissions or rejected credentials, and `RetriableError` after the timeout.
         """
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        """Queue a record without waiting.
+        """Queue a record for writing and return immediately.
 
-        Records with the same key from one thread are read in the order in which they were sent.
-        Raises `RetriableError` if too many records are queued, and `FatalError` if the record can
-        never be written. In both cases `on_recorded` is not called.
+        Records with the same key that one thread sends are read in the order of sending. Raises
+        `RetriableError` if too many records are queued, and `FatalError` if the record can never be
+        written. In both cases `on_recorded` is not called.
         """
 
     def read_to_end(self, timeout_s: float) -> None:
         """Wait until the listener has processed all records that are in the log at the time of the
         call.
 
-        These include all acknowledged writes of any worker, and all records sent through this log
+        These include all acknowledged writes by any worker, and all records sent through this log
         before the call. Raises `RetriableError` after the timeout, while reading continues. Raises
-        `FatalError` if waiting is useless (missing permissions, log stopped).
+        `FatalError` if waiting is pointless (missing permissions, log stopped).
         """
 
     def stop(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for sent records, then close the log. Every `on_recorded` is
-        called."""
+        """Wait at most `timeout_s` for sent records to be written, then close the log. Every
+        `on_recorded` is called."""
 
 
 class WritePrivilegeLost(FatalError):
-    """Raised if nothing was written, because `claim_write_privileges` was not called on the writer,
-    or the writer has failed or was fenced by another writer."""
+    """Raised if nothing was written, because the writer has not called `claim_write_privileges`,
+    has failed, or was fenced by another writer."""
 
 
 class FencedWriter(Protocol):
-    """Writer with which the leader writes to an internal topic. Not thread-safe."""
+    """Writes records to an internal topic on behalf of the leader. A new leader fences the previous
+    one. Not thread-safe."""
 
     def claim_write_privileges(self, timeout_s: float) -> None:
-        """Become the only writer and fence all others.
+        """Become the only writer of the topic and fence all other writers.
 
         Raises `ConnectError` on failure; this writer then cannot write.
         """
@@ -115,15 +118,15 @@ class FencedWriter(Protocol):
         `claim_write_privileges` again."""
 
     def stop(self) -> None:
-        """Close the writer without waiting."""
+        """Close the writer without waiting for pending writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
-    """A record that changed nothing and should be logged.
+    """A record that changed nothing because it is invalid, with the reason to log.
 
-    The reason contains the key but never a value, because values may contain secrets. The reader of
-    the record adds topic, partition and offset.
+    The reason contains the key but never a value, because values may contain secrets. The code that
+    logs it adds topic, partition and offset.
     """
 
     reason: str

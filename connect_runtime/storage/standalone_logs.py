@@ -1,7 +1,8 @@
-"""Logs of a standalone worker: in memory for config and status, in a file for source offsets.
+"""Logs of a standalone worker: in memory for configurations and statuses, in a file for source
+offsets.
 
-The memory log keeps no records and is lost when the process ends. The offset file is read and
-written only by this process, and is replaced atomically when offsets change. Pending writes are
+The memory log keeps no records; its content is lost when the process ends. The offset file is read
+and written only by this process, and is replaced atomically when offsets change. Pending writes are
 combined. The file format is Java's (`offset_file_format`).
 """
 
@@ -52,7 +53,7 @@ class MemoryLog:
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._lock:
             if self._listener is None:
-                raise FatalError(f"writing to {self._name}: the log was stopped")
+                raise FatalError(f"cannot write to {self._name}: the log was stopped")
             offset = self._next_offset
             self._next_offset += 1
             self._listener.on_record(
@@ -79,10 +80,10 @@ _PendingWrite = tuple[int, KeyedRecord, OnRecorded]
 
 
 class OffsetFileLog:
-    """Implements `SharedLog` on `offset.storage.file.filename`.
+    """Implements `SharedLog` on the file `offset.storage.file.filename`.
 
-    `on_broken` is called with the reason when the writing thread ends unexpectedly. Records are
-    rejected from then on.
+    If the writing thread ends unexpectedly, `on_broken` is called with the reason, and all further
+    records are rejected.
 
     Invariant: the file contains every record that the listener has received.
     """
@@ -104,8 +105,8 @@ class OffsetFileLog:
         return str(self._path)
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        """Read the file and start the writing thread. A missing file counts as empty; a malformed
-        file is rejected."""
+        """Read the offset file and start the writing thread. A missing file counts as empty; a
+        malformed file is rejected."""
         del timeout_s  # the file is read at once
         self._offsets = self._read_file()
         for key, value in self._offsets.items():
@@ -117,14 +118,14 @@ class OffsetFileLog:
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._changed:
             if self._listener is None:
-                raise FatalError(f"writing {self._path}: the log was closed")
+                raise FatalError(f"cannot write to {self._path}: the log was closed")
             self._waiting.append((self._outstanding.begin_operation(), record, on_recorded))
             self._changed.notify()
 
     def read_to_end(self, timeout_s: float) -> None:
         if not self._outstanding.wait_for_earlier_operations(timeout_s):
             raise RetriableError(
-                f"writing {self._path}: not completed within {timeout_s:.0f} s; check the disk"
+                f"writing {self._path}: not complete after {timeout_s:.0f} s; check the disk"
             )
 
     def stop(self, timeout_s: float) -> None:
@@ -134,7 +135,7 @@ class OffsetFileLog:
         self._fail_records(left)
 
     def _reject_new_records(self) -> list[_PendingWrite]:
-        """Reject new records. Return the queued records that are not being written."""
+        """Reject all further records. Return the queued records that are not being written yet."""
         with self._changed:
             self._listener = None
             left = list(self._waiting)
@@ -143,7 +144,9 @@ class OffsetFileLog:
         return left
 
     def _fail_records(self, left: list[_PendingWrite]) -> None:
-        closed = RetriableError(f"writing {self._path}: closed before it was written")
+        closed = RetriableError(
+            f"writing {self._path}: the log was closed before the record was written"
+        )
         for number, _, on_recorded in left:
             on_recorded(closed)
             self._outstanding.end_operation(number)
@@ -198,15 +201,16 @@ class OffsetFileLog:
             ) from error
         except MalformedOffsetFile as error:
             raise FatalError(
-                f"{self._path}: {error}; set another file in offset.storage.file.filename, or move"
-                " this one away, and every source starts from its beginning"
+                f"{self._path}: {error}; set offset.storage.file.filename to another file, or move"
+                " this file; all source connectors then start over"
             ) from error
 
     def _check_write_permissions(self) -> None:
         if file_access.can_others_write(self._path):
             raise FatalError(
-                f"reading offsets from {self._path}: other users can write to the file and thus"
-                f" move every source; run: chmod go-w {shlex.quote(str(self._path))}"
+                f"reading offsets from {self._path}: other users can write to the file and so"
+                " change the offsets of all source connectors; run: chmod go-w"
+                f" {shlex.quote(str(self._path))}"
             )
 
     def _try_write_file(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
@@ -221,8 +225,8 @@ class OffsetFileLog:
             _replace_file(self._path, offset_file_format.encode_offsets(offsets))
         except OSError as error:
             raise RetriableError(
-                f"writing offsets to {self._path}: {error.strerror}; its folder must exist and be "
-                "writable (offset.storage.file.filename)"
+                f"writing offsets to {self._path}: {error.strerror}; its directory must "
+                "exist and be writable (offset.storage.file.filename)"
             ) from error
 
     def _handle_thread_death(self, ended: ThreadDied) -> None:

@@ -22,8 +22,8 @@ TOPIC_SEPARATOR = ":connector-"
 
 
 class RunState(enum.Enum):
-    """Run state of a connector or task. STOPPED applies only to connectors. DESTROYED is written as
-    a deletion and never read."""
+    """State of a connector or task, as in Connect's REST API. STOPPED applies only to connectors.
+    DESTROYED is written as a deletion and never read."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -36,13 +36,13 @@ class RunState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """Status of a connector or task, as reported by a worker."""
+    """Status of a connector or task, as its worker reported it."""
 
     state: RunState
     worker_id: str
     """Advertised `host:port` of the worker."""
     generation: int
-    """Group generation when the status was written; 0 for standalone workers."""
+    """Group generation in which the status was written; 0 for standalone workers."""
     trace: str | None = None
     version: str | None = None
     """Version of the plugin."""
@@ -50,23 +50,23 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """A topic that a connector uses."""
+    """The record that a connector uses a topic (KIP-558)."""
 
     topic: str
     connector: str
     task: int
-    """Number of the first task that used the topic."""
+    """Number of the task that used the topic first."""
     discovered_ms: int
     """Time of the first use in milliseconds since the epoch."""
 
 
 StatusSubject: TypeAlias = "str | ids.ConnectorTaskId"
-"""What a status describes: a connector (by name) or a task (by task id)."""
+"""What a status describes: a connector (its name) or a task (its task id)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatusKey:
-    """Key of a topic status: a connector and a topic that it uses."""
+    """Key of a topic status: a connector and a topic that the connector uses."""
 
     topic: str
     connector: str
@@ -108,7 +108,7 @@ def encode_topic_status(value: TopicStatus) -> KeyedRecord:
 
 
 def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
-    """Encode the deletion of a topic status, for a topic that the connector no longer uses."""
+    """Encode the deletion of a topic status, because the connector no longer uses the topic."""
     return KeyedRecord(key=_encode_topic_key(key), value=None)
 
 
@@ -122,8 +122,8 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
 
 
 def split_status_key(key: str) -> StatusSubject | TopicStatusKey:
-    """Parse the key of a status topic record into what the status describes. Raises
-    `InvalidRecord`."""
+    """Parse the key of a status topic record: a connector, a task, or a topic that a connector
+    uses. Raises `InvalidRecord`."""
     if key.startswith(CONNECTOR_KEY_PREFIX):
         return _require_name(key.removeprefix(CONNECTOR_KEY_PREFIX), "connector")
     if key.startswith(TASK_KEY_PREFIX):
@@ -135,7 +135,7 @@ def split_status_key(key: str) -> StatusSubject | TopicStatusKey:
         name, _, rest = key.removeprefix(TOPIC_KEY_PREFIX).partition(":")
         connector = rest[len(TOPIC_SEPARATOR) - 1 :]
         return TopicStatusKey(_require_name(name, "topic"), _require_name(connector, "connector"))
-    raise InvalidRecord("not a key of the status topic")
+    raise InvalidRecord("not a valid key for the status topic")
 
 
 def _require_name(name: str, what: str) -> str:
@@ -145,7 +145,7 @@ def _require_name(name: str, what: str) -> str:
 
 
 def decode_status(value: Json) -> RunStatus:
-    """Decode a status. Raises `InvalidRecord`."""
+    """Decode the value of a connector or task status record. Raises `InvalidRecord`."""
     given = config_records.decode_record_fields(value)
     generation = java_json.get_integer_or_none(given.get("generation"))
     if generation is None:
@@ -176,7 +176,7 @@ def _decode_text_field(given: Mapping[str, Json], name: str) -> str | None:
 
 
 def decode_topic_status(value: Json) -> TopicStatus:
-    """Decode a topic status. Raises `InvalidRecord`."""
+    """Decode the value of a topic status record. Raises `InvalidRecord`."""
     given = config_records.decode_record_fields(
         config_records.decode_record_fields(value).get("topic")
     )

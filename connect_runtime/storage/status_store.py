@@ -1,8 +1,8 @@
-"""Backing store of connector and task statuses: applies the records of the status topic in order,
-and writes to it.
+"""Backing store of connector and task statuses: writes to the status topic and applies its records
+in order.
 
-A status that could not be written is retried until this or another worker reports a newer status.
-Java: KafkaStatusBackingStore.
+A failed write of a status is retried until this or another worker reports a newer status. Java:
+KafkaStatusBackingStore.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _RETRY_DELAY_S = 0.3
 _IDLE_WAIT_S = 1.0
 _STOP_TIMEOUT_S = 5.0
 _LOG_INTERVAL_S = 60.0
-"""Interval between log messages about statuses that fail repeatedly."""
+"""Minimum interval between log messages about failed status writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A record to be written again. A record without a ticket (`StatusWriteTicket`) is retried
-    forever."""
+    """A status record to write again after a failure. A record without a ticket
+    (`StatusWriteTicket`) is retried forever."""
 
     record: KeyedRecord
     ticket: StatusWriteTicket | None
@@ -59,7 +59,7 @@ class _PendingRetry:
 
 
 class StatusBackingStore:
-    """Statuses of the cluster's connectors and tasks. Thread-safe.
+    """Reads and writes the statuses of the cluster's connectors and tasks. Thread-safe.
 
     Writes are visible only after they were read back. Invariant: every write in `_outstanding` is
     either queued in the log or in `_retries`.
@@ -81,12 +81,12 @@ class StatusBackingStore:
         self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
 
     def start(self, timeout_s: float) -> None:
-        """Read all statuses. Raises the same errors as `SharedLog.start`."""
+        """Read all statuses from the status topic. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
         self._threads.start(f"tries {self._log.name} again", self._run_retries)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for pending writes, then drop them."""
+        """Wait at most `timeout_s` for pending status writes, then drop them."""
         end_s = self._clock.now_s() + timeout_s
         self._outstanding.wait_for_earlier_operations(timeout_s)
         self._next_log_s = math.inf
@@ -95,12 +95,13 @@ class StatusBackingStore:
         self._log.stop(max(0.0, end_s - self._clock.now_s()))
 
     def snapshot(self) -> StatusSnapshot:
-        """Return the statuses as read up to now."""
+        """Return the statuses as read so far."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """Return the last run of each task of a connector."""
+        """Return the last run of each task of a connector: which worker ran the task, and since
+        when."""
         with self._view.lock:
             runs = self._view.fold.runs
             return LastTaskRuns(
@@ -108,11 +109,12 @@ class StatusBackingStore:
             )
 
     def refresh(self, timeout_s: float) -> None:
-        """Read the topic to its current end. Raises the same errors as `SharedLog.read_to_end`."""
+        """Read the status topic to its current end. Raises the same errors as
+        `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None:
-        """Write the status of a connector or task without waiting. DESTROYED deletes the status.
+        """Write the status of a connector or task asynchronously. DESTROYED deletes the status.
 
         A `safe` status is for a connector or task that the worker no longer runs. It is dropped if
         another worker has reported a status in a newer generation.
@@ -126,22 +128,22 @@ class StatusBackingStore:
             self._send_record(status_records.encode_status(subject, status), ticket)
 
     def put_topic_status(self, topic: TopicStatus) -> None:
-        """Record without waiting that a connector uses a topic."""
+        """Record asynchronously that a connector uses a topic."""
         self._send_record(status_records.encode_topic_status(topic), None)
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
-        """Return True if the topic is already recorded as used by the connector."""
+        """Return True if the topic is recorded as used by the connector."""
         return self.snapshot().topic(connector, topic) is not None
 
     def delete_active_topics(self, connector: str) -> None:
-        """Delete the active topics of a connector without waiting, after it was deleted or reset
-        (`PUT …/topics/reset`)."""
+        """Delete the active topics of a connector asynchronously, because the connector was deleted
+        or its topics were reset (`PUT …/topics/reset`)."""
         for topic in self.snapshot().topics(connector):
             key = TopicStatusKey(topic.topic, topic.connector)
             self._send_record(status_records.encode_topic_removal(key), None)
 
     def wait_for_writes(self, timeout_s: float) -> None:
-        """Wait until all earlier writes are acknowledged or dropped.
+        """Wait until all earlier status writes are acknowledged or dropped.
 
         Raises `RetriableError` after the timeout.
         """
@@ -154,10 +156,10 @@ class StatusBackingStore:
             )
 
     def _send_record(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
-        """Send a record while holding this store's lock.
+        """Send a record to the log while holding this store's lock.
 
-        A log that calls its listener immediately acquires the store's lock while it holds its own.
-        Threads that acquire the two locks in a different order would deadlock.
+        A log that calls its listener immediately acquires the store's lock while it holds its own
+        lock. Threads that acquire the two locks in a different order would deadlock.
         """
         with self._view.lock:
             self._send_record_to_log(
@@ -178,14 +180,14 @@ class StatusBackingStore:
         if isinstance(error, RetriableError):
             with self._view.lock:
                 self._retries.append(retry)
-                self._log_failure(error)
+                self._log_write_failure(error)
             self._refused.set()
             return
         if error is not None:
             _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
         self._outstanding.end_operation(retry.number)
 
-    def _log_failure(self, error: RetriableError) -> None:
+    def _log_write_failure(self, error: RetriableError) -> None:
         now_s = self._clock.now_s()
         if now_s >= self._next_log_s:
             self._next_log_s = now_s + _LOG_INTERVAL_S

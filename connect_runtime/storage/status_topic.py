@@ -2,9 +2,9 @@
 tracks which worker ran a task last.
 
 A status is one worker's view, and another worker may have newer information. A safe write
-(UNASSIGNED or FAILED, for work that the worker no longer runs) is dropped if a status of a newer
-generation was read. This shortens the time in which two workers can contradict each other, but does
-not eliminate it.
+(UNASSIGNED or FAILED, for a connector or task that the worker no longer runs) is dropped if a
+status of a newer generation was read. This shortens the time in which two workers can contradict
+each other, but does not eliminate it.
 
 Task runs: workers of this implementation and Java workers write the same statuses, but this
 implementation marks its records. A worker writes RUNNING when it has started a task, and UNASSIGNED
@@ -43,7 +43,8 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriter:
-    """Implementation that wrote a record, and the write time by the writer's clock."""
+    """Who wrote a status record: whether it was this implementation, and the write time by the
+    writer's clock."""
 
     is_own: bool
     wall_ms: int
@@ -51,19 +52,19 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _JavaTaskRun:
-    """The last run of a task by a Java worker."""
+    """The last run of a task on a Java worker."""
 
     seen: ForeignTaskRun
 
     generation: int
-    """Group generation when the run began."""
+    """Group generation in which the run began."""
     paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _OwnTaskRun:
-    """The last run of a task by a worker of this implementation, from its first RUNNING status
-    on."""
+    """The last run of a task on a worker of this implementation, beginning with its first RUNNING
+    status."""
 
     worker_id: str
     began_ms: int
@@ -72,8 +73,8 @@ class _OwnTaskRun:
 
 @dataclass(slots=True)
 class TaskRunHistory:
-    """Last run of every task (which worker ran it, and since when), derived from the statuses in
-    order.
+    """The last run of every task (which worker ran it, and since when), derived from the task's
+    statuses in order.
 
     Invariant: no task is both in `_ours` and in `_others`.
     """
@@ -84,19 +85,19 @@ class TaskRunHistory:
     def apply_status(
         self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter
     ) -> None:
-        """Apply the next status of a task; None if the status was deleted."""
+        """Apply the next status of a task; None means that the status was deleted."""
         if status is None:
             self._apply_removal(task, author)
         elif author.is_own:
             self._apply_own_status(task, status, author)
         elif status.state in _RUNNING_STATES:
-            self._apply_run_start(task, status, author)
+            self._apply_java_run_start(task, status, author)
         elif status.state in _ENDED_STATES:
-            self._apply_run_end(task, status, author)
+            self._apply_java_run_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
         """Apply the deletion of a task's status by the leader. The worker that runs the task may
-        not know about the deletion yet."""
+        not have read the deletion yet."""
         self._ours.pop(task, None)
         run = self._others.get(task)
         if run is None:
@@ -109,7 +110,7 @@ class TaskRunHistory:
     def _apply_own_status(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
-        """Apply a status written by this implementation. Only RUNNING means that the task has
+        """Apply a task status written by this implementation. Only RUNNING means that the task has
         started."""
         run = self._ours.get(task)
         if status.state is RunState.RUNNING:
@@ -121,7 +122,7 @@ class TaskRunHistory:
         ):
             self._ours[task] = replace(run, ended=True)
 
-    def _apply_run_start(
+    def _apply_java_run_start(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
         before = self._others.get(task)
@@ -141,7 +142,7 @@ class TaskRunHistory:
             paused,
         )
 
-    def _apply_run_end(
+    def _apply_java_run_end(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
         run = self._others.get(task)
@@ -153,8 +154,8 @@ class TaskRunHistory:
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
     def get_own_runs(self, connector: str) -> Mapping[int, int]:
-        """Return the start time of the last run for each task that this implementation ran last, by
-        task number."""
+        """Return the start time of each task's last run, by task number, for tasks that last ran on
+        this implementation."""
         return MappingProxyType(
             {
                 each.task: run.began_ms
@@ -164,7 +165,7 @@ class TaskRunHistory:
         )
 
     def get_foreign_runs(self, connector: str) -> Mapping[int, ForeignTaskRun]:
-        """Return the last run of each task that a Java worker ran last, by task number."""
+        """Return each task's last run, by task number, for tasks that last ran on a Java worker."""
         return MappingProxyType(
             {
                 each.task: run.seen
@@ -184,22 +185,22 @@ _NO_TOPICS: Mapping[str, TopicStatus] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class StatusChanged:
-    """The status of a connector or task was reported."""
+    """Change: a new status of a connector or task was reported."""
 
     subject: StatusSubject
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRemoved:
-    """A status was deleted. If it was a connector's status, its task statuses are deleted as
-    well."""
+    """Change: a status was deleted. With a connector's status, the statuses of its tasks are
+    deleted too."""
 
     subject: StatusSubject
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveTopicsChanged:
-    """The set of active topics of a connector changed."""
+    """Change: the set of active topics of a connector changed."""
 
     connector: str
 
@@ -209,8 +210,8 @@ StatusChange: TypeAlias = StatusChanged | StatusRemoved | ActiveTopicsChanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSnapshot:
-    """Immutable snapshot of all statuses. Connectors and tasks may have statuses independently of
-    each other."""
+    """Immutable snapshot of all statuses in the status topic. A connector and its tasks may have
+    statuses independently of each other."""
 
     by_connector: Mapping[str, RunStatus] = field(default_factory=lambda: MappingProxyType({}))
     by_task: Mapping[str, Mapping[int, RunStatus]] = field(
@@ -225,35 +226,36 @@ class StatusSnapshot:
         return sorted(self.by_connector)
 
     def connector(self, name: str) -> RunStatus | None:
-        """Return the status of a connector."""
+        """Return the status of a connector; None if it has no status."""
         return self.by_connector.get(name)
 
     def task(self, task: ConnectorTaskId) -> RunStatus | None:
-        """Return the status of a task."""
+        """Return the status of a task; None if it has no status."""
         return self.by_task.get(task.connector, _NO_TASKS).get(task.task)
 
     def get(self, subject: StatusSubject) -> RunStatus | None:
-        """Return the status of a connector or task."""
+        """Return the status of a connector or task; None if it has no status."""
         return self.connector(subject) if isinstance(subject, str) else self.task(subject)
 
     def tasks(self, connector: str) -> dict[ConnectorTaskId, RunStatus]:
-        """Return the statuses of the connector's tasks, sorted by task number."""
+        """Return the status of each of the connector's tasks, sorted by task number."""
         found = self.by_task.get(connector, _NO_TASKS)
         return {ConnectorTaskId(connector, each): found[each] for each in sorted(found)}
 
     def topics(self, connector: str) -> list[TopicStatus]:
-        """Return the topics that the connector uses, sorted by name."""
+        """Return the statuses of the topics that the connector uses, sorted by topic name."""
         found = self.by_topic.get(connector, _NO_TOPICS)
         return [found[each] for each in sorted(found)]
 
     def topic(self, connector: str, topic: str) -> TopicStatus | None:
-        """Return the status of a topic that the connector uses."""
+        """Return the status of a topic that the connector uses; None if it does not use the
+        topic."""
         return self.by_topic.get(connector, _NO_TOPICS).get(topic)
 
 
 @dataclass(slots=True)
 class StatusTopicFold:
-    """Folds the records of the status topic.
+    """State of the status topic, built by applying its records in order.
 
     Invariant: no connector has an empty table of tasks or topics.
     """
@@ -278,7 +280,7 @@ class StatusTopicFold:
         offset: int,
         author: StatusWriter = _UNKNOWN_WRITER,
     ) -> StatusChange | SkippedRecord | None:
-        """Apply the record at `offset` of its partition. Return the change.
+        """Apply the record at `offset` of its partition. Return the change, if any.
 
         All records of a key are in one partition, so only the order within the partition matters.
         """
@@ -293,7 +295,7 @@ class StatusTopicFold:
         return change
 
     def snapshot(self) -> StatusSnapshot:
-        """Return the current state as an immutable snapshot."""
+        """Return the statuses as of the last applied record."""
         if self._snapshot is None:
             self._snapshot = StatusSnapshot(
                 by_connector=MappingProxyType(dict(self._connectors)),
@@ -328,10 +330,10 @@ class StatusTopicFold:
     def _apply_task_status(
         self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
     ) -> StatusChange | None:
-        """Apply a task status. Ignore UNASSIGNED from a worker that did not know about a newer run
-        (KAFKA-12525).
+        """Apply a task status. UNASSIGNED is ignored if its worker did not know about a newer run
+        of the task (KAFKA-12525).
 
-        If generations have started again, a newer status will follow.
+        If group generations have restarted from a lower number, a newer status will follow.
         """
         if value is None:
             self.runs.apply_status(task, None, author)
@@ -381,7 +383,7 @@ def _copy_changed_tables(
 
 
 def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
-    """Remove an entry from a table, and the table itself once it is empty."""
+    """Remove an entry from its table, and the table itself if it is then empty."""
     table = tables.get(name)
     if table is not None:
         table.pop(key, None)
@@ -391,7 +393,7 @@ def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriteTicket:
-    """Identifies an admitted write of a status; pass it to `may_retry` if the write fails."""
+    """Identifies an admitted status write. Pass it to `may_retry` if the write fails."""
 
     subject: StatusSubject
     status: RunStatus
@@ -408,7 +410,7 @@ class _SubjectWrites:
 
 @dataclass(slots=True)
 class StatusWriteGuard:
-    """Decides which statuses may be written or retried.
+    """Decides which statuses may be written, and which failed writes may be retried.
 
     Invariant: `_lives` numbers are never reused, so a write's ticket becomes invalid when the
     status of its connector or task is deleted.
@@ -426,9 +428,10 @@ class StatusWriteGuard:
         safe: bool,
         known: StatusSnapshot,
     ) -> StatusWriteTicket | None:
-        """Return a ticket for the write; None if another worker's status has precedence."""
+        """Return a ticket for writing a status; None if another worker's status takes
+        precedence."""
         self._generation = status.generation
-        if safe and not _is_superseded_by(known.get(subject), status):
+        if safe and not _is_status_superseded_by(known.get(subject), status):
             return None
         entry = self._subjects.get(subject)
         if entry is None:
@@ -440,7 +443,8 @@ class StatusWriteGuard:
         )
 
     def record_change(self, change: StatusChange) -> None:
-        """Record a change that was read, because a retry must not restore a deleted status."""
+        """Record a change read from the status topic, so that a retried write does not restore a
+        deleted status."""
         if not isinstance(change, StatusRemoved):
             return
         self._subjects.pop(change.subject, None)
@@ -450,20 +454,20 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
-        """Return True if a failed write should be retried, because no newer status exists.
+        """Return True if a failed status write should be retried, because no newer status exists.
 
-        (Java also retries older writes that are not safe writes, which may then overwrite newer
-        ones.)
+        Java also retries older writes that are not safe writes, which may then overwrite newer
+        statuses.
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):
             return False
         if ticket.status.generation != self._generation:
             return False
-        return not ticket.safe or _is_superseded_by(known.get(ticket.subject), ticket.status)
+        return not ticket.safe or _is_status_superseded_by(known.get(ticket.subject), ticket.status)
 
 
-def _is_superseded_by(known: RunStatus | None, status: RunStatus) -> bool:
+def _is_status_superseded_by(known: RunStatus | None, status: RunStatus) -> bool:
     return (
         known is None
         or known.worker_id == status.worker_id

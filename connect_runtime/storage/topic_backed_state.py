@@ -1,5 +1,5 @@
-"""Common parts of the three backing stores: applying the records of a log to a state (folding), and
-writing records and waiting for their acknowledgement."""
+"""Common parts of the three backing stores: building a topic's state from its records, and writing
+records and waiting for their acknowledgement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change_co = TypeVar("Change_co", covariant=True)
 
 
 class TopicFold(Protocol[Change_co]):
-    """Folds the records of a topic into a state: applies them one by one, in order."""
+    """State of a topic, built by applying the topic's records one by one, in order."""
 
     def apply_record(
         self, key: bytes | None, value: bytes | None, *, offset: int
@@ -37,17 +37,17 @@ AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
 def _apply_record(
     fold: TopicFold[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
-    """Apply a record to a fold that does not need to know who wrote the record, or when."""
+    """Apply a record to a topic state that does not depend on the record's writer or time."""
     return fold.apply_record(record.key, record.value, offset=record.offset)
 
 
 class FoldedTopic(Generic[AnyFold, Change]):
-    """Applies each record of a log to a fold. Implements `LogListener`. Hold `lock` while reading
-    `fold`.
+    """Applies each record of a log to a topic state (`fold`). Implements `LogListener`. Hold `lock`
+    while reading `fold`.
 
-    Invariant: `fold` includes all records received up to now. When the log is read again from its
-    beginning, the old fold remains in place until the new one has caught up, so readers never see a
-    partial state.
+    Invariant: `fold` includes all records received so far. When the log is read again from its
+    beginning, the old state remains in place until the new one has caught up, so readers never see
+    a partial state.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class FoldedTopic(Generic[AnyFold, Change]):
             [AnyFold, SharedLogRecord], Change | SkippedRecord | None
         ] = _apply_record,
     ) -> None:
-        """Create the folded topic.
+        """Create a listener with an empty topic state.
 
         `on_change` is called with each change after `fold` includes it. `on_replayed` is called
-        with the previous fold (None the first time) and the current one, while the lock is held.
-        Both are called on the log's thread. `apply_record` applies a record to a fold.
+        with the previous state (None the first time) and the current state, while the lock is held.
+        Both are called on the log's thread. `apply_record` applies a record to the state.
         """
         self.lock = threading.RLock()
         self.fold = create_fold()
@@ -76,7 +76,8 @@ class FoldedTopic(Generic[AnyFold, Change]):
         self._rebuilding: AnyFold | None = None
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """Apply the next record. This and the following methods are documented in `LogListener`."""
+        """Apply the next record to the topic state. This and the following methods are documented
+        in `LogListener`."""
         with self.lock:
             fold = self.fold if self._rebuilding is None else self._rebuilding
             change = self._apply(fold, record)
@@ -105,10 +106,10 @@ class FoldedTopic(Generic[AnyFold, Change]):
 
 
 def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-    """Send records in this order and wait for all acknowledgements.
+    """Send records to a log in this order and wait for all acknowledgements.
 
-    Raises the first failure, or `RetriableError` after the timeout. The records may still have been
-    written.
+    Raises the first failure, or `RetriableError` after the timeout. The records may have been
+    written nevertheless.
     """
     answers: list[ConnectError | None] = []
     changed = threading.Condition()

@@ -22,7 +22,7 @@ _CLOCK_SKEW = datetime.timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A leaf certificate and its private key, both in PEM format."""
+    """A certificate for a server or client, and its private key, both in PEM format."""
 
     certificate_pem: bytes
     key_pem: bytes = field(repr=False)
@@ -37,7 +37,7 @@ class CertificateAuthority:
 
     @classmethod
     def create(cls, common_name: str, *, wall_ms: int, valid_days: int = 365) -> Self:
-        """Create a self-signed certificate authority that is valid from one hour before
+        """Create a self-signed certificate authority whose validity begins one hour before
         `wall_ms`."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _build_x509_name(common_name)
@@ -56,8 +56,8 @@ class CertificateAuthority:
     ) -> Certificate:
         """Issue a certificate for a server or client.
 
-        `hosts` are the DNS names and IP addresses of a server; empty if it is only used as a
-        client.
+        `hosts` are the DNS names and IP addresses of a server; empty for a certificate that is used
+        only as a client.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         authority = x509.load_pem_x509_certificate(self.certificate_pem)

@@ -25,15 +25,15 @@ _NOT_STARTED_EXIT_CODE = 127
 
 
 def _set_parent_death_signal(guard_pid: int) -> None:
-    """Set SIGKILL as this process's parent-death signal."""
+    """Make the kernel send SIGKILL to this process when its parent, the guard, ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
         os._exit(_NOT_STARTED_EXIT_CODE)  # the parent died before the signal was set
 
 
 def _spawn_child(argv: list[str], report_fd: int) -> int:
-    """Start the child and return its process id. If the start fails, report the error to the
-    program."""
+    """Start the child process and return its process id. If the start fails, the child reports the
+    error to the program."""
     guard_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -47,8 +47,8 @@ def _spawn_child(argv: list[str], report_fd: int) -> int:
 
 
 def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
-    """Return descriptors that become readable when the program ends; empty if it has already
-    ended."""
+    """Return file descriptors that become readable when the parent process exits; empty if it has
+    already exited."""
     watched = [life_fd]
     try:
         watched.append(os.pidfd_open(parent_pid))
@@ -60,8 +60,8 @@ def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
 
 
 def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
-    """Wait for the child to end and return its wait status. Kills the child once a watched file
-    descriptor is readable."""
+    """Wait for the child process to exit and return its wait status. If a file descriptor in
+    `watched` becomes readable, kill the child."""
     while watched:
         pid, status = os.waitpid(child_pid, os.WNOHANG)
         if pid:
@@ -75,7 +75,7 @@ def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the guard, and return its exit status."""
+    """Run the guard process and return its exit status."""
     report_fd, life_fd, parent_pid = (int(word) for word in arguments[:3])
     for descriptor in (report_fd, life_fd):
         os.set_inheritable(descriptor, False)

@@ -22,7 +22,8 @@ class SystemClock:
 def wait_until(
     condition: Callable[[], bool], *, timeout_s: float, interval_s: float = 0.05
 ) -> bool:
-    """Evaluate `condition` every `interval_s` until it is true. Return False after `timeout_s`.
+    """Evaluate `condition` every `interval_s` until it is true. Return False if it is still false
+    after `timeout_s`.
 
     The condition is evaluated at least once, and once more after the timeout has expired.
     """

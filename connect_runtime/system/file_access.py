@@ -1,7 +1,8 @@
-"""Safe file access: size-limited reads, private folders, and the user's cache folder.
+"""Safe file access: size-limited reads, private directories, and the user's cache directory.
 
-In a folder that other users can write to, such as /tmp, another user may create a subfolder first
-and then read or redirect its content. Private folders are created only for this user, or rejected.
+In a directory that other users can write to, such as /tmp, another user may create a subdirectory
+first and then read or redirect its content. Private directories are created only for this user, or
+rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_SYMBOLIC_LINKS = 40
-"""Maximum number of symbolic links that are followed in one path. Same limit as in Linux."""
+"""Maximum number of symbolic links that are followed in one path, as in Linux."""
 
 
 def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
@@ -37,8 +38,8 @@ def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False)
 def read_file_and_check_writers(
     file: Path, *, max_bytes: int
 ) -> tuple[bytes, ForeignWriter | None]:
-    """Read a whole file as `read_file_bounded` does, and find out who else can change what was
-    read."""
+    """Read a whole file as `read_file_bounded` does. Return its content and another user who can
+    change it; None if there is none."""
     opened = _open_file_for_reading(file, regular_only=False)
     try:
         return _read_descriptor(opened, max_bytes), find_foreign_writer(file, opened)
@@ -81,7 +82,7 @@ def open_own_file(file: Path, flags: int) -> int:
 
     The owner of a created file is not checked, because some network file systems map it to another
     user. Symbolic links are not followed, and pipes do not block. Raises `OSError`, including for
-    other kinds of files and other owners.
+    files of other kinds or owners.
     """
     try:
         opened = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -100,11 +101,11 @@ def open_own_file(file: Path, flags: int) -> int:
 
 
 class ForeignFolderError(OSError):
-    """Another user could read or change the content of a folder."""
+    """Raised if another user could read or change the content of a directory."""
 
 
 def ensure_private_folder(folder: Path) -> Path:
-    """Create a folder with mode 0700, or check that an existing folder is private.
+    """Create a directory with mode 0700, or check that an existing directory is private.
 
     Raises `ForeignFolderError` if it is not private, and `OSError`.
     """
@@ -116,10 +117,12 @@ def ensure_private_folder(folder: Path) -> Path:
 def check_private_folder(
     folder: Path, *, uid: int, root_may_use_foreign: bool = False, opened: int | None = None
 ) -> None:
-    """Check that only the user `uid` can access the folder, of which `opened` is the descriptor.
+    """Check that only the user `uid` can access the directory. `opened` is its descriptor, if it is
+    open.
 
-    Raises `ForeignFolderError` if another user can, and `OSError`. `root_may_use_foreign` lets root
-    use another user's folder, unless every user can create folders in its parent folder.
+    Raises `ForeignFolderError` if another user can access it, and `OSError`. `root_may_use_foreign`
+    lets root use another user's directory, unless every user can create directories in its parent
+    directory.
     """
     found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
@@ -135,7 +138,7 @@ def check_private_folder(
 
 
 def can_others_write(path: Path) -> bool:
-    """Return whether a user other than the owner and root can change a file or folder.
+    """Return whether a user other than the owner and root can change a file or directory.
 
     A group that has this user's name and no other members counts as the user. Raises `OSError`.
     """
@@ -149,7 +152,7 @@ def _is_writable_by_others(found: os.stat_result) -> bool:
 
 
 def is_trusted_folder(folder: Path) -> bool:
-    """Return whether only this user or root can write to the folder. Raises `OSError`."""
+    """Return whether only this user or root can write to the directory. Raises `OSError`."""
     return folder.stat().st_uid in (0, os.geteuid()) and not can_others_write(folder)
 
 
@@ -158,20 +161,21 @@ class ForeignWriter:
     """A user other than this user and root who can change a file."""
 
     path: Path
-    """The file, or the folder or symbolic link through which the user can replace it."""
+    """The file, or the directory or symbolic link through which the user can replace it."""
     owner: int | None
-    """User id of the owner of `path`; None if other users can write because of its mode."""
+    """User id of the owner of `path`; None if the mode of `path` lets other users write."""
 
 
 def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
-    """Return which user other than this user and root can change or replace an open file; None if
+    """Return a user other than this user and root who can change or replace an open file; None if
     there is none.
 
     `opened` is the descriptor of the file. The open file itself is checked, so a file that was
-    exchanged in the meantime is detected. Checks every folder and symbolic link on the path. In a
-    sticky folder, users cannot replace other users' files. A read-only mount counts as safe, and so
-    does every file directly in it, whatever its owner and mode: Kubernetes mounts config maps as
-    folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
+    exchanged in the meantime is detected. Every directory and symbolic link on the path is checked.
+    In a sticky directory, users cannot replace other users' files. A read-only mount counts as
+    safe, and so does every file directly in it, whatever its owner and mode: Kubernetes mounts
+    config maps as directories of mode 0777, and containers get files of the host's users. Raises
+    `OSError`.
     """
     is_safe = False
     for path in _list_path_components(file.absolute()):
@@ -197,7 +201,7 @@ def _find_foreign_path_writer(path: Path, found: os.stat_result) -> ForeignWrite
 
 
 def _list_path_components(file: Path) -> Iterator[Path]:
-    """List the folders and symbolic links on an absolute path, from the root to the file.
+    """List the directories and symbolic links on an absolute path, from the root to the file.
 
     Each component is yielded before the next one is looked up, so that a component that was found
     trustworthy cannot be exchanged afterwards.
@@ -222,7 +226,7 @@ def _list_path_components(file: Path) -> Iterator[Path]:
 
 
 def _is_read_only_mount(path: Path) -> bool:
-    """Return whether a file or folder is itself a mount point that is mounted read-only.
+    """Return whether a file or directory is itself a mount point that is mounted read-only.
 
     A read-only file system that contains the path is not sufficient. With systemd's
     `ProtectSystem=`, a service sees such a file system although other users can write to it.
@@ -239,22 +243,24 @@ def _is_own_group(group_id: int) -> bool:
 
 
 def find_user_cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the cache folder: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
-    `~/.cache/mm2`. The folder may not exist.
+    """Return the path of the cache directory: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
+    `~/.cache/mm2`. The directory may not exist.
 
-    Raises `OSError`; see `_find_home_folder`.
+    Raises `OSError`; see `_find_home_directory`.
     """
     if environ.get("MM2_CACHE"):
         return Path(environ["MM2_CACHE"]).expanduser().absolute()
     base = environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser().absolute() if base else _find_home_folder() / ".cache") / "mm2"
+    return (
+        Path(base).expanduser().absolute() if base else _find_home_directory() / ".cache"
+    ) / "mm2"
 
 
-def _find_home_folder() -> Path:
-    """Return the home folder, or a private temporary folder if the user id has no account.
+def _find_home_directory() -> Path:
+    """Return the home directory, or a private temporary directory if the user id has no account.
 
     Containers may run with such user ids. Raises `ForeignFolderError` if another user created the
-    temporary folder.
+    temporary directory.
     """
     try:
         return Path.home()

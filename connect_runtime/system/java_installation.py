@@ -23,12 +23,12 @@ _REMEDY = (
 
 
 class JavaMissingError(FatalError):
-    """No usable Java was found. The message states what to install."""
+    """Raised if no usable Java was found. The message says what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaInstallation:
-    """A `java` program and its version output."""
+    """A Java installation: its `java` program and the output of `java -version`."""
 
     program: Path
     banner: str
@@ -47,7 +47,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
 
 
 def parse_major_version(answer: str) -> int | None:
-    """Parse the major version from the output of `java -version` (8 for `1.8.0_302`)."""
+    """Parse Java's major version from the output of `java -version` (8 for `1.8.0_302`)."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer)
     if match is None:
         return None
@@ -72,7 +72,7 @@ def _find_java_program(environ: Mapping[str, str]) -> Path:
 
 @functools.cache
 def _run_version_command(program: Path) -> str:
-    """Return the output of `java -version`."""
+    """Run `java -version` and return its output."""
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above
             [str(program), "-version"],

@@ -29,9 +29,9 @@ _MAX_NAMESPACE_PARTS = 30
 
 
 def find_namespace_problem(namespace: str) -> str | None:
-    """Return the reason why no logger may have this name; None if the name is allowed.
+    """Return why a logger name (namespace) is not allowed; None if it is allowed.
 
-    Python keeps a placeholder for every part of a logger's name, for the life of the process.
+    Python keeps a placeholder for every part of a logger's name until the process ends.
     """
     if len(namespace) > _MAX_NAMESPACE_LENGTH or namespace.count(".") >= _MAX_NAMESPACE_PARTS:
         return (
@@ -48,7 +48,8 @@ class LoggerLevel:
 
     level: str
     last_modified_ms: int | None = None
-    """Wall-clock time of the last change through `LogLevels`; None if it was never changed."""
+    """Wall-clock time of the last change through `LogLevels` in ms; None if the level was never
+    changed."""
 
 
 @dataclass(slots=True)
@@ -66,17 +67,17 @@ class LogLevels:
         }
 
     def get_level(self, name: str) -> LoggerLevel | None:
-        """Return the effective level of a logger, or None if no logger has this name."""
+        """Return the effective level of a logger; None if no logger has this name."""
         if name.lower() == ROOT:
             return self._describe_level(logging.getLogger())
         found = [each for each in _list_loggers() if each.name == name]
         return self._describe_level(found[0]) if found else None
 
     def set_level(self, namespace: str, level: str) -> list[str]:
-        """Set the level of a logger and of all its child loggers. Creates the logger if necessary.
+        """Set the level of a logger and of all its child loggers. Return their names.
 
-        Returns their names. `level` must be one of `LEVELS`, in any case, and `namespace` must have
-        no problem (`find_namespace_problem`).
+        Creates the logger if necessary. `level` must be one of `LEVELS`, in any case, and
+        `find_namespace_problem` must accept `namespace`.
         """
         if namespace.lower() == ROOT:
             chosen = [*_list_loggers(), logging.getLogger()]

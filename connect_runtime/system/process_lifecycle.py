@@ -1,4 +1,4 @@
-"""First and last steps of every process, for fast imports and an immediate exit.
+"""First and last steps of every process: fast imports and an immediate exit.
 
 Imported before all other modules, so it uses only the standard library.
 """
@@ -15,10 +15,10 @@ _TEST_PACKAGES = ("hypothesis",)
 
 
 def prevent_test_imports() -> None:
-    """Prevent imports of test packages. Call before importing any Kafka library.
+    """Prevent kio from importing test packages. Call before importing any Kafka library.
 
     If hypothesis is installed, kio registers its types with it. This costs half a second of CPU per
-    process, and is useful only in tests.
+    process and is useful only in tests.
     """
     for name in _TEST_PACKAGES:
         # None in sys.modules makes `import` fail; a package that is already loaded stays.

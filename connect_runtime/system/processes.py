@@ -1,4 +1,4 @@
-"""Starts child processes that end when the program ends, for whatever reason.
+"""Starts child processes that never outlive this program.
 
 A guard process (`child_guard.py`, about 8 MB) runs between the program and each child. The child
 runs in its own session, so that Ctrl-C in the terminal reaches only the program, which decides the
@@ -26,12 +26,12 @@ _PAUSE_POLL_INTERVAL_S = 0.001
 
 
 class ProcessStartError(FatalError):
-    """A program could not be started."""
+    """Raised if a program could not be started."""
 
 
 class ChildProcess:
-    """A running or ended child process. Thread-safe, but only one thread at a time may call
-    `wait`."""
+    """A child process that is running or has ended. Thread-safe, but only one thread at a time may
+    call `wait`."""
 
     def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
         self._guard = guard
@@ -39,17 +39,16 @@ class ChildProcess:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """Return the exit status, or None while the child is running.
-
-        The status is 128 + signal number if a signal ended the child.
-        """
+        """Return the child's exit status; None while it is running. The status is 128 + signal
+        number if a signal ended the child."""
         status = self._guard.poll()
         if status is not None:
             self._close_life_pipe()
         return status
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for up to `timeout_s`, then return the exit status like `poll`."""
+        """Wait for the child to end, for at most `timeout_s`. Return the exit status like
+        `poll`."""
         with suppress(subprocess.TimeoutExpired):
             self._guard.wait(timeout_s)
         return self.poll()
@@ -71,7 +70,7 @@ class ChildProcess:
                 )
 
     def kill(self, *, timeout_s: float = 10.0) -> int:
-        """Send SIGKILL, and wait for the end of the child. Raises `ProcessStartError` after the
+        """Send SIGKILL to the child and wait for it to end. Raises `ProcessStartError` after the
         timeout."""
         self.send_signal(signal.SIGKILL)
         status = self.wait(timeout_s)
@@ -136,7 +135,8 @@ def start_process(
 
 
 def is_process_alive(pid: int) -> bool:
-    """Return whether a process of any user exists and has not ended. A zombie counts as ended."""
+    """Return whether a process with this id exists and has not ended, whoever its user is. A zombie
+    counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -164,8 +164,8 @@ def _wait_for_report(
 
 
 def _read_guard_report(report_fd: int) -> str:
-    """Read the guard's report. It ends when the child's exec closes the last write end of the
-    pipe."""
+    """Read the guard process's report. It ends when the child's exec closes the last write end of
+    the pipe."""
     report = b""
     while select.select([report_fd], [], [], _REPORT_TIMEOUT_S)[0]:
         chunk = os.read(report_fd, 4096)
@@ -176,7 +176,8 @@ def _read_guard_report(report_fd: int) -> str:
 
 
 def _is_process_stopped(pid: int) -> bool:
-    """Return whether every thread of a process is stopped; True if the system has no /proc."""
+    """Return whether every thread of a process is stopped (SIGSTOP). True if the system has no
+    /proc."""
     try:
         states = [
             (each / "stat").read_text().rpartition(")")[2].split()[0]

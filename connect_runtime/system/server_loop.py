@@ -1,4 +1,4 @@
-"""The asyncio event loop of network servers, which limits how fast connections are accepted."""
+"""The asyncio event loop of network servers. It limits how fast connections are accepted."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _TLS_HANDSHAKE = 22
 
 
 class AcceptedConnection(socket.socket):
-    """An accepted connection. Calls `on_close` when it is closed; `force_close` closes it at any
-    time."""
+    """The socket of an accepted connection. Calls `on_close` when it is closed; `force_close`
+    closes it at any time."""
 
     def __init__(
         self, accepted: socket.socket, host: str, on_close: Callable[[AcceptedConnection], None]
@@ -45,7 +45,8 @@ class AcceptedConnection(socket.socket):
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
     def force_close(self) -> None:
-        """Close the connection now, or in the next loop iteration if it has no protocol yet."""
+        """Close the connection now, or in the next loop iteration if it has no asyncio protocol
+        yet."""
         if self.abort is not None:
             self.abort()
             return
@@ -53,7 +54,7 @@ class AcceptedConnection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket and call `on_close` once."""
+        """Close the socket, and call `on_close` if it has not been called."""
         on_close, self._on_close, self.abort = self._on_close, None, None
         super().close()
         if on_close is not None:
@@ -65,10 +66,10 @@ class ConnectionAdmission(Protocol):
     handshake."""
 
     def admit_connection(self, accepted: AcceptedConnection) -> bool:
-        """Return whether to keep the connection. May close other connections."""
+        """Return whether to keep this new connection. May close other connections to make room."""
 
     def on_connection_closed(self, accepted: AcceptedConnection) -> None:
-        """Record that a connection was closed, even if it was not admitted."""
+        """Handle the end of a connection, even if it was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
@@ -76,7 +77,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
     `asyncio.Runner(loop_factory=ServerLoop)`."""
 
     admission: ConnectionAdmission | None = None
-    """Admission control for servers that are created later; None admits every connection."""
+    """Admission control for servers that are created from now on; None admits every connection."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         """Create a server on the listening socket `sock`, which the caller must close.
@@ -98,7 +99,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
 
 class _ListeningSocket(socket.socket):
-    """Listening socket that resets connections which are opened in large numbers without sending
+    """Listening socket that resets connections when a client opens many of them without sending
     data, before they consume resources."""
 
     def __init__(
@@ -119,7 +120,8 @@ class _ListeningSocket(socket.socket):
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises `BlockingIOError` if no connection can be accepted now."""
+        """Accept the next connection that is not reset. Raises `BlockingIOError` if there is none
+        now."""
         for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
             if self._may_accept_connection(accepted, address):
@@ -149,7 +151,8 @@ def _has_received_data(accepted: socket.socket) -> bool:
 
 
 def _has_received_client_hello(accepted: socket.socket) -> bool:
-    """Return whether a complete TLS record with the ClientHello has arrived."""
+    """Return whether a complete TLS record with the ClientHello has arrived on an accepted
+    connection."""
     head = _peek_received_bytes(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
@@ -160,7 +163,7 @@ def _has_received_client_hello(accepted: socket.socket) -> bool:
 
 
 def _peek_received_bytes(accepted: socket.socket, size: int) -> bytes:
-    """Return up to `size` bytes that have arrived, without consuming them."""
+    """Return up to `size` bytes that have arrived on a connection, without consuming them."""
     try:
         return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:

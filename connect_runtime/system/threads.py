@@ -1,8 +1,8 @@
 """Starts, names, supervises and joins threads. Also contains thread pools, a counter of pending
 work, and cached values.
 
-The owner that starts a thread stops and joins it. A thread that ends before `stop` is set, with or
-without an exception, is an error that is reported to the owner.
+The owner that starts a thread stops and joins it. If a thread ends before `stop` is set, with or
+without an exception, an error is reported to the owner.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class OwnedThread:
         self._on_unexpected_end = on_unexpected_end
         self._logging = log_context.bind_current_flow()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
-        self._thread = threading.Thread(target=self._run_body, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_thread_body, name=name, daemon=True)
         self._thread.start()
 
     @property
     def is_alive(self) -> bool:
-        """True while the thread is running."""
+        """True while the thread has not ended."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
@@ -64,7 +64,7 @@ class OwnedThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _run_body(self) -> None:
+    def _run_thread_body(self) -> None:
         try:
             with self._logging:
                 self._body(self.stop)
@@ -76,10 +76,8 @@ class OwnedThread:
 
 @dataclass(slots=True, kw_only=True)
 class ThreadGroup:
-    """The threads of one owner.
-
-    An exception that a thread raises while it is being stopped is reported as well.
-    """
+    """The threads of one owner. Exceptions that a thread raises while it is being stopped are
+    reported too."""
 
     on_unexpected_end: Callable[[ThreadDied], None]
     """Called on a thread that ends unexpectedly, just before it ends. The callback should only post
@@ -87,15 +85,15 @@ class ThreadGroup:
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
-        """Start a thread that runs `body`."""
+        """Start a thread that runs `body` and belongs to this group."""
         self._owned = [thread for thread in self._owned if thread.is_alive]
         thread = OwnedThread(name, body, on_unexpected_end=self.on_unexpected_end)
         self._owned.append(thread)
         return thread
 
     def stop_all(self, timeout_s: float) -> list[str]:
-        """Stop all threads, and wait for up to `timeout_s` in total. Return the names of threads
-        that are still running."""
+        """Stop all threads of the group, and wait for up to `timeout_s` in total. Return the names
+        of threads that are still running."""
         for thread in self._owned:
             thread.stop.set()
         now_s = SystemClock().now_s
@@ -111,7 +109,7 @@ _IDLE_TIMEOUT_S = 5.0
 
 
 class ThreadPoolFull(RetriableError):
-    """The thread pool's queue is full, or the pool has been stopped."""
+    """Raised if the thread pool's queue is full or the pool has been stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +148,7 @@ class ThreadPool:
         self._closed = False
 
     def submit(self, run: Callable[[], T]) -> futures.Future[T]:
-        """Queue a call, and return a future with its result or exception. Raises
+        """Queue a call for execution. Return a future with its result or exception. Raises
         `ThreadPoolFull`."""
         future: futures.Future[T] = futures.Future()
         future.set_running_or_notify_cancel()  # callers that give up cannot cancel it
@@ -171,10 +169,8 @@ class ThreadPool:
         return future
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Reject new calls, fail queued calls, and let running calls finish within `timeout_s`.
-
-        Returns the names of the threads that are still running.
-        """
+        """Reject new calls, fail queued calls, and give running calls up to `timeout_s` to finish.
+        Returns the names of the threads that are still running."""
         with self._changed:
             self._closed = True
             refused, self._waiting = list(self._waiting), deque()
@@ -184,8 +180,8 @@ class ThreadPool:
         return self._threads.stop_all(timeout_s)
 
     def _run_calls(self, stop: threading.Event) -> None:
-        """Run queued calls until the pool is stopped or no call arrives for too long. Body of a
-        pool thread."""
+        """Run queued calls until the pool is stopped or no call arrives for too long. This is the
+        body of a pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1
@@ -224,13 +220,13 @@ class PendingWork:
             return self._begun
 
     def end_operation(self, number: int) -> None:
-        """Record that an operation has ended. Idempotent."""
+        """Record that the operation with this sequence number has ended. Idempotent."""
         with self._changed:
             self._numbers.pop(number, None)
             self._changed.notify_all()
 
     def wait_for_earlier_operations(self, timeout_s: float) -> bool:
-        """Wait until all operations that began before this call have ended. Return False after a
+        """Wait until all operations that began before this call have ended. Return False on
         timeout."""
         with self._changed:
             last = self._begun
@@ -239,7 +235,7 @@ class PendingWork:
             )
 
     def wait_for_any_operation(self, timeout_s: float) -> bool:
-        """Wait until an operation is in progress. Return False after a timeout."""
+        """Wait until at least one operation is in progress. Return False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
@@ -248,13 +244,13 @@ class PendingWork:
 
 
 class CachedValue(Generic[T]):
-    """A value that is created on demand and cached for some time. Thread-safe.
+    """A value that is created on demand and cached for a limited time. Thread-safe.
 
     Concurrent callers of `get` wait for one creation and receive the same value.
     """
 
     def __init__(self, make: Callable[[], T], *, ttl_s: float, clock: Clock) -> None:
-        """`ttl_s` is the lifetime of a value in seconds, from the end of its creation."""
+        """`ttl_s` is the time in seconds for which a value is cached after its creation."""
         self._make = make
         self._for_s = ttl_s
         self._clock = clock
@@ -262,10 +258,8 @@ class CachedValue(Generic[T]):
         self._cached: tuple[T, float] | None = None
 
     def get(self) -> T:
-        """Return the cached value, creating it if necessary.
-
-        Exceptions raised by `make` propagate and are not cached.
-        """
+        """Return the cached value, creating it if it is missing or expired. Exceptions raised by
+        `make` propagate and are not cached."""
         with self._lock:
             if self._cached is None or self._clock.now_s() >= self._cached[1]:
                 found = self._make()

@@ -5,8 +5,8 @@ and follow the state machines `ConnectorLifecycle` and `TaskLifecycle`. `WorkerS
 `WorkerSinkTask` and `WorkerPipelineTask` run the three kinds of tasks. The package also validates
 connector configurations, handles offset requests and collects the worker's metrics.
 
-A plugin may raise any exception or never return. Its failure only affects its own status, never
-other plugins.
+A plugin may raise any exception or never return. Its failure affects only the status of its own
+connector or task, never other plugins.
 
 May import base, system, api, storage, group, plugins, config and herder. Kafka clients are used
 through the protocols in `task_client_interfaces`.

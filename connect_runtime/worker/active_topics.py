@@ -1,7 +1,7 @@
-"""Records the topics that a task uses (KIP-558).
+"""Records the topics that a task reads or writes (KIP-558).
 
-A topic is recorded whenever the task uses it and it is not recorded yet, so a topic that is still
-in use after `PUT .../topics/reset` is recorded again within about a second. Java:
+Whenever the task uses a topic that is not recorded, the topic is recorded. A topic that is still in
+use after `PUT .../topics/reset` is therefore recorded again within about a second. Java:
 WorkerTask.recordActiveTopic.
 """
 
@@ -15,12 +15,12 @@ from connect_runtime.herder.worker_interface import StatusWriterInterface
 from connect_runtime.storage.status_records import TopicStatus
 
 RECHECK_INTERVAL_S = 1.0
-"""Minimum interval between two checks whether a topic is recorded."""
+"""Minimum interval between two checks of the status store for whether a topic is recorded."""
 
 
 class ActiveTopics:
-    """Records the active topics of one task, on the task's thread. Does nothing if `tracked` is
-    false."""
+    """Records the active topics of one task, on the task's thread. Does nothing if topic tracking
+    is disabled (`tracked` is false)."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ActiveTopics:
         self._next_check_s: dict[str, float] = {}
 
     def record_topic_use(self, topic: str) -> None:
-        """Record that the task read or wrote this topic. Never blocks."""
+        """Record that the task has read from or written to this topic. Never blocks."""
         now_s = self._clock.now_s()
         if not self._tracked or now_s < self._next_check_s.get(topic, -math.inf):
             return

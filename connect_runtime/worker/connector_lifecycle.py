@@ -19,7 +19,7 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """State of a connector while none of its methods is being called."""
+    """Phase of a connector between calls of its methods."""
 
     NEW = "new"
     INIT = "init"
@@ -40,8 +40,8 @@ class ConnectorThreadStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
-    """Event: a target state (running, paused or stopped) was requested. The action
-    `CompleteTargetStateRequest` with this `token` follows."""
+    """Event: a target state (running, paused or stopped) was requested.
+    `CompleteTargetStateRequest` with the same `token` follows."""
 
     state: TargetState
     token: int
@@ -49,8 +49,8 @@ class TargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCallReturned:
-    """Event: the last call of a connector method returned, or raised an exception with this stack
-    trace (`trace`)."""
+    """Event: the connector method called last has returned, or has raised an exception whose stack
+    trace is `trace`."""
 
     trace: str | None = None
 
@@ -69,7 +69,8 @@ class ConnectorShutdownRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorAbandoned:
-    """Event: the connector did not stop in time. Its statuses are ignored from now on."""
+    """Event: the connector did not stop in time. The statuses it publishes from now on are
+    ignored."""
 
 
 ConnectorLifecycleEvent: TypeAlias = (
@@ -110,7 +111,7 @@ class CloseConnector:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
     """Action: write the connector's status. With `safe`, write it only if no newer worker has
-    written one."""
+    written a status."""
 
     state: State
     trace: str | None = None
@@ -119,8 +120,8 @@ class PublishConnectorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteTargetStateRequest:
-    """Action: complete a request for a target state. `error` is the reason why the state was not
-    reached."""
+    """Action: complete a target state request. `error` says why the target state was not reached;
+    None on success."""
 
     token: int
     state: TargetState
@@ -146,8 +147,8 @@ _PHASE_AND_STATUS = {
 class ConnectorLifecycle:
     """State machine of a connector.
 
-    Invariants: at most one call is in progress; every request is completed exactly once; no action
-    follows after the end.
+    Invariants: at most one connector method is being called; every target state request is
+    completed exactly once; no action follows after the phase ENDED.
     """
 
     def __init__(self) -> None:
@@ -198,7 +199,7 @@ class ConnectorLifecycle:
                 return [PublishConnectorStatus(state=State.UNASSIGNED, safe=True)]
             case ConnectorCallReturned(trace):
                 assert self._call is not None, event
-                return self._finish_call(trace)
+                return self._finish_connector_call(trace)
 
     def _queue_target_state_request(
         self, request: TargetStateRequested
@@ -213,13 +214,13 @@ class ConnectorLifecycle:
         ]
 
     def _publish_failure(self, trace: str) -> list[ConnectorLifecycleAction]:
-        """Publish FAILED. Only the first failure is published."""
+        """Publish the status FAILED, unless a failure has already been published."""
         if self._phase in (ConnectorPhase.FAILED, ConnectorPhase.ENDED):
             return []
         self._phase = ConnectorPhase.FAILED
         return [PublishConnectorStatus(state=State.FAILED, trace=trace, safe=True)]
 
-    def _finish_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
+    def _finish_connector_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
         call, self._call = self._call, None
         self._started = isinstance(call, CallConnectorStart) and trace is None
         if isinstance(call, CallConnectorInitialize):
@@ -249,7 +250,7 @@ class ConnectorLifecycle:
 
     def _start_next_action(self) -> list[ConnectorLifecycleAction]:
         if self._shutdown:
-            return self._shut_down()
+            return self._begin_shutdown()
         request, self._next = self._next, None
         if request is None:
             return []
@@ -268,7 +269,7 @@ class ConnectorLifecycle:
         self._request, self._call = request, call
         return [call]
 
-    def _shut_down(self) -> list[ConnectorLifecycleAction]:
+    def _begin_shutdown(self) -> list[ConnectorLifecycleAction]:
         actions: list[ConnectorLifecycleAction] = []
         if self._next is not None:
             actions.append(_build_request_failure(self._next, "the connector is shutting down"))

@@ -37,14 +37,15 @@ from connect_runtime.worker.task_factory import ResolvedConfig, WorkerDeps
 
 
 class ConnectorRole(enum.Enum):
-    """Type of a connector. The value is the type's name in messages."""
+    """Whether a connector is a source or a sink. The enum value is the word used in messages."""
 
     SOURCE = "source"
     SINK = "sink"
 
 
 class OffsetChangeKind(enum.Enum):
-    """Kind of offset change. The value contains the verb and its past participle, for messages."""
+    """Kind of offset change: alter or reset. The enum value contains the verb and its past
+    participle for use in messages."""
 
     ALTER = ("alter", "altered")
     RESET = ("reset", "reset")
@@ -59,8 +60,9 @@ class OffsetChangeKind(enum.Enum):
 
 
 def format_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -> str:
-    """Format the message for a successful offset change. `by_connector_too` is the result of the
-    connector's `alter_offsets`."""
+    """Format the message for a successful offset change. `by_connector_too` is what the connector's
+    `alter_offsets` returned: True if the connector changed its externally managed offsets as
+    well."""
     if by_connector_too:
         return f"The offsets for this connector have been {change.past_participle} successfully"
     return (
@@ -72,7 +74,7 @@ def format_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -
 
 
 def format_changes_unsupported(connector: str) -> str:
-    """Format the error that the connector does not support offset changes."""
+    """Format the error message for a connector that does not support offset changes."""
     return (
         f"Failed to modify offsets for connector {connector} because it doesn't support external "
         "modification of offsets"
@@ -80,25 +82,28 @@ def format_changes_unsupported(connector: str) -> str:
 
 
 def format_offset_read_failure(kind: ConnectorRole, connector: str) -> str:
-    """Format the error that the offsets cannot be read."""
+    """Format the error message for connector offsets that cannot be read."""
     what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
     return f"Failed to retrieve {what} for {kind.value} connector {connector}"
 
 
 def format_offset_change_failure(kind: ConnectorRole, connector: str) -> str:
-    """Format the error for a failed offset change that has no more specific message."""
+    """Format the generic error message for a failed offset change, used if no specific message
+    applies."""
     return f"Failed to modify offsets for {kind.value} connector {connector}"
 
 
 def format_alter_offsets_timeout(kind: ConnectorRole, connector: str) -> str:
-    """Format the error that the connector's `alter_offsets` exceeded the time limit."""
+    """Format the error message for a call of the connector's `alter_offsets` that exceeded the time
+    limit."""
     return (
         f"Timed out while calling the 'alterOffsets' method for {kind.value} connector {connector}"
     )
 
 
 def format_offset_read_timeout(connector: str) -> str:
-    """Format the error that reading a source connector's offsets exceeded the time limit."""
+    """Format the error message for reading a source connector's offsets that exceeded the time
+    limit."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
         f"for source connector {connector}"
@@ -106,24 +111,27 @@ def format_offset_read_timeout(connector: str) -> str:
 
 
 def format_offset_write_timeout(connector: str) -> str:
-    """Format the error that writing a source connector's offsets exceeded the time limit."""
+    """Format the error message for writing a source connector's offsets that exceeded the time
+    limit."""
     return f"Timed out while attempting to modify offsets for source connector {connector}"
 
 
 def format_group_offsets_list_failure(connector: str) -> str:
-    """Format the error that the offsets of a sink connector's consumer group cannot be listed."""
+    """Format the error message for a failure to list the offsets of a sink connector's consumer
+    group."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {connector}"
 
 
 def format_group_offsets_change_failure(change: OffsetChangeKind, connector: str) -> str:
-    """Format the error that the offsets of a sink connector's consumer group cannot be changed."""
+    """Format the error message for a failure to change the offsets of a sink connector's consumer
+    group."""
     sink = "sink " if change is OffsetChangeKind.RESET else ""
     return f"Failed to {change.verb} consumer group offsets for {sink}connector {connector}"
 
 
 def format_consumer_group_in_use(change: OffsetChangeKind, connector: str) -> str:
-    """Format the error that a sink connector's consumer group still has members, so its offsets
-    cannot be changed."""
+    """Format the error message for a sink connector whose consumer group still has members, so its
+    offsets cannot be changed."""
     return (
         f"Failed to {change.verb} consumer group offsets for connector {connector} either because "
         "its tasks haven't stopped completely yet or the connector was resumed before the request "
@@ -137,15 +145,15 @@ _LOG = logging.getLogger(__name__)
 _BAD_REQUEST_STATUS = 400
 
 REQUEST_TIMEOUT_S = 90.0
-"""Time limit of an offset request, including the connector's `alter_offsets` call. Same as in
-Java's REST API."""
+"""Time limit of a request that reads or changes offsets, including the connector's `alter_offsets`
+call. Same as in Java's REST API."""
 
 OffsetPairs = Sequence[tuple[Mapping[str, object], "Mapping[str, object] | None"]]
 SinkOffsetChanges = Mapping[TopicPartition, "int | None"]
 
 
 class ConnectorOffsetRequests:
-    """Handles offset requests. Stateless and thread-safe.
+    """Handles REST requests that read or change connector offsets. Stateless and thread-safe.
 
     Calls block for up to `REQUEST_TIMEOUT_S`, or longer if the connector's `alter_offsets` takes
     longer.
@@ -161,10 +169,10 @@ class ConnectorOffsetRequests:
         made = self._create_connector(name, props)
         with _wrap_unexpected_errors(format_offset_read_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
-                return _build_offsets_reply(
+                return _build_offsets_response(
                     _SinkOffsetRequests(name, props, self._deps).read_offsets()
                 )
-            return _build_offsets_reply(
+            return _build_offsets_response(
                 self._deps.offsets.read_all_offsets(name, REQUEST_TIMEOUT_S)
             )
 
@@ -190,12 +198,12 @@ class ConnectorOffsetRequests:
         return ConnectorOffsetsModified(format_change_success(change, by_connector_too=done))
 
     def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
-        """Instantiate the connector without validating its other settings."""
+        """Instantiate the connector class without validating the connector's other settings."""
         with _wrap_unexpected_errors(f"Failed to create connector {name} to handle its offsets"):
             return task_factory.instantiate_connector(props, self._deps)
 
 
-def _build_offsets_reply(
+def _build_offsets_response(
     pairs: Iterable[tuple[Mapping[str, object], Mapping[str, object] | None]],
 ) -> ConnectorOffsets:
     return ConnectorOffsets(
@@ -208,14 +216,14 @@ def _get_connector_role(made: Connector) -> ConnectorRole:
 
 
 class _SinkOffsetRequests:
-    """Handles the offset requests of one sink connector."""
+    """Handles requests to read or change the offsets of one sink connector."""
 
     def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
         self._name = name
         self._props = props
         self._deps = deps
         self._group = connector_client_settings.get_sink_group_id(deps.config, props, name)
-        self._time = _RequestDeadline(deps)
+        self._time = _OffsetRequestDeadline(deps)
 
     def read_offsets(self) -> list[tuple[dict[str, object], dict[str, object]]]:
         kind = ConnectorRole.SINK
@@ -228,8 +236,8 @@ class _SinkOffsetRequests:
             )
 
     def modify_offsets(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
-        """Modify the consumer group's offsets. Return True if the connector handled the offsets
-        too."""
+        """Alter or reset the consumer group's offsets. Return True if the connector changed its
+        externally managed offsets as well."""
         kind = ConnectorRole.SINK
         with self._open_admin_client() as admin:
             requested = (
@@ -255,7 +263,8 @@ class _SinkOffsetRequests:
             admin.delete_group(self._group, self._time.remaining_s)
 
     def _alter_group_offsets(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
-        """Commit offsets first, then delete offsets. Nothing is deleted if the commit fails."""
+        """Commit the new offsets first, then delete the partitions' offsets that are to be removed.
+        Nothing is deleted if the commit fails."""
         negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
@@ -289,19 +298,20 @@ class _SinkOffsetRequests:
 
 
 class _SourceOffsetRequests:
-    """Offset requests of one source connector.
+    """Handles requests to change the offsets of one source connector.
 
-    With exactly-once support, the caller has already fenced the connector's producers.
+    With exactly-once support, the caller must have fenced the connector's producers first.
     """
 
     def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
         self._name = name
         self._props = props
         self._offsets = deps.offsets
-        self._time = _RequestDeadline(deps)
+        self._time = _OffsetRequestDeadline(deps)
 
     def modify_offsets(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
-        """Modify the stored offsets. Return True if the connector handled the offsets too."""
+        """Alter or reset the stored offsets. Return True if the connector changed its externally
+        managed offsets as well."""
         known = self._list_stored_partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
         if given is not None:
@@ -315,9 +325,9 @@ class _SourceOffsetRequests:
         return done
 
     def _list_stored_partitions(self) -> Sequence[SourcePartition]:
-        """Read the stored partitions.
+        """Read the source partitions that have stored offsets.
 
-        They are always read, because existing record keys are reused when offsets are written.
+        Required before every write, because the offset store reuses the existing record keys.
         """
         try:
             return self._offsets.connector_partitions(self._name, self._time.remaining_s)
@@ -338,7 +348,7 @@ class _SourceOffsetRequests:
             raise _log_and_build_error(text, error) from error
 
 
-class _RequestDeadline:
+class _OffsetRequestDeadline:
     """Computes the time that remains until a request's deadline."""
 
     def __init__(self, deps: WorkerDeps) -> None:
@@ -381,7 +391,8 @@ def _wrap_unexpected_errors(text: str) -> Iterator[None]:
 def _replace_error_message(
     text: str, *, but: tuple[type[ConnectError], ...] = ()
 ) -> Iterator[None]:
-    """Replace the message of a `ConnectError` with Java's message. The original error is logged."""
+    """Replace the message of a `ConnectError` with Java's message `text`, and log the original
+    error."""
     try:
         yield
     except ConnectError as error:

@@ -1,8 +1,8 @@
 """Validates connector configurations and lists plugins and their keys, for the REST API.
 
 Runs on the caller's thread and blocks while plugin code runs. An exception of a converter is
-reported as an error of the key that names the converter. The result contains the class names that
-users know, and placeholders instead of secrets. Java: AbstractHerder.validateConnectorConfig,
+reported as an error of the key that names the converter. Results contain the class names shown to
+users, and `${…}` references instead of secrets. Java: AbstractHerder.validateConnectorConfig,
 validateConverterConfig, connectorPluginConfig.
 """
 
@@ -45,16 +45,17 @@ from connect_runtime.worker.provided_values import HideValues, ProvidedValues, R
 
 _CLASS_TYPE = Type.CLASS.value
 _ALIAS_PREFIXES = ("transforms.", "predicates.")
-"""Prefixes of keys that contain an alias from the configuration."""
+"""Prefixes of configuration keys that contain an alias defined in the configuration."""
 ClassNames = Mapping[str, str]
-"""Full Python class name -> the name that users know (the Java class name if the plugin has
-one)."""
+"""Maps each plugin's full Python class name to the class name shown to users (the Java class name
+if the plugin has one)."""
 
 
 def rename_key_classes(
     infos: Sequence[ConfigKeyInfo], names: ClassNames
 ) -> tuple[ConfigKeyInfo, ...]:
-    """Replace Python class names in the key defaults with the names that users know."""
+    """Replace Python class names in the default values of config keys with the class names shown to
+    users."""
     return tuple(_rename_default_class(each, names) for each in infos)
 
 
@@ -66,11 +67,12 @@ def redact_infos(
     names: ClassNames,
     hide: HideValues,
 ) -> ConfigInfos:
-    """Replace resolved secrets with their `${…}` references, and class names with the names that
-    users know.
+    """Replace resolved secrets with their `${…}` references, and Python class names with the class
+    names shown to users.
 
-    `given` is the configuration with unresolved references, `resolved` with their values. `hide`
-    replaces config provider values by references in errors, and in key names that contain an alias.
+    `given` is the configuration with `${…}` references, `resolved` the same configuration with the
+    provided values. `hide` replaces provided values with their references, in errors and in key
+    names that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -78,9 +80,9 @@ def redact_infos(
         definition, value = info.definition, info.value
         if definition is not None and definition.type == _CLASS_TYPE:
             definition = _rename_default_class(definition, names)
-            value = None if value is None else _rename_class_value(value, names)
+            value = None if value is None else _rename_class_in_value(value, names)
         if value is not None and value.name in hidden:
-            value = _redact_value(value, given[value.name])
+            value = _redact_config_value(value, given[value.name])
         return _hide_provided_values(ConfigInfo(definition=definition, value=value), hide)
 
     return dataclasses.replace(
@@ -104,14 +106,14 @@ def _hide_provided_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
 
 
 def _hide_values_in_alias(name: str, hide: HideValues) -> str:
-    """Hide config provider values in a key name that contains an alias of `transforms` or
-    `predicates`."""
+    """Hide config provider values in a key name that contains an alias of a transformation or
+    predicate."""
     prefix = next((each for each in _ALIAS_PREFIXES if name.startswith(each)), None)
     return name if prefix is None else prefix + hide(name.removeprefix(prefix))
 
 
-def _rename_class_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
-    name = _get_class_name(value.value, names)
+def _rename_class_in_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
+    name = _get_displayed_class_name(value.value, names)
     errors = value.errors
     if value.value is not None and name is not None:
         errors = tuple(each.replace(f"class {value.value} ", f"class {name} ") for each in errors)
@@ -119,13 +121,13 @@ def _rename_class_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValu
         value,
         value=name,
         recommended_values=tuple(
-            sorted(str(_get_class_name(each, names)) for each in value.recommended_values)
+            sorted(str(_get_displayed_class_name(each, names)) for each in value.recommended_values)
         ),
         errors=errors,
     )
 
 
-def _redact_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueInfo:
+def _redact_config_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueInfo:
     message = f"Invalid value {reference} for configuration {value.name}: the resolved value is not"
     return dataclasses.replace(
         value,
@@ -137,10 +139,12 @@ def _redact_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueI
 def _rename_default_class(info: ConfigKeyInfo, names: ClassNames) -> ConfigKeyInfo:
     if info.type != _CLASS_TYPE:
         return info
-    return dataclasses.replace(info, default_value=_get_class_name(info.default_value, names))
+    return dataclasses.replace(
+        info, default_value=_get_displayed_class_name(info.default_value, names)
+    )
 
 
-def _get_class_name(name: str | None, names: ClassNames) -> str | None:
+def _get_displayed_class_name(name: str | None, names: ClassNames) -> str | None:
     return None if name is None else names.get(name, name)
 
 
@@ -158,8 +162,8 @@ def validate_converters(
     *,
     plugins: InstalledPlugins,
 ) -> ConfigInfos:
-    """Validate the converter keys, including the prefixed ones. Other errors are added to
-    `values`."""
+    """Validate the converter keys and the settings of each converter (the keys prefixed with its
+    key). Errors of the converter keys themselves are added to `values`."""
     found = [
         _validate_converter(key, config, values=values, plugins=plugins)
         for key in installed_plugins.CONVERTER_KIND_BY_KEY
@@ -318,7 +322,8 @@ class ConnectorValidator:
         )
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        """Return the connector type of the configuration's `connector.class`. Never raises."""
+        """Return whether the configuration's `connector.class` is a source or sink connector, or
+        UNKNOWN. Never raises."""
         name = None if config is None else config.get(CONNECTOR_CLASS_KEY)
         if name is None:
             return ConnectorType.UNKNOWN
@@ -338,9 +343,11 @@ class ConnectorValidator:
             of = self._plugins.find_plugin_class(plugin)
         except ConfigError:
             raise NotFoundError(f"Unknown plugin {plugin}.") from None
-        return _raise_as_rest_error(lambda: self._get_plugin_keys(of, version))
+        return _raise_as_rest_error(lambda: self._get_plugin_config_keys(of, version))
 
-    def _get_plugin_keys(self, of: type[Any], version: str | None) -> tuple[ConfigKeyInfo, ...]:
+    def _get_plugin_config_keys(
+        self, of: type[Any], version: str | None
+    ) -> tuple[ConfigKeyInfo, ...]:
         name = self._plugins.get_user_name(of)
         instance = installed_plugins.instantiate_plugin(of, name)
         installed_plugins.check_plugin_version(instance, name, version)
@@ -386,7 +393,7 @@ class ConnectorValidator:
             self._plugins.find_plugin_class(name, *installed_plugins.CONNECTOR_KINDS),
             f"connector {name}",
         )
-        one = _ConnectorConfigValidation(made, resolved, plugins=self._plugins, worker=self._worker)
+        one = _ConnectorConfigValidator(made, resolved, plugins=self._plugins, worker=self._worker)
         return redact_infos(
             one.validate_config(name),
             given=config,
@@ -396,8 +403,8 @@ class ConnectorValidator:
         )
 
 
-class _ConnectorConfigValidation:
-    """Validation of one connector configuration."""
+class _ConnectorConfigValidator:
+    """Validates one connector configuration."""
 
     def __init__(
         self,
@@ -439,8 +446,8 @@ class _ConnectorConfigValidation:
         )
 
     def _validate_common_keys(self, name: str, mismatch: str) -> ConfigInfos:
-        """Validate only the keys that all connectors share, because the plugin version does not
-        match."""
+        """Validate only the keys that all connectors share, because the installed connector version
+        does not match the requested one (`mismatch` is the error message)."""
         definition = self._enrich_config_def(
             connector_keys.CONNECTOR, self._plugins.get_converter_choices()
         )
@@ -461,7 +468,7 @@ class _ConnectorConfigValidation:
         )
 
     def _check_cross_key_rules(self, values: ConfigValues) -> None:
-        """Run the checks that involve more than one key."""
+        """Run the checks that involve more than one configuration key."""
         worker, config = self._worker, self._config
         if self._sink:
             connector_config.check_sink_topic_settings(values, config)
@@ -505,7 +512,8 @@ class _ConnectorConfigValidation:
     def _validate_with_connector(
         self, name: str, definition: ConfigDef, values: ConfigValues
     ) -> ConfigInfos:
-        """Call the connector's own `validate` method and add its results."""
+        """Call the connector's own `validate` method and return its results combined with
+        `values`."""
         own = installed_plugins.get_config_def(self._made)
         found = installed_plugins.validate_connector_config(self._made, self._get_plugin_props())
         collect = functools.partial(
@@ -528,8 +536,8 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
 
 
 def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:
-    """Convert a `ConfigError` to a `ConnectRestError` with status 400 and raise it. `hide` hides
-    config provider values."""
+    """Call `work`, and convert a `ConfigError` to a `ConnectRestError` with status 400. `hide`
+    replaces config provider values in its message."""
     try:
         return work()
     except ConfigError as error:

@@ -1,8 +1,8 @@
-"""Reconfigures running tasks in place.
+"""Applies new configurations to running tasks, without a restart where possible.
 
-For each task there are three outcomes: its configuration is unchanged, it accepts the new
-configuration, or it must restart. Tasks decide on their own threads, in parallel. A task that takes
-too long to decide is restarted; in Java, every task is restarted.
+A task keeps running if its configuration is unchanged or if it accepts the new configuration;
+otherwise it must restart. Tasks decide on their own threads, in parallel. A task that takes too
+long to decide is restarted. Java always restarts all tasks of the connector.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from connect_runtime.worker.worker_task import WorkerTask
 _LOG = logging.getLogger(__name__)
 
 RECONFIGURE_TIMEOUT_S = 5.0
-"""Time limit in which all tasks must decide whether they accept their new configuration. A pipeline
+"""Time limit for all tasks to decide whether they accept their new configurations. A pipeline
 normally checks for changes twice a second."""
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """A running task and the configurations from which it was built, which `reconfigure_tasks`
+    """A running task and the configurations it was built from, which `reconfigure_tasks`
     updates."""
 
     worker_task: WorkerTask
@@ -41,16 +41,18 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReconfiguration:
-    """A running task and its new configuration."""
+    """A running task and the new configuration to apply to it."""
 
     running_task: RunningTask
     raw_config: RawConfig
     new_origin: TaskOrigin | None
-    """The new configurations from which the task is built; None if they cannot be resolved."""
+    """The resolved configurations from which the task would be built now; None if their `${…}`
+    references cannot be resolved."""
 
 
 def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[ConnectorTaskId]:
-    """Reconfigure tasks and return the tasks that must be restarted.
+    """Apply new configurations to running tasks. Return the ids of the tasks that must be
+    restarted.
 
     Waits up to `RECONFIGURE_TIMEOUT_S` for the tasks' decisions.
     """
@@ -80,7 +82,7 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
 
 
 def _decide_task_reconfiguration(wanted: TaskReconfiguration) -> ReconfigureDecision:
-    """Decide how to reconfigure a task. A failed task is restarted, as in Java."""
+    """Decide how to apply a new configuration to a task. A failed task is restarted, as in Java."""
     of = wanted.running_task
     if wanted.new_origin is None or of.worker_task.has_ended:
         return ReconfigureDecision.RESTART

@@ -1,7 +1,7 @@
 """Finds, instantiates and calls the worker's plugins, and returns their names and versions.
 
-Raises `ConnectError` if a plugin raises, and `ConfigError` if a plugin returns an invalid value.
-Both messages name the plugin.
+Raises `ConnectError` if a plugin raises an exception, and `ConfigError` if it returns an invalid
+value. Both messages name the plugin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ CONVERTER_KINDS = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
 
 
 def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | None:
-    """Return the name of the Java class that the plugin replaces; None if there is none."""
+    """Return the name of the Java class that this plugin class replaces; None if it replaces
+    none."""
     names = {
         each.class_name
         for each in installed.list_installed()
@@ -38,7 +39,7 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
 
 
 def get_plugin_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str:
-    """Return the plugin's Java name if it has one, otherwise its Python name with the module."""
+    """Return the plugin's Java class name if it has one, otherwise its full Python class name."""
     return find_java_name(of, installed, *kinds) or f"{of.__module__}.{of.__qualname__}"
 
 
@@ -52,8 +53,8 @@ def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
 
 
 def get_default_converter(plugin: Connector) -> str | None:
-    """Return the connector's default converter for keys and values; None if the worker's converter
-    is the default."""
+    """Return the connector's own default converter for keys and values; None to use the worker's
+    converter."""
     return plugin.default_converter if isinstance(plugin, SourceConnector) else None
 
 
@@ -117,7 +118,8 @@ def get_config_def(plugin: Any) -> ConfigDef:
 
 
 def get_optional_config_def(plugin: Any) -> ConfigDef | None:
-    """Return the plugin's config keys; None if the plugin returns None, which converters may do."""
+    """Return the plugin's config keys; None if its `config()` returns None, which converters may
+    do."""
     found: object = call_plugin(plugin, "config", plugin.config)
     if found is None:
         return None
@@ -136,7 +138,8 @@ def get_optional_config_def(plugin: Any) -> ConfigDef | None:
 
 
 def list_plugin_versions(plugin: Any) -> tuple[str, ...]:
-    """Return the plugin's version as a one-element tuple; empty if it has none."""
+    """Return the plugin's version as a one-element tuple, or an empty tuple if it has no
+    version."""
     found = get_plugin_version(plugin)
     return () if found in (None, api_plugin.UNDEFINED_VERSION) else (found,)
 
@@ -150,7 +153,8 @@ def check_plugin_version(plugin: Any, name: str, wanted: str | None) -> None:
 
 
 def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> list[ConfigValue]:
-    """Call the connector's `validate` and check that the result is valid."""
+    """Call the connector's `validate` and return its result. Raises `ConfigError` if the result is
+    invalid."""
     found: object = call_plugin(plugin, "validate", lambda: plugin.validate(dict(props)))
     if found is None:
         raise ConfigError(
@@ -186,12 +190,13 @@ CONVERTER_KIND_BY_KEY: Mapping[str, Kind] = {
     plugin_recommenders.KEY_CONVERTER: Kind.CONVERTER,
     plugin_recommenders.VALUE_CONVERTER: Kind.CONVERTER,
 }
-"""Kind of converter (plugin kind) by config key, in the order of validation."""
+"""Plugin kind (converter or header converter) of each converter key, in the order of validation."""
 _CONVERTER_CLASSES = (Converter, HeaderConverter)
 
 
 class InstalledPlugins:
-    """Looks up installed plugins and their names for validation. Thread-safe."""
+    """Looks up installed plugin classes and their names, for the validation of configurations.
+    Thread-safe."""
 
     def __init__(self, installed: PluginRegistry, *, worker: WorkerConfig) -> None:
         self._installed = installed
@@ -205,8 +210,8 @@ class InstalledPlugins:
         return self._installed.find_plugin_class(name, *(kinds or tuple(Kind)))
 
     def load_class(self, name: str) -> type[Any]:
-        """Return the class for a config key of type CLASS (`ClassLoader`), even if it is a plugin
-        of the wrong kind."""
+        """Load the class named by a config key of type CLASS (`ClassLoader`), even if it is a
+        plugin of another kind than the key requires."""
         for kinds in (tuple(CONVERTER_KIND_BY_KEY.values()), tuple(Kind)):
             try:
                 return self.find_plugin_class(name, *kinds)
@@ -218,7 +223,7 @@ class InstalledPlugins:
         return found
 
     def get_user_names(self) -> Mapping[str, str]:
-        """Return the names that users know, keyed by full Python class name."""
+        """Map each plugin's full Python class name to the class name shown to users."""
         return {
             config_types.get_class_name(
                 self._installed.find_plugin_class(each.class_name, each.kind)
@@ -227,16 +232,16 @@ class InstalledPlugins:
         }
 
     def get_user_name(self, of: type) -> str:
-        """Return the name of a class that users know."""
+        """Return the class name shown to users: the plugin's Java name if it has one, otherwise its
+        Python name."""
         return get_plugin_name(of, self._installed, *Kind)
 
     def get_converter_choices(
         self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, ConverterChoice]:
-        """Return the available converters and the default for each converter key.
+        """Return the available converters and the default converter for each converter key.
 
-        Without a configuration there are no defaults. `default` is the connector's
-        `default_converter`.
+        If `config` is None, no defaults are set. `default` is the connector's `default_converter`.
         """
         return {
             name: self._build_converter_choice(name, config, default)
@@ -247,7 +252,7 @@ class InstalledPlugins:
         self, name: str, config: Mapping[str, str | None] | None, own_default: str | None
     ) -> ConverterChoice:
         kind = CONVERTER_KIND_BY_KEY[name]
-        versions = self._list_versions(kind)
+        versions = self._list_installed_versions(kind)
         if config is None:
             return ConverterChoice(available=versions)
         connector_default = own_default if kind is Kind.CONVERTER else None
@@ -264,7 +269,7 @@ class InstalledPlugins:
         return ConverterChoice(default=default, default_version=version, available=versions)
 
     def _get_worker_default(self, name: str) -> str:
-        """Return the worker's converter class name for this key."""
+        """Return the class name of the worker's converter for this converter key."""
         match name:
             case plugin_recommenders.KEY_CONVERTER:
                 return self._worker.key_converter
@@ -279,7 +284,7 @@ class InstalledPlugins:
         except ConfigError:
             return None
 
-    def _list_versions(self, kind: Kind) -> PluginVersions:
+    def _list_installed_versions(self, kind: Kind) -> PluginVersions:
         return {
             self._installed.find_plugin_class(each.class_name, kind): each.version
             for each in self._installed.list_installed()

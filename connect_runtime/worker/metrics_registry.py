@@ -20,7 +20,8 @@ name ends in `-total` is a counter; every other metric is a gauge, including Jav
 since the task or the worker started. Java declares `sink-record-lag-max` but never sets it. Here it
 is the number of records by which the task is behind its consumer, as in Java's description.
 
-Names: ConnectMetricsRegistry, WorkerCoordinator, AbstractCoordinator, AppInfoParser of Kafka 4.3.
+The names come from ConnectMetricsRegistry, WorkerCoordinator, AbstractCoordinator and AppInfoParser
+in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ INFO_ATTRIBUTE = "info"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """A metric group, as in Java."""
+    """A metric group and its attributes, as in Java's ConnectMetricsRegistry."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class MetricGroup:
     texts: Mapping[str, str] = field(default_factory=dict)
     """Description of each text attribute, by attribute name."""
     info_attributes: tuple[str, ...] = ()
-    """Text attributes that never change. They share one series."""
+    """Names of text attributes that never change. They are labels of one shared series."""
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -58,7 +59,8 @@ class MetricGroup:
 class MetricReading:
     """Current attribute values of a metric group for one set of tag values.
 
-    Missing attributes are not exposed. `build_families` raises for unknown attributes.
+    Attributes without a value are not exposed. `build_families` raises an error for unknown
+    attributes.
     """
 
     group: MetricGroup
@@ -69,14 +71,14 @@ class MetricReading:
 
 
 def build_metric_name(group: str, attribute: str) -> str:
-    """Return the Prometheus name of an attribute."""
+    """Return the Prometheus metric name for a Java metric group and attribute."""
     short = group.removeprefix("connect-").removesuffix("-metrics")
     return f"{_PREFIX}_{short}_{attribute}".replace("-", "_")
 
 
 def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
-    """Return the metrics of a group by attribute. `INFO_ATTRIBUTE` stands for the series that all
-    unchanging text attributes share."""
+    """Return the Prometheus metric for each attribute of a group. `INFO_ATTRIBUTE` stands for the
+    series that all unchanging text attributes share."""
     found = {
         attribute: Metric(
             name=build_metric_name(group.name, attribute),
@@ -114,7 +116,7 @@ def _build_label_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class ConnectMetricsRegistry:
-    """Metrics of all groups. The Prometheus names must be unique."""
+    """Prometheus metrics of all metric groups. Their names must be unique."""
 
     def __init__(self, groups: Iterable[MetricGroup]) -> None:
         self._metrics = {(group.name, group.tags): declare_metrics(group) for group in groups}
@@ -122,10 +124,10 @@ class ConnectMetricsRegistry:
         assert len(set(names)) == len(names), sorted(names)
 
     def build_families(self, readings: Iterable[MetricReading]) -> tuple[MetricFamily, ...]:
-        """Convert metric readings to metric families, sorted by name."""
+        """Convert metric readings to Prometheus metric families, sorted by name."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
-        def add_value(metric: Metric, labels: tuple[str, ...], value: float) -> None:
+        def add_series_value(metric: Metric, labels: tuple[str, ...], value: float) -> None:
             found = series.get(metric.name)
             if found is None:
                 found = series[metric.name] = (metric, {})
@@ -134,12 +136,12 @@ class ConnectMetricsRegistry:
         for reading in readings:
             known = self._metrics[reading.group.name, reading.group.tags]
             for attribute, value in reading.numbers.items():
-                add_value(known[attribute], reading.tags, value)
+                add_series_value(known[attribute], reading.tags, value)
             for attribute, text in reading.texts.items():
-                add_value(known[attribute], (*reading.tags, text), 1.0)
+                add_series_value(known[attribute], (*reading.tags, text), 1.0)
             if reading.info:
                 texts = (reading.info.get(each, "") for each in reading.group.info_attributes)
-                add_value(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
+                add_series_value(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
         return tuple(
             MetricFamily(metric=metric, series=values)
             for _, (metric, values) in sorted(series.items())
@@ -197,17 +199,17 @@ TASKS_OF_CONNECTOR = Group(
 REBALANCES = Group(
     name="connect-worker-rebalance-metrics",
     numbers={
-        "epoch": "Group generation as of the last rebalance.",
+        "epoch": "Generation of the group after the last rebalance.",
         "completed-rebalances-total": "Rebalances completed by this worker.",
-        "rebalancing": "1 during a rebalance of this worker, otherwise 0.",
-        "rebalance-max-time-ms": "Maximum duration of a recent rebalance.",
+        "rebalancing": "1 while this worker is rebalancing, otherwise 0.",
+        "rebalance-max-time-ms": "Maximum duration of recent rebalances.",
         "rebalance-avg-time-ms": "Average duration of recent rebalances.",
         "time-since-last-rebalance-ms": "Time since the last rebalance; +Inf before the first.",
     },
     texts={
         "leader-name": "URL of the group's leader.",
         "connect-protocol": (
-            "EAGER, COMPATIBLE, SESSIONED or SESSIONED_WHOLE (which Java does not have)."
+            "Group protocol: EAGER, COMPATIBLE, SESSIONED or SESSIONED_WHOLE (not in Java)."
         ),
     },
 )
@@ -219,7 +221,7 @@ CONNECTOR = Group(
         "connector-type": "source or sink.",
         "connector-class": "Connector class; the Java name if the plugin has one.",
         "connector-version": "Version of the connector.",
-        "status": "unassigned, running, paused, stopped, failed or restarting.",
+        "status": "Connector state: unassigned, running, paused, stopped, failed or restarting.",
     },
 )
 
@@ -236,7 +238,7 @@ TASK = Group(
         "batch-size-max": "Maximum number of records in a batch.",
         "batch-size-avg": "Average number of records in a batch.",
     },
-    texts={"status": "unassigned, running, paused, failed or restarting."},
+    texts={"status": "Task state: unassigned, running, paused, failed or restarting."},
     info_attributes=(
         "connector-class",
         "connector-type",
@@ -262,7 +264,7 @@ SOURCE_TASK = Group(
         "source-record-write-total": "Records acknowledged by Kafka.",
         "poll-batch-max-time-ms": "Maximum duration of a poll.",
         "poll-batch-avg-time-ms": "Average duration of a poll.",
-        "source-record-active-count": "Records polled but neither acknowledged nor filtered yet.",
+        "source-record-active-count": "Polled records not yet acknowledged, filtered or skipped.",
         "source-record-active-count-max": "Maximum number of active records.",
         "source-record-active-count-avg": "Average number of active records.",
     },

@@ -1,6 +1,6 @@
 """Commits a source task's offsets periodically without blocking the task.
 
-Offsets that could not be stored in time are retried together with newer offsets. In Java,
+Offsets that could not be stored in time are committed again together with newer offsets. In Java,
 SourceTaskOffsetCommitter uses one thread for all tasks, so one task can delay the others.
 """
 
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _CommitAttempt:
-    """A commit of source offsets that is in progress."""
+    """An offset commit of a source task that is in progress."""
 
     taken: CommittableOffsets
     begun_s: float
@@ -35,17 +35,18 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitTiming:
-    """Settings `offset.flush.interval.ms` and `offset.flush.timeout.ms`, in seconds."""
+    """The settings `offset.flush.interval.ms` and `offset.flush.timeout.ms`, converted to
+    seconds."""
 
     interval_s: float
     timeout_s: float
 
 
 class SourceOffsetCommitter:
-    """Commits source offsets on the task's thread.
+    """Commits a source task's offsets on the task's thread.
 
-    Invariant: offsets that were taken but not stored are in `_pending` or in the commit attempt in
-    progress.
+    Invariant: committable offsets that are not stored yet are in `_pending` or in the commit
+    attempt in progress.
     """
 
     def __init__(
@@ -70,10 +71,10 @@ class SourceOffsetCommitter:
         self._lock = threading.Lock()
 
     def commit_if_due(self) -> bool:
-        """Commit offsets if a commit is due. Return True if a commit completed or there was nothing
-        to commit.
+        """Begin an offset commit if one is due, or check the commit in progress. Return True if a
+        commit completed, even one without offsets.
 
-        Call often. Raises `InvalidSourceOffset` for offsets that can never be stored.
+        Never blocks; call often. Raises `InvalidSourceOffset` for offsets that can never be stored.
         """
         now_s = self._clock.now_s()
         if self._attempt is not None:
@@ -95,8 +96,8 @@ class SourceOffsetCommitter:
         return self._check_commit_attempt(attempt, now_s)
 
     def commit_all(self) -> None:
-        """Commit all committable offsets and wait for completion. Raises an error if the commit
-        fails."""
+        """Commit all committable offsets and wait until they are stored. Raises an error if the
+        commit fails."""
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
         last = before.merge_newer(self._pending).merge_newer(self._take())

@@ -30,13 +30,13 @@ SinkOffsetPair = tuple["Mapping[str, object] | None", "Mapping[str, object] | No
 
 
 class InvalidSinkOffsetError(FatalError):
-    """Raised if a sink partition or offset has an invalid form. The message is the same as in
+    """Raised if a sink partition or offset in a request is malformed. The message is the same as in
     Java."""
 
 
 def parse_sink_offsets(given: Iterable[SinkOffsetPair]) -> dict[TopicPartition, int | None]:
-    """Parse sink offsets by partition. An offset of None requests the deletion of the committed
-    offset.
+    """Parse the sink offsets of a request into offsets by partition. An offset of None requests the
+    deletion of the committed offset.
 
     Numbers may be strings. If a partition is repeated, the last entry is used. Negative offsets are
     accepted; see `find_negative_offset`. Raises `InvalidSinkOffsetError`.
@@ -96,7 +96,7 @@ def _parse_integer(value: object, bounds: range) -> int | None:
 
 
 def _format_java_value(value: object) -> str:
-    """Format a JSON value like Java's `String.valueOf`."""
+    """Format a JSON value as Java's `String.valueOf` does."""
     match value:
         case None:
             return "null"
@@ -114,7 +114,7 @@ def _format_java_value(value: object) -> str:
 
 
 def find_negative_offset(offsets: Mapping[TopicPartition, int | None]) -> TopicPartition | None:
-    """Return the first partition with a negative offset; None if there is none."""
+    """Return the first partition whose offset is negative; None if no offset is negative."""
     return next(
         (each for each, offset in offsets.items() if offset is not None and offset < 0), None
     )
@@ -123,7 +123,8 @@ def find_negative_offset(offsets: Mapping[TopicPartition, int | None]) -> TopicP
 def format_sink_offsets(
     offsets: Mapping[TopicPartition, int],
 ) -> list[tuple[dict[str, object], dict[str, object]]]:
-    """Format sink offsets as pairs of partition and offset, sorted by topic and partition."""
+    """Format sink offsets as pairs of partition and offset fields, sorted by topic and
+    partition."""
     return [
         ({TOPIC_FIELD: place.topic, PARTITION_FIELD: place.partition}, {OFFSET_FIELD: offset})
         for place, offset in sorted(offsets.items())
@@ -135,7 +136,8 @@ NormalizedSourceOffset = tuple["SourcePartition | None", "SourceOffset | None"]
 
 
 def normalize_source_offsets(given: Iterable[SourceOffsetPair]) -> list[NormalizedSourceOffset]:
-    """Encode source offsets as JSON and decode them, with fields in the order of Java's HashMap.
+    """Normalize source offsets by encoding and decoding them as JSON, with fields in the order of
+    Java's HashMap.
 
     A partition may be None. An offset of None requests the deletion of the stored offset. Raises
     `DataError` for nested values.
@@ -160,8 +162,8 @@ def _normalize_fields(value: Mapping[str, object] | None) -> dict[str, OffsetPri
 
 
 def _find_non_primitive_type(value: object) -> str | None:
-    """Return the Java type name of a value that offsets must not contain; None for an allowed
-    value."""
+    """Return the value's Java type name if offsets must not contain values of this type; otherwise
+    None."""
     match value:
         case int() if not java_json.INT64_MIN <= value <= java_json.INT64_MAX:
             return "class java.math.BigInteger"

@@ -1,5 +1,7 @@
-"""Runs a pipeline task: tracks its status and commits its offsets. The pipeline moves the data
-itself."""
+"""Runs a pipeline task: tracks its status and commits its offsets.
+
+The pipeline transfers the records itself, without the worker's producers or consumers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ to run in, so its task is UNASSIGNED."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPipelineTaskDeps:
-    """Dependencies of one pipeline task."""
+    """Dependencies of one `WorkerPipelineTask`."""
 
     task: PipelineTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -56,8 +58,8 @@ class WorkerPipelineTaskDeps:
 class WorkerPipelineTask:
     """Implements `TaskBody` for pipeline tasks.
 
-    `_lock` guards the fields that reports from any thread change: `_progress`, `_moved` and
-    `_reported`.
+    `_lock` guards the fields that change when the pipeline reports progress from any thread:
+    `_progress`, `_moved` and `_reported`.
     """
 
     def __init__(self, deps: WorkerPipelineTaskDeps) -> None:
@@ -104,8 +106,8 @@ class WorkerPipelineTask:
         self._commit_offsets()
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Offer the configuration to the task, and return True if it accepts. Runs on the task's
-        thread.
+        """Offer a new configuration to the task. Return True if the task accepts it. Runs on the
+        task's thread.
 
         A task that was never started always accepts.
         """

@@ -1,4 +1,5 @@
-"""Contexts that the worker passes to connectors and tasks. Implements `api.plugin_context`."""
+"""Contexts that the worker passes to connectors and tasks. They implement the interfaces of
+`api.plugin_context`."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDeps:
-    """Dependencies shared by all plugin contexts."""
+    """Dependencies that all plugin contexts need."""
 
     clock: Clock
     stopping: threading.Event
-    """Event that is set when the plugin is requested to stop."""
+    """Event that is set when the worker requests the connector or task to stop."""
     on_metrics: Callable[[ReadMetrics], None]
     """Registers the plugin's own metrics."""
 
@@ -54,7 +55,7 @@ class WorkerPluginContext:
         self._require_open_context(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
-        """Close the context. Later calls by the plugin raise an error."""
+        """Close the context. The plugin's later calls of context methods raise an error."""
         self._closed = True
 
     def _require_open_context(self, answer: _Answer) -> _Answer:
@@ -96,7 +97,8 @@ class WorkerConnectorContext(WorkerPluginContext):
 
 
 class WorkerTaskContext(WorkerPluginContext):
-    """Implements `TaskContext`. `resolve` returns the currently resolved configuration."""
+    """Implements `TaskContext`. `resolve` returns the task's configuration with its `${…}`
+    references resolved at the time of the call."""
 
     def __init__(
         self,
@@ -204,9 +206,10 @@ class WorkerSinkTaskContext(WorkerTaskContext):
         self.assigned: _Partitions = frozenset()
         """Partitions that the worker has assigned to the task."""
         self.paused: _Partitions = frozenset()
-        """Assigned partitions that the task has paused; updated after a rebalance."""
+        """Assigned partitions whose consumption the task has paused; updated after a rebalance."""
         self.on_pause: Callable[[_Partitions, bool], None] = lambda _partitions, _paused: None
-        """Called with partitions and True to pause, False to resume the consumer."""
+        """Called with the affected partitions and True to pause or False to resume their
+        consumption."""
         self._rewinds: dict[TopicPartition, int] = {}
         self._retry_s: float | None = None
         self._commit_requested = False
@@ -244,18 +247,19 @@ class WorkerSinkTaskContext(WorkerTaskContext):
     # Called by the worker
 
     def pop_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
-        """Return and clear the rewinds (offsets to consume from again) that the task requested.
-        Rewinds of revoked partitions are dropped."""
+        """Return and clear the rewinds (offsets to consume from again, by partition) that the task
+        requested. Rewinds of revoked partitions are discarded."""
         requested, self._rewinds = self._rewinds, {}
         return {each: offset for each, offset in requested.items() if each in assigned}
 
     def pop_retry_delay_s(self) -> float | None:
-        """Return and clear the requested retry delay."""
+        """Return and clear the delay that the task requested before the next `put`; None if none
+        was requested."""
         requested, self._retry_s = self._retry_s, None
         return requested
 
     def pop_commit_request(self) -> bool:
-        """Return True if a commit was requested, and clear the request."""
+        """Return whether the task requested an offset commit, and clear the request."""
         requested, self._commit_requested = self._commit_requested, False
         return requested
 

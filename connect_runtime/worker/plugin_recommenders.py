@@ -19,12 +19,12 @@ KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
 HEADER_CONVERTER = "header.converter"
 
 PluginVersions = Mapping[type, str | None]
-"""Plugin class -> version; None if the plugin declares no version."""
+"""Version of each plugin class; None if the plugin declares no version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConverterChoice:
-    """Default and available converters of one converter key."""
+    """Default converter of a converter key, and the installed converters to choose from."""
 
     default: type | None = None
     default_version: str | None = None
@@ -32,15 +32,16 @@ class ConverterChoice:
 
 
 def build_version_key(of: str) -> str:
-    """Return the key for a plugin's version, such as `key.converter.plugin.version`."""
+    """Return the configuration key for a plugin's version, such as
+    `key.converter.plugin.version`."""
     return f"{of}.plugin.version"
 
 
 def enrich_config_def(
     base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
 ) -> ConfigDef:
-    """Return a copy of a config definition, with defaults and recommenders for plugins. `choices`
-    contains the converter choices by key."""
+    """Return a copy of a config definition with defaults and recommenders for the keys that name
+    plugins. `choices` contains the converter choices by key."""
     changes: dict[str, dict[str, Any]] = {
         CONNECTOR_VERSION: {
             "default": connector_version,
@@ -54,7 +55,7 @@ def enrich_config_def(
         }
         changes[build_version_key(name)] = {
             "default": choice.default_version,
-            "recommender": _VersionRecommender(name, choice.available),
+            "recommender": _SelectedVersionRecommender(name, choice.available),
         }
     keys = ConfigDef()
     for key in base.keys.values():
@@ -63,7 +64,7 @@ def enrich_config_def(
 
 
 class _FixedVersionRecommender:
-    """Recommends the connector's own version."""
+    """Recommends the version of the installed connector."""
 
     def __init__(self, version: str | None) -> None:
         self._versions = [] if version is None else [version]
@@ -76,7 +77,7 @@ class _FixedVersionRecommender:
 
 
 class _ClassRecommender:
-    """Recommends the installed converter classes."""
+    """Recommends the installed classes of one kind of converter."""
 
     def __init__(self, there_are: PluginVersions) -> None:
         self._classes = sorted(there_are, key=config_types.get_class_name)
@@ -88,8 +89,8 @@ class _ClassRecommender:
         return True
 
 
-class _VersionRecommender:
-    """Recommends the version of the class that another key selects."""
+class _SelectedVersionRecommender:
+    """Recommends the version of the converter class that the key `of` selects."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:
         self._of = of

@@ -26,7 +26,7 @@ the number of digits, then the text."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VersionInterval:
-    """Version interval. A bound of None is open-ended."""
+    """Interval of versions. `low` or `high` is None if the interval is unbounded on that side."""
 
     low: str | None
     low_included: bool
@@ -34,12 +34,12 @@ class _VersionInterval:
     high_included: bool
 
     def contains(self, version: str) -> bool:
-        after = self.low is None or _are_bounds_ordered(
+        after = self.low is None or _are_versions_ordered(
             self.low, version, included=self.low_included
         )
         return after and (
             self.high is None
-            or _are_bounds_ordered(version, self.high, included=self.high_included)
+            or _are_versions_ordered(version, self.high, included=self.high_included)
         )
 
     def __str__(self) -> str:
@@ -50,10 +50,11 @@ class _VersionInterval:
 def explain_version_mismatch(
     plugin: str, requested: str | None, available: Sequence[str]
 ) -> str | None:
-    """Return Java's error message if no available version is in the requested range, otherwise
+    """Return Java's error message if no available version is in the requested range; otherwise
     None.
 
-    `plugin` is the plugin's class name. Raises `ConfigError` for an invalid version or range.
+    `plugin` is the plugin's class name. Raises `ConfigError` if `requested` is not a valid version
+    or range.
     """
     if requested is None or requested.strip() == LATEST:
         return None
@@ -86,7 +87,9 @@ def _parse_version_interval(text: str, part: re.Match[str]) -> _VersionInterval:
     low_included, high_included = opening == "[", closing == "]"
     ends = [each.strip() for each in inner.split(",")]
     if len(ends) > 2:
-        raise ConfigError(f"Range {text} has more than two ends")
+        raise ConfigError(
+            f"Range {text} has more than two bounds: write a range such as [4,5) or [4,)"
+        )
     if len(ends) == 1:
         if not (low_included and high_included):
             raise ConfigError(
@@ -97,13 +100,13 @@ def _parse_version_interval(text: str, part: re.Match[str]) -> _VersionInterval:
     else:
         low, high = (each or None for each in ends)
     if low is not None and high is not None and _compare_versions(low, high) > 0:
-        raise ConfigError(f"Range {text} defies version ordering: put the lower one first")
+        raise ConfigError(f"Range {text} defies version ordering: put the lower version first")
     return _VersionInterval(
         low=low, low_included=low_included, high=high, high_included=high_included
     )
 
 
-def _are_bounds_ordered(first: str, second: str, *, included: bool) -> bool:
+def _are_versions_ordered(first: str, second: str, *, included: bool) -> bool:
     order = _compare_versions(first, second)
     return order < 0 or (order == 0 and included)
 
@@ -125,8 +128,8 @@ def _build_version_key(version: str) -> list[_VersionKey]:
 
 
 def _build_token_key(token: str) -> _VersionKey:
-    """Build the sort key of a version token, a part of a version string. Zero and all release
-    qualifiers have the same key."""
+    """Build the sort key of a token of a version string. Zero and all release qualifiers have the
+    same key."""
     if token.isdigit():
         digits = token.lstrip(
             "0"

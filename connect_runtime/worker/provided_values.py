@@ -25,39 +25,42 @@ HIDDEN_IN_WORDS_LENGTH_MIN = 8
 """Minimum length of values that are hidden anywhere in a text. Shorter values are hidden only as
 whole words: 3000 is not hidden in 30000."""
 HIDDEN_VALUES_MAX = 20_000
-"""Maximum number of values and parts that are searched for: enough for a file of certificates."""
+"""Maximum number of provided values and their parts to search for: enough for a file of
+certificates."""
 SEARCHED_TEXT_MAX = 1_000_000
-"""Maximum number of characters of a text that is searched for provided values."""
+"""Maximum length, in characters, of a text that is searched for provided values."""
 _COMPARISONS_MAX = 2_000_000
-"""Maximum number of comparisons for one text: about 0.5 s."""
+"""Maximum number of string comparisons when searching one text: about 0.5 s."""
 _LITERALS_MAX = 100
-"""Maximum number of different texts between the references of one value."""
+"""Maximum number of distinct literal texts between the `${…}` references of one configuration
+value."""
 UNSEARCHED_TEXT = (
     "[not shown: the configuration has too many or too long values from config providers to hide"
     " them in this text]"
 )
 
 ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
-"""Resolves `${…}` references. Raises `ConnectError` if this fails."""
+"""Resolves the `${…}` references of a configuration. Raises `ConnectError` if this fails."""
 HideValues = Callable[[str], str]
-"""Replaces provided values in a text with their references."""
+"""Replaces config provider values in a text with their `${…}` references."""
 
 
 class ProvidedValues:
-    """Config provider values of one connector or task. Thread-safe."""
+    """Values that config providers returned for one connector or task. Thread-safe."""
 
     def __init__(self, resolve: ResolveConfig) -> None:
         self._resolve = resolve
         self._lock = threading.Lock()
         self._references: dict[str, str] = {}
-        """Reference by value in lower case, for values and their parts."""
+        """The `${…}` reference for each provided value, and for each part of a value; keys are in
+        lower case."""
         self._by_start: dict[str, list[str]] = {}
-        """Values by their first `HIDDEN_LENGTH_MIN` characters, longest first."""
+        """Lower-case values by their first `HIDDEN_LENGTH_MIN` characters, longest first."""
         self._has_too_many = False
 
     def resolve_config(self, config: RawConfig) -> Mapping[str, str | None]:
-        """Resolve the `${…}` references of a configuration. From now on, `hide_provided_values`
-        replaces the provided values."""
+        """Resolve the `${…}` references of a configuration. From then on, `hide_provided_values`
+        replaces the values that the providers returned."""
         resolved = self._resolve(config)
         with self._lock:
             for key, given in config.items():
@@ -84,8 +87,8 @@ class ProvidedValues:
         self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
     def hide_provided_values(self, text: str) -> str:
-        """Replace provided values in the text with their references, regardless of upper or lower
-        case. If that would take too long, return `UNSEARCHED_TEXT`."""
+        """Replace provided values in the text with their references, ignoring case. Return
+        `UNSEARCHED_TEXT` if the search would take too long."""
         with self._lock:
             by_start, references = self._by_start, self._references
             has_too_many = self._has_too_many
@@ -110,10 +113,10 @@ class ProvidedValues:
         return "".join([*pieces, text[end:]])
 
     def hide_in_error(self, error: ConnectError) -> ConnectError:
-        """Return the error, or a copy of the same type if its text contains provided values.
+        """Return the error, or a copy of the same type if its message contains provided values.
 
-        The cause is removed only if the text or a cause contains them: raise the result from its
-        own cause.
+        The cause is removed only if the message or a cause contains provided values: raise the
+        returned error from its `__cause__`.
         """
         text = str(error)
         hidden = self.hide_provided_values(text)
@@ -137,8 +140,8 @@ def _list_cause_texts(error: BaseException) -> Iterator[str]:
 
 
 def _lowercase_same_length(text: str) -> str:
-    """Convert a text to lower case without changing its length: characters such as "İ", whose lower
-    case is longer, are kept."""
+    """Convert a text to lower case without changing its length. Characters whose lower case is
+    longer, such as "İ", are kept."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -147,7 +150,7 @@ def _lowercase_same_length(text: str) -> str:
 
 def _occurs_at_position(value: str, text: str, at: int) -> bool:
     """Return whether the value occurs in the text at this position. A short value must be a whole
-    word."""
+    word there."""
     if not text.startswith(value, at):
         return False
     end = at + len(value)
@@ -156,17 +159,17 @@ def _occurs_at_position(value: str, text: str, at: int) -> bool:
 
 
 class _TooManyPartsError(Exception):
-    """Raised if a value has too many parts to hide."""
+    """Raised if a configuration value has too many parts to hide."""
 
 
 _SEPARATOR = re.compile(r"[,;:/\s]")
-"""Regular expression for the separators in lists, addresses, paths and options."""
+"""Matches the characters that separate items of lists, addresses, paths and options."""
 _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
 def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
-    """Yield the values of the references in `given`, whole and in parts, each with its
-    reference."""
+    """Yield each value that config providers returned for `given`, whole and in parts, with its
+    `${…}` reference."""
     found = list(config_placeholders.find_placeholders(given))
     if not found:
         return
@@ -196,7 +199,7 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
 
 
 def _list_quoted_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
-    """Yield the forms in which the value may appear in a text (plain, as a Python literal, in
+    """Yield the forms in which the value may appear in a text (plain, quoted in Python, quoted in
     JSON), each with its reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:
         for quoted in dict.fromkeys((value, repr(value)[1:-1], json.dumps(value)[1:-1])):

@@ -22,7 +22,8 @@ _MS = 1000.0
 class RebalanceStats:
     """Rebalance statistics. `now_s` must not decrease between calls.
 
-    A rebalance starts at the first join request. Repeated join requests do not start another one.
+    A rebalance starts with its first join request; repeated join requests belong to the same
+    rebalance.
     """
 
     def __init__(self, sampling: SampleWindows) -> None:
@@ -35,14 +36,14 @@ class RebalanceStats:
         self._speaks: ConnectProtocol | None = None
 
     def record_start(self, now_s: float) -> None:
-        """Record the start of a rebalance."""
+        """Record the start of a rebalance, unless one is in progress."""
         if self._begun_s is None:
             self._begun_s = now_s
 
     def record_completion(
         self, now_s: float, *, leader_url: str, epoch: int, protocol: ConnectProtocol
     ) -> None:
-        """Record the completion of a rebalance."""
+        """Record the completion of a rebalance with the group's new state."""
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._times_ms.observe((now_s - begun_s) * _MS, now_s)
         self._completed += 1
@@ -67,7 +68,8 @@ class RebalanceStats:
         }
 
     def get_text_attributes(self) -> dict[str, str]:
-        """Return the text attributes; empty before the first completed rebalance."""
+        """Return the leader's URL and the group protocol as text attributes; empty before the first
+        completed rebalance."""
         if self._speaks is None:
             return {}
         return {"leader-name": self._leader, "connect-protocol": self._speaks.name}
@@ -83,11 +85,11 @@ class RebalanceMetrics:
         self._stats = RebalanceStats(sampling)
 
     def record_event(self, event: GroupSessionEvent) -> None:
-        """Update the metrics from a group event that the herder takes from its queue; unrelated
-        events are ignored.
+        """Update the metrics from an event in the herder's queue. Events unrelated to rebalances
+        are ignored.
 
         A rebalance starts with `JoinRequested` and ends with a successful assignment. A failed
-        rebalance is repeated, so it does not end the measurement.
+        rebalance is repeated, so the measurement continues.
         """
         with self._lock:
             now_s = self._clock.now_s()

@@ -27,7 +27,8 @@ _Result = TypeVar("_Result")
 
 
 class ConversionStage(enum.Enum):
-    """Stage of a record conversion in which an error occurred. The value is the Java name."""
+    """Stage of a record conversion in which an error occurred. The enum value is the name of the
+    stage in Java."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -53,7 +54,8 @@ class ErrorOperator(Protocol):
 
 
 class FailFastOperator:
-    """Implements `ErrorOperator` for `errors.tolerance=none` without retries."""
+    """Implements `ErrorOperator` for `errors.tolerance=none` without retries: any error fails the
+    task."""
 
     def __init__(self, metrics: TaskMetrics) -> None:
         self._metrics = metrics
@@ -61,7 +63,8 @@ class FailFastOperator:
     def run_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
-        """Run a conversion step, as documented in `ErrorOperator`."""
+        """Run a conversion step as documented in `ErrorOperator.run_step`. Any error fails the
+        task."""
         try:
             return step()
         except Exception as error:
@@ -73,7 +76,7 @@ class FailFastOperator:
 
 
 def _describe_position(about: object) -> str:
-    """Describe the position of a record, without its content."""
+    """Describe a record's topic and offset for error messages, without its content."""
     match about:
         case ConsumerRecord():
             return f"the record of {about.topic_partition} at offset {about.offset}"
@@ -84,19 +87,19 @@ def _describe_position(about: object) -> str:
 
 
 class TransformationChain(Protocol):
-    """The configured chain of `transforms`."""
+    """A connector's chain of transformations (`transforms`), in order."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """Return the transformed record; None if the record is dropped."""
+        """Return the transformed record; None if a transformation drops it."""
 
     def close(self) -> None: ...
 
 
 class NoTransformations:
-    """Implements `TransformationChain` without any transformation."""
+    """Implements `TransformationChain` for connectors without transformations."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """Return the record unchanged."""
+        """Return the record as it is."""
         return record
 
     def close(self) -> None: ...
@@ -104,7 +107,7 @@ class NoTransformations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConverters:
-    """Configured converters of one task."""
+    """The configured key, value and header converters of one task."""
 
     key: Converter
     value: Converter
@@ -126,8 +129,8 @@ class RecordConversion:
         self._operator = operator
 
     def transform_and_serialize_record(self, record: SourceRecord) -> ProducerRecord | None:
-        """Transform and serialize a record. Return None if a transformation filters it or an error
-        skips it.
+        """Transform and serialize a source record. Return None if a transformation drops the record
+        or if it is skipped after an error.
 
         Raises `ConnectError`.
         """
@@ -142,8 +145,8 @@ class RecordConversion:
             return None
 
     def deserialize_and_transform_record(self, consumed: ConsumerRecord) -> SinkRecord | None:
-        """Deserialize and transform a record. Return None if a transformation filters it or an
-        error skips it.
+        """Deserialize and transform a consumed record. Return None if a transformation drops the
+        record or if it is skipped after an error.
 
         Raises `ConnectError`.
         """
@@ -158,7 +161,8 @@ class RecordConversion:
             return None
 
     def close(self) -> None:
-        """Close all plugins, then raise the first error if closing failed."""
+        """Close all converters and transformations, then raise the first error if closing
+        failed."""
         closeables = (
             self._transforms,
             *{id(each): each for each in self._list_converters()}.values(),
@@ -293,12 +297,11 @@ def load_converters(
     installed: PluginRegistry,
     default: str | None = None,
 ) -> TaskConverters:
-    """Create the connector's converters, or the worker's converters if the connector does not name
-    any.
+    """Create a task's converters: those that the connector names, otherwise the worker's.
 
-    A converter named by the connector is configured only with the connector's sub-keys. The default
-    converter `default` has precedence over the worker's key and value converters. Raises
-    `ConnectError`, and any exception that a converter's `configure` raises.
+    A converter named by the connector is configured only with the connector's sub-keys. The
+    connector's default converter (`default`) has precedence over the worker's key and value
+    converters. Raises `ConnectError`, and any exception that a converter's `configure` raises.
     """
 
     def create_converter(part: str, of_worker: str, kind: Kind) -> Any:

@@ -1,7 +1,7 @@
 """Runs a sink task: polls, converts and puts records, and commits the offsets that the task returns
 from `pre_commit`.
 
-An offset is that of the next record: one past the last delivered record. If `put` raises
+Offsets are those of the next record to deliver: one past the last delivered record. If `put` raises
 `RetriableError`, the batch is kept and put again. Meanwhile the consumer is paused but remains in
 its group. Java: WorkerSinkTask.
 """
@@ -48,12 +48,12 @@ class SinkTaskOffsets:
         return frozenset(self._current)
 
     def assign_partitions(self, positions: OffsetsByPartition) -> None:
-        """Add assigned partitions with their initial offsets."""
+        """Add newly assigned partitions with their initial offsets."""
         self._current.update(positions)
         self._committed.update(positions)
 
     def revoke_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Remove revoked partitions."""
+        """Remove the offsets of revoked partitions."""
         for each in partitions:
             self._current.pop(each, None)
             self._committed.pop(each, None)
@@ -64,7 +64,8 @@ class SinkTaskOffsets:
             self._current[partition] = next_offset
 
     def rewind_partitions(self, offsets: OffsetsByPartition) -> None:
-        """Set the positions of partitions. The new positions also count as committed."""
+        """Set the offsets from which the partitions are consumed again. The new offsets also count
+        as committed."""
         for each, offset in offsets.items():
             if each in self._current:
                 self._current[each] = self._committed[each] = offset
@@ -73,13 +74,13 @@ class SinkTaskOffsets:
         return dict(self._current)
 
     def reset_to_committed(self) -> dict[TopicPartition, int]:
-        """Reset to the committed offsets, and return them so that consumption can resume from
-        them."""
+        """Discard deliveries that are not committed. Return the committed offsets, from which
+        consumption resumes."""
         self._current = dict(self._committed)
         return dict(self._committed)
 
     def record_commit(self, offsets: OffsetsByPartition) -> None:
-        """Record committed offsets."""
+        """Record that these offsets were committed to Kafka."""
         for each, offset in offsets.items():
             if each in self._committed:
                 self._committed[each] = offset
@@ -87,12 +88,12 @@ class SinkTaskOffsets:
     def select_committable(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """Select the offsets to commit from a task's `pre_commit` result, and list errors for
-        rejected offsets.
+        """Select the offsets to commit from the result of a task's `pre_commit`. Return them with
+        the error messages for rejected offsets.
 
-        If any offset is new, all requested partitions are committed; partitions without new records
-        are committed at their initial offset. Otherwise, such a partition that started at the log
-        end would start at a later log end next time.
+        If any offset is new, all requested partitions are committed, including partitions without
+        new records at their initial offset. Otherwise, a partition without records that was
+        consumed from the log end would start at a later log end after a restart.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
@@ -119,12 +120,12 @@ _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.5
 _CLOSE_TIMEOUT_S = 30.0
 _BatchItem = tuple[ConsumerRecord, SinkRecord | None]
-"""Consumed record and its converted form, which is None if the record is filtered or skipped."""
+"""Consumed record and its converted form, which is None if the record was dropped or skipped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CommitAttempt:
-    """An offset commit in progress. A commit without offsets completes immediately."""
+    """Offset commit in progress. A commit without offsets completes immediately."""
 
     wanted: Mapping[TopicPartition, int]
     begun_s: float
@@ -150,8 +151,8 @@ class WorkerSinkTaskDeps:
 
 
 class WorkerSinkTask:
-    """Implements `TaskBody` and `ConsumerRebalanceListener`. Both are called on the task's
-    thread."""
+    """Implements `TaskBody` and `ConsumerRebalanceListener` for sink tasks. The methods of both run
+    on the task's thread."""
 
     def __init__(self, deps: WorkerSinkTaskDeps) -> None:
         self._deps = deps
@@ -235,7 +236,7 @@ class WorkerSinkTask:
             consumer.pause(self._context.paused.intersection(partitions))
         if self._start_attempted and partitions:
             self._task.open(sorted(partitions))
-        self._rewind()
+        self._apply_requested_rewinds()
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
@@ -265,12 +266,12 @@ class WorkerSinkTask:
         return min(wait_s, self._retry_at_s - now_s) if now_s < self._retry_at_s else wait_s
 
     def _poll_consumer(self, timeout_s: float) -> Sequence[ConsumerRecord]:
-        self._rewind()
+        self._apply_requested_rewinds()
         return self._get_consumer().poll(timeout_s)
 
     def _append_to_batch(self, consumed: Sequence[ConsumerRecord]) -> None:
-        """Convert records and append them to the next batch. A paused task receives the batch when
-        it resumes."""
+        """Convert consumed records and append them to the next batch. A paused task receives the
+        batch when it resumes."""
         for topic in {each.topic for each in consumed}:
             self._deps.on_topic(topic)
         self._deps.metrics.record_read(
@@ -282,8 +283,8 @@ class WorkerSinkTask:
         self._batch = [*self._batch, *items]
 
     def _deliver_batch(self, batch: list[_BatchItem]) -> None:
-        """Deliver a batch. Skipped records count as delivered after all earlier records are
-        delivered."""
+        """Pass a batch of records to the task's `put`. Skipped records count as delivered after all
+        earlier records are delivered."""
         consumer = self._get_consumer()
         records_put = [record for _, record in batch if record is not None]
         begun_s = self._deps.clock.now_s()
@@ -304,7 +305,7 @@ class WorkerSinkTask:
         for consumed, _ in batch:
             self._offsets.record_delivery(consumed.topic_partition, consumed.offset + 1)
 
-    def _rewind(self) -> None:
+    def _apply_requested_rewinds(self) -> None:
         rewound = self._context.pop_rewinds(self._offsets.assigned)
         if rewound:
             self._get_consumer().seek(rewound)
@@ -358,15 +359,15 @@ class WorkerSinkTask:
             self._on_commit_completed(commit, None)
 
     def _is_commit_in_progress(self, now_s: float) -> bool:
-        """Return True if a commit is in progress. A commit that exceeds its timeout counts as
-        failed."""
+        """Return True if an offset commit is in progress. A commit that exceeds its timeout counts
+        as failed."""
         commit = self._committing
         if commit is None:
             return False
         if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
         self._deps.metrics.record_commit(took_s=None)
-        _LOG.warning("offsets were not committed within %g s", self._deps.timing.timeout_s)
+        _LOG.warning("the offset commit did not complete within %g s", self._deps.timing.timeout_s)
         self._committing = None
         return False
 
@@ -408,14 +409,14 @@ class WorkerSinkTask:
         """Close revoked partitions and commit their offsets. As in Java, offsets are not committed
         if closing fails."""
         try:
-            wanted = self._collect_last_offsets(partitions)
+            wanted = self._collect_final_offsets(partitions)
             self._close_partitions(partitions)
             if not self._deps.given_up.is_set():
                 self._commit_offsets_now(wanted)
         finally:
             self._remove_partitions(partitions)
 
-    def _collect_last_offsets(
+    def _collect_final_offsets(
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         current = self._offsets.get_current_offsets()

@@ -40,8 +40,8 @@ _CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSourceTaskDeps:
-    """Dependencies of one source task. `make_producer` creates the producer and `props` returns the
-    configuration when the task starts."""
+    """Dependencies of one source task. `make_producer` and `props`, which returns the task's
+    configuration, are called when the task starts."""
 
     task: SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -95,7 +95,7 @@ class WorkerSourceTask:
         self._raise_producer_error()
         self._commit_offsets()
         if not self._to_send:
-            self._to_send.extend(self._poll())
+            self._to_send.extend(self._poll_task())
         self._send_records()
 
     def stay_idle(self) -> None:
@@ -132,7 +132,7 @@ class WorkerSourceTask:
         steps.run_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
-    def _poll(self) -> Sequence[SourceRecord]:
+    def _poll_task(self) -> Sequence[SourceRecord]:
         begun_s = self._deps.clock.now_s()
         try:
             polled: object = self._task.poll()
@@ -164,7 +164,8 @@ class WorkerSourceTask:
             self._to_send.popleft()
 
     def _send_record(self, record: SourceRecord) -> bool:
-        """Send one record. Return False if the record must be sent again later."""
+        """Send one record to the producer. Return False if the producer's queue is full, so the
+        record must be sent again later."""
         written = self._deps.pipeline.transform_and_serialize_record(record)
         if written is None:
             self._deps.metrics.record_skipped()
@@ -194,7 +195,7 @@ class WorkerSourceTask:
         metadata: RecordMetadata | None,
         error: ConnectError | None,
     ) -> None:
-        """Handle a delivery report, on the producer's thread.
+        """Process a delivery report. Runs on the producer's thread.
 
         Calls the task's `commit_record` before the record's offset can be committed.
         """

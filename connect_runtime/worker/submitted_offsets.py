@@ -16,7 +16,8 @@ from connect_runtime.storage.offset_topic import SourceOffset, SourcePartition
 
 @dataclass(slots=True, eq=False)
 class SubmittedRecord:
-    """Handle of a submitted record, passed to `ack` or `drop`. The fields are internal."""
+    """Handle of a submitted record, to pass to `SubmittedRecords.ack` or `drop`. The fields are
+    internal."""
 
     partition: Hashable
     offset: SourceOffset | None
@@ -34,9 +35,9 @@ class CommittableOffsets:
     waiting_records: int = 0
     waiting_partitions: int = 0
     stuck_partition: SourcePartition | None = None
-    """Source partition with the most pending records. None is a valid partition."""
+    """Source partition with the most pending records. None is a valid source partition."""
     stuck_records: int = 0
-    """Number of pending records in the stuck partition."""
+    """Number of pending records of `stuck_partition`."""
 
     @property
     def is_empty(self) -> bool:
@@ -44,8 +45,8 @@ class CommittableOffsets:
         return not (self.offsets or self.committable_records or self.waiting_records)
 
     def merge_newer(self, newer: CommittableOffsets) -> CommittableOffsets:
-        """Merge older offsets that were not committed with newer ones. Newer offsets take
-        precedence."""
+        """Merge these uncommitted offsets with newer offsets, which take precedence for the same
+        source partition."""
         merged = {
             _build_partition_key(partition): (partition, offset)
             for partition, offset in self.offsets
@@ -73,9 +74,10 @@ class _PartitionQueue:
 
 @dataclass(slots=True)
 class SubmittedRecords:
-    """Sent records that are not acknowledged yet, by source partition, in order of submission.
+    """Submitted records whose offsets have not been taken for commit yet, by source partition, in
+    order of submission.
 
-    Invariants: no queue is empty; `unacked` is the number of records in all queues that are not
+    Invariants: no queue is empty; `unacked` is the number of queued records that are not
     acknowledged.
     """
 
@@ -87,7 +89,7 @@ class SubmittedRecords:
         partition: SourcePartition | None,
         offset: SourceOffset | None,
     ) -> SubmittedRecord:
-        """Record that a record is about to be sent."""
+        """Track a record that is about to be sent. Return its handle."""
         name = _build_partition_key(partition)
         queue = self._queues.get(name)
         if queue is None:
@@ -98,7 +100,7 @@ class SubmittedRecords:
         return ticket
 
     def ack(self, ticket: SubmittedRecord) -> None:
-        """Mark a record as acknowledged, or as filtered.
+        """Mark a submitted record as acknowledged or filtered.
 
         Repeated calls, and calls after `drop`, do nothing.
         """
@@ -107,7 +109,8 @@ class SubmittedRecords:
             self.unacked -= 1
 
     def drop(self, ticket: SubmittedRecord) -> bool:
-        """Remove a record that was not sent. Return False if the record is not pending."""
+        """Remove a submitted record that was not sent. Return False if the record is no longer
+        tracked."""
         queue = self._queues.get(ticket.partition)
         if queue is None:
             return False
@@ -123,7 +126,7 @@ class SubmittedRecords:
         return True
 
     def take_committable_offsets(self) -> CommittableOffsets:
-        """Return and remove the offsets that became committable since the last call."""
+        """Remove and return the offsets that became committable since the last call."""
         offsets, taken = [], 0
         for name, queue in list(self._queues.items()):
             before = len(queue.tickets)
@@ -152,10 +155,10 @@ class SubmittedRecords:
 
 
 def _build_partition_key(partition: Mapping[str, object] | None) -> Hashable:
-    """Build a hashable key for a source partition. Field order is ignored; 1, 1.0 and True are
-    different values.
+    """Build a hashable key for a source partition. The order of fields does not matter; 1, 1.0 and
+    True are different values.
 
-    Invalid partitions also have a key. An error is raised only when they are stored.
+    Invalid partitions have a key too: the error is raised when their offsets are stored.
     """
     if partition is None:
         return None

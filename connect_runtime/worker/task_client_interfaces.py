@@ -18,21 +18,21 @@ RawHeaders = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """A record to be produced."""
+    """A serialized record to produce to Kafka."""
 
     topic: str
     partition: int | None
-    """None if the key determines the partition."""
+    """Partition to write to; None if the key determines it."""
     key: bytes | None
     value: bytes | None
     timestamp: int | None
-    """Milliseconds since the epoch; None for the current time."""
+    """Record timestamp in ms since the epoch; None for the current time."""
     headers: RawHeaders = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRecord:
-    """A consumed record."""
+    """A record consumed from Kafka, before deserialization."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class ConsumerRecord:
     timestamp: int | None
     timestamp_type: TimestampType
     headers: RawHeaders | None = ()
-    """None if a header name is not UTF-8."""
+    """Record headers; None if a header name is not valid UTF-8."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -50,13 +50,14 @@ class ConsumerRecord:
 
 
 OnDelivered = Callable[[RecordMetadata | None, ConnectError | None], None]
-"""Called once per accepted record, with its position or an error, on a client thread."""
+"""Called once per accepted record, with its topic position or an error, on a client thread."""
 
 OnCommitted = Callable[[ConnectError | None], None]
 
 
 class RecordProducer(Protocol):
-    """Sends records. Thread-safe. Records of a partition are written in the order of sending."""
+    """Sends records to Kafka. Thread-safe. Records of a partition are written in the order of
+    `send` calls."""
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
         """Queue a record for sending. Never blocks.
@@ -66,23 +67,25 @@ class RecordProducer(Protocol):
         """
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until every sent record is delivered or has failed. Return False on timeout."""
+        """Wait until every sent record has been delivered or has failed. Return False on
+        timeout."""
 
     def close(self, timeout_s: float) -> None:
-        """Flush, then fail the records that are still queued."""
+        """Flush the producer, then fail the records that are still queued."""
 
 
 class ConsumerRebalanceListener(Protocol):
-    """Rebalance callbacks, called on the polling thread during `poll`. Exceptions propagate from
-    `poll`."""
+    """Callbacks for consumer group rebalances, called on the polling thread during `poll`. Their
+    exceptions propagate from `poll`."""
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Called before partitions are revoked. Their offsets can still be committed."""
+        """Called before partitions are revoked. The task can still commit their offsets."""
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Called after partitions were lost. Other members may already own them."""
+        """Called after partitions were lost. Other group members may already own these
+        partitions."""
 
 
 class RecordConsumer(Protocol):
@@ -98,11 +101,11 @@ class RecordConsumer(Protocol):
         name."""
 
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
-        """Return the next records; empty if no record arrives within the timeout."""
+        """Return the next records, or an empty sequence if no record arrives within the timeout."""
 
     def positions(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the committed offsets, or the offsets that `auto.offset.reset` selects. May
-        block."""
+        """Return each partition's committed offset, or the offset that `auto.offset.reset` selects.
+        May block."""
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
@@ -113,10 +116,10 @@ class RecordConsumer(Protocol):
     def commit_async(
         self, offsets: Mapping[TopicPartition, int], *, on_committed: OnCommitted
     ) -> None:
-        """Start an offset commit. A later `poll` calls `on_committed`."""
+        """Start an offset commit. A later `poll` calls `on_committed` with the result."""
 
     def commit_sync(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit offsets and wait for completion."""
+        """Commit offsets and wait for the response."""
 
     def close(self, timeout_s: float) -> None:
         """Close the consumer and leave the group."""
@@ -128,10 +131,8 @@ class ConsumerGroupInUseError(RetriableError):
 
 
 class GroupOffsetsClient(Protocol):
-    """Reads and changes consumer group offsets as an administrator. Used by one thread.
-
-    Retries until the timeout. Raises `RetriableError` on timeout, otherwise `ConnectError`.
-    """
+    """Admin client that reads and changes consumer group offsets. Used by one thread. Retries until
+    the timeout. Raises `RetriableError` on timeout, otherwise `ConnectError`."""
 
     def fetch_offsets(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Return all committed offsets of the group; empty if the group does not exist."""
@@ -157,7 +158,8 @@ class GroupOffsetsClient(Protocol):
 
 
 class TaskClientFactory(Protocol):
-    """Creates Kafka clients. Raises `ConnectError` for unsupported settings."""
+    """Creates the Kafka clients of connectors and tasks. Raises `ConnectError` for unsupported
+    settings."""
 
     def create_producer(self, plan: ClientConfig) -> RecordProducer: ...
 

@@ -64,8 +64,8 @@ _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
 
 
 class ReconfigureDecision(enum.Enum):
-    """How to apply a new configuration to a task. OFFER lets the task accept or refuse the
-    configuration."""
+    """How to apply a new configuration to a running task. With OFFER, the task decides whether to
+    accept the configuration."""
 
     SAME = "same"
     OFFER = "offer"
@@ -74,7 +74,7 @@ class ReconfigureDecision(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOrigin:
-    """Resolved connector and task configurations that a task was built from."""
+    """Resolved connector and task configurations from which a task was built."""
 
     connector: Mapping[str, str] = field(repr=False)
     task: Mapping[str, str] = field(repr=False)
@@ -91,7 +91,7 @@ class TaskOrigin:
 def decide_reconfiguration(
     before: TaskOrigin, now: TaskOrigin, *, is_pipeline: bool
 ) -> ReconfigureDecision:
-    """Decide how to reconfigure a task.
+    """Decide how to apply a new configuration (`now`) to a task that was built from `before`.
 
     `is_pipeline` is true for a pipeline task, for which the worker builds no converters or clients.
     """
@@ -111,20 +111,20 @@ ResolvedConfig = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
-    """Dependencies of a worker."""
+    """Dependencies of a `Worker`, its connectors and its tasks."""
 
     config: WorkerConfig
     worker_id: str
     generation: Callable[[], int]
-    """Returns the current generation of the worker's group."""
+    """Returns the current generation of the worker's Connect group."""
     configs: Callable[[], ClusterConfigState]
-    """Returns the latest config state."""
+    """Returns the latest state of the config topic."""
     installed: PluginRegistry
     clients: TaskClientFactory
     statuses: StatusWriterInterface
     offsets: OffsetBackingStore
     resolve: Callable[[RawConfig], Mapping[str, str | None]]
-    """Resolves `${…}` references. Raises `ConnectError` if this fails."""
+    """Resolves the `${…}` references of a configuration. Raises `ConnectError` if this fails."""
     membership: GroupMembership
     metrics: WorkerMetrics
     clock: Clock
@@ -136,11 +136,12 @@ class WorkerDeps:
     `LastTaskRuns`."""
 
     def resolve_for_plugin(self, config: RawConfig) -> ResolvedConfig:
-        """Resolve a configuration for a plugin, and remove null values."""
+        """Resolve the `${…}` references of a plugin's configuration, and remove keys without a
+        value."""
         return {name: value for name, value in self.resolve(config).items() if value is not None}
 
     def load_converter_class(self, name: str) -> type:
-        """Return a converter class that the connector names (`ClassLoader`)."""
+        """Load the converter class named in a connector's configuration (`ClassLoader`)."""
         kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
         try:
             return self.installed.find_plugin_class(name, *kinds)
@@ -149,7 +150,8 @@ class WorkerDeps:
 
 
 def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector:
-    """Create an instance of the connector's class. Raises the same errors as `create_connector`."""
+    """Create an instance of the class that `connector.class` names. Raises the same errors as
+    `create_connector`."""
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
     made: Connector = deps.installed.find_plugin_class(name, *kinds)()
@@ -160,9 +162,9 @@ def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector
 
 
 def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connector, ConnectorConfig]:
-    """Create a connector without starting it, and parse its configuration.
+    """Create a connector without starting it. Return it with its parsed configuration.
 
-    Raises `ConfigError`, and any exception that the constructor raises.
+    Raises `ConfigError`, and any exception that the connector's constructor raises.
     """
     made = instantiate_connector(config, deps)
     parse = (
@@ -183,8 +185,8 @@ def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connecto
 
 
 def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
-    """Raise `TooManyTasksError` if there are more tasks than `tasks.max`, unless the limit is not
-    enforced."""
+    """Raise `TooManyTasksError` if a connector has more tasks than `tasks.max`, unless the limit is
+    not enforced."""
     if task_count <= parsed.tasks_max:
         return
     message = (
@@ -197,7 +199,8 @@ def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
 
 
 class TaskProps:
-    """Returns a task's configuration, with references resolved at the time of the call."""
+    """Callable that returns a task's configuration, with `${…}` references resolved at the time of
+    the call."""
 
     def __init__(self, raw: RawConfig, around: WorkerDeps) -> None:
         self.raw = raw
@@ -209,7 +212,7 @@ class TaskProps:
 
 @dataclass(slots=True)
 class BuiltTask:
-    """A task with its body and metrics. `props` and `origin` change when the task is
+    """A task with its `TaskBody` and metrics. `props` and `origin` change when the task is
     reconfigured."""
 
     task: Task
@@ -252,7 +255,7 @@ def build_task(
 
 
 class _TaskBuilder:
-    """Builds the body of one task."""
+    """Builds one task with its `TaskBody` and metrics."""
 
     def __init__(
         self,
@@ -390,7 +393,8 @@ class _TaskBuilder:
     def _build_metrics_identity(
         self, instance: Task, converters: TaskConverters | None
     ) -> TaskMetricsIdentity:
-        """Describe the task for its metrics. Pipeline tasks have no converters."""
+        """Collect the labels that identify the task in its metrics. Pipeline tasks have no
+        converters (None)."""
         installed = self._around.installed
         made_of = {
             **installed_plugins.describe_connector(self._plugin, installed),

@@ -18,7 +18,7 @@ State = RunState
 
 
 class TaskPhase(enum.Enum):
-    """Phase of a task. HELD is a task that was paused when it was assigned and has not been started
+    """Phase of a task. A HELD task was paused when it was assigned, so it has not been started
     yet."""
 
     NEW = "new"
@@ -45,20 +45,21 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class IterationDone:
-    """Event: an iteration of the task's loop is complete. Requested changes are applied now."""
+    """Event: an iteration of the task's loop is complete. Requests that arrived during the
+    iteration are applied now."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTargetStateRequested:
-    """Event: a target state was requested. STOPPED, which tasks normally do not receive, stops the
-    task."""
+    """Event: a target state was requested for the task. STOPPED, which tasks normally do not
+    receive, stops the task."""
 
     state: TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class ReconfigurationOffered:
-    """Event: a new configuration was offered. The task may accept it without a restart.
+    """Event: a new configuration was offered to the task, which may accept it without a restart.
 
     Only one offer is pending at a time.
     """
@@ -77,14 +78,14 @@ class TaskStopRequested:
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """Event: the task did not stop in time. It may still be running, but its statuses are
-    ignored."""
+    """Event: the task did not stop in time. It may still be running, but its statuses are ignored
+    from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """Event: the task has closed everything. `trace` is the stack trace of the first exception, if
-    any."""
+    """Event: the task has closed all its resources. `trace` is the stack trace of its first
+    exception; None if there was none."""
 
     trace: str | None = None
 
@@ -117,7 +118,8 @@ class RunTaskOnce:
 
 @dataclass(frozen=True, slots=True)
 class KeepTaskIdle:
-    """Action: keep client sessions alive, but process no records until the next action."""
+    """Action: keep the task's client sessions alive without processing records until the next
+    action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class ReconfigureTask:
 
 @dataclass(frozen=True, slots=True)
 class ShutDownTask:
-    """Action: commit offsets, stop the task if its start was attempted, and close everything.
+    """Action: commit offsets, stop the task if a start was attempted, and close all its resources.
 
     `TaskEnded` follows.
     """
@@ -135,8 +137,8 @@ class ShutDownTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatus:
-    """Action: write the task's status. With `safe`, write it only if no newer worker has written
-    one."""
+    """Action: write the task's status. With `safe`, write it only if no newer worker has written a
+    status."""
 
     state: State
     trace: str | None = None
@@ -184,7 +186,7 @@ class TaskLifecycle:
             case TaskEnded(trace):
                 return self._end_lifecycle(trace)
             case TaskAbandoned() | TaskTargetStateRequested() | TaskStopRequested():
-                return self._apply_request(event)
+                return self._apply_lifecycle_request(event)
             case ReconfigurationOffered():
                 self._offered = True
                 return (
@@ -210,7 +212,7 @@ class TaskLifecycle:
                 assert self._phase is TaskPhase.RUNNING, self._phase
                 return self._plan_next_iteration()
 
-    def _apply_request(
+    def _apply_lifecycle_request(
         self, event: TaskAbandoned | TaskTargetStateRequested | TaskStopRequested
     ) -> list[TaskLifecycleAction]:
         match event:
@@ -255,7 +257,7 @@ class TaskLifecycle:
         return [RunTaskOnce()]
 
     def _apply_requests_when_idle(self) -> list[TaskLifecycleAction]:
-        """Apply requests to an idle task immediately. A running task applies them after its
+        """Apply pending requests to an idle task immediately. A running task applies them after its
         iteration."""
         if not self._is_task_idle or self._reconfiguring:
             return []
@@ -274,7 +276,8 @@ class TaskLifecycle:
         return [ShutDownTask()]
 
     def _end_lifecycle(self, trace: str | None) -> list[TaskLifecycleAction]:
-        """Publish the final status. Exceptions during a requested stop do not fail the task."""
+        """Publish the task's final status. An exception after a stop request does not make it
+        FAILED."""
         failed = trace is not None and not self.is_stopping
         self._phase = TaskPhase.ENDED
         if failed:

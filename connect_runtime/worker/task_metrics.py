@@ -24,14 +24,14 @@ from connect_runtime.worker.metrics_registry import MetricGroup, MetricReading
 
 @dataclass(slots=True)
 class StateDurations:
-    """Time that a task has spent in each state, including the current one."""
+    """Time that a task has spent in each state, including its current state."""
 
     state: RunState | None = None
     _since_s: float = 0.0
     _spent_s: dict[RunState, float] = field(default_factory=dict)
 
     def enter_state(self, state: RunState, now_s: float) -> None:
-        """Record that the task has entered a state. Time is measured from the first state on."""
+        """Record that the task has entered a state. The first call starts the measurement."""
         if state is self.state:
             return
         if self.state is not None:
@@ -54,7 +54,7 @@ OffsetsByTopicPartition = Mapping[TopicPartition, int]
 
 
 class TaskStats:
-    """Statistics of any task. The initial state is UNASSIGNED."""
+    """Statistics common to all tasks. The initial state is UNASSIGNED."""
 
     def __init__(self, sampling: SampleWindows, now_s: float) -> None:
         self._times = StateDurations()
@@ -65,21 +65,21 @@ class TaskStats:
 
     @property
     def state(self) -> _State:
-        assert self._times.state is not None, "a task has a state from the beginning"
+        assert self._times.state is not None, "a task has a state from its creation"
         return self._times.state
 
     def record_state(self, state: _State, now_s: float) -> None:
         self._times.enter_state(state, now_s)
 
     def record_commit(self, *, took_s: float | None, now_s: float) -> None:
-        """Record an offset commit, even an empty one. `took_s` is the duration, or None for a
-        failed commit."""
+        """Record an offset commit, even if it had no offsets. `took_s` is its duration, or None if
+        it failed."""
         self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
         if took_s is not None:
             self._commits_ms.observe(took_s * _MS, now_s)
 
     def record_batch(self, size: int, now_s: float) -> None:
-        """Record a batch that was polled or put."""
+        """Record the size of a batch that was polled from a source task or put to a sink task."""
         self._batches.observe(size, now_s)
 
     def compute_attributes(self, now_s: float) -> dict[str, float]:
@@ -121,16 +121,16 @@ class SourceTaskStats:
         self._add_active_records(size, now_s)
 
     def record_write(self, now_s: float) -> None:
-        """Record an acknowledged record."""
+        """Count a record that Kafka has acknowledged."""
         self._written.observe(1.0, now_s)
         self._add_active_records(-1, now_s)
 
     def record_skipped(self, now_s: float) -> None:
-        """Record a record that was filtered or skipped."""
+        """Count a polled record that was filtered or skipped, so it is not written."""
         self._add_active_records(-1, now_s)
 
     def record_pipeline_progress(self, size: int, now_s: float) -> None:
-        """Record that a pipeline task has stored `size` records in the target."""
+        """Record that a pipeline task has written `size` more records to the target."""
         self._polled.observe(size, now_s)
         self._written.observe(size, now_s)
 
@@ -180,41 +180,42 @@ class SinkTaskStats:
         self._committed: dict[TopicPartition, int] = {}
 
     def record_assignment(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
-        """Add partitions with their positions, or reset the positions of partitions that are
-        already assigned."""
+        """Add assigned partitions with their positions. If a partition is already assigned, reset
+        its position."""
         for each, offset in positions.items():
             self._active -= self._count_uncommitted(each)
             self._consumed[each] = self._committed[each] = offset
         self._actives.observe(self._active, now_s)
 
     def record_revocation(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
-        """Remove revoked partitions."""
+        """Stop tracking revoked partitions."""
         for each in partitions & self._consumed.keys():
             self._active -= self._count_uncommitted(each)
             del self._consumed[each], self._committed[each]
         self._actives.observe(self._active, now_s)
 
     def record_read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
-        """Record that the task read records up to the next offsets in `ends`."""
+        """Record that the task has read `size` records, up to the next offset of each partition
+        (`ends`)."""
         self._read.observe(size, now_s)
         self._advance_offsets(self._consumed, ends, now_s)
 
     def record_put(self, size: int, *, took_s: float, now_s: float) -> None:
-        """Record a successful call of the task's `put`."""
+        """Record a successful `put` of `size` records to the task."""
         self._sent.observe(size, now_s)
         self._puts_ms.observe(took_s * _MS, now_s)
 
     def record_commit_start(self, sequence: int) -> None:
-        """Record the start of a commit."""
+        """Record the start of an offset commit and its sequence number."""
         self._sequence = sequence
 
     def record_commit_completion(self, offsets: OffsetsByTopicPartition, now_s: float) -> None:
-        """Record the completion of a successful commit."""
+        """Record a successful offset commit and the committed offsets."""
         self._completed.observe(1.0, now_s)
         self._advance_offsets(self._committed, offsets, now_s)
 
     def record_superseded_commit(self, now_s: float) -> None:
-        """Record the completion of a commit after a newer commit began."""
+        """Count an offset commit that completed only after a newer commit began."""
         self._skipped.observe(1.0, now_s)
 
     def _advance_offsets(
@@ -228,8 +229,8 @@ class SinkTaskStats:
         self._actives.observe(self._active, now_s)
 
     def _count_uncommitted(self, partition: TopicPartition) -> int:
-        """Return the number of uncommitted records of a partition. Never negative, although tasks
-        may rewind."""
+        """Return the number of uncommitted records of a partition. Never negative, not even after a
+        rewind."""
         end = self._consumed.get(partition)
         return 0 if end is None else max(0, end - self._committed[partition])
 
@@ -270,8 +271,8 @@ class SinkTaskStats:
 
 
 class RecordError(enum.Enum):
-    """Kind of error event during record processing. The value is the name of the Java attribute
-    that counts it."""
+    """Kind of error event during record processing. The enum value is the Java metric attribute
+    that counts such events."""
 
     FAILURE = "total-record-failures"
     ERROR = "total-record-errors"
@@ -284,7 +285,7 @@ class RecordError(enum.Enum):
 
 @dataclass(slots=True)
 class TaskErrorStats:
-    """Error statistics of any task."""
+    """Error counts common to all tasks."""
 
     _counts: Counter[RecordError] = field(default_factory=Counter)
     _last_failure_ms: int = 0
@@ -306,7 +307,8 @@ RecordErrorKind = RecordError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMetricsIdentity:
-    """A task and its info attributes (`metrics_registry.TASK.info_attributes`)."""
+    """A task's id and the values of its info attributes
+    (`metrics_registry.TASK.info_attributes`)."""
 
     task: ConnectorTaskId
     clock: Clock
@@ -315,7 +317,7 @@ class TaskMetricsIdentity:
 
 
 class TaskMetrics:
-    """Thread-safe metrics of any task."""
+    """Thread-safe metrics common to all tasks."""
 
     def __init__(self, about: TaskMetricsIdentity) -> None:
         self._about = about
@@ -327,22 +329,22 @@ class TaskMetrics:
 
     @property
     def state(self) -> RunState:
-        """The last published state."""
+        """The task's last published state."""
         with self._lock:
             return self._stats.state
 
     def record_state(self, state: RunState) -> None:
-        """Record a published state."""
+        """Record the state that the task has published."""
         with self._lock:
             self._stats.record_state(state, self._clock.now_s())
 
     def record_commit(self, *, took_s: float | None) -> None:
-        """Record an offset commit. `took_s` is the duration, or None for a failed commit."""
+        """Record an offset commit. `took_s` is its duration, or None if it failed."""
         with self._lock:
             self._stats.record_commit(took_s=took_s, now_s=self._clock.now_s())
 
     def record_errors(self, *troubles: RecordErrorKind) -> None:
-        """Record error events of one record."""
+        """Count the error events that occurred while processing one record."""
         with self._lock:
             for each in troubles:
                 self._errors.record_error(each, self._clock.wall_ms())
@@ -374,7 +376,8 @@ class SourceTaskMetrics(TaskMetrics):
         self._source = SourceTaskStats(about.sampling)
 
     def record_poll(self, size: int, *, took_s: float) -> None:
-        """Record a poll. The other methods are documented in `SourceTaskStats`."""
+        """Record a poll of the source task. The other methods are documented in
+        `SourceTaskStats`."""
         with self._lock:
             now_s = self._clock.now_s()
             self._source.record_poll(size, took_s=took_s, now_s=now_s)
@@ -407,7 +410,7 @@ class SinkTaskMetrics(TaskMetrics):
         self._sink = SinkTaskStats(about.sampling)
 
     def record_assignment(self, positions: OffsetsByTopicPartition) -> None:
-        """Record assigned partitions. The other methods are documented in `SinkTaskStats`."""
+        """Record newly assigned partitions. The other methods are documented in `SinkTaskStats`."""
         with self._lock:
             self._sink.record_assignment(positions, self._clock.now_s())
 
@@ -430,7 +433,8 @@ class SinkTaskMetrics(TaskMetrics):
             self._sink.record_commit_start(sequence)
 
     def record_commit_completion(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
-        """Record a successful commit. Also calls `record_commit`."""
+        """Record a successful offset commit, also in the metrics common to all tasks
+        (`record_commit`)."""
         self.record_commit(took_s=took_s)
         with self._lock:
             self._sink.record_commit_completion(offsets, self._clock.now_s())

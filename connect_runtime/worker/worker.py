@@ -1,10 +1,10 @@
 """Starts and stops the connectors and tasks of this process, each on its own thread.
 
-A plugin failure is published as the status of its connector or task and affects nothing else. A
-plugin that does not stop in time is abandoned and publishes no more statuses. Java: Worker.
+A plugin failure is published as the status of its connector or task and affects no other plugin. A
+plugin that does not stop in time is abandoned; its later statuses are ignored. Java: Worker.
 
 `StartedConnectorsAndTasks` records each connector's and task's configuration at its last start, and
-its last status. The status topic also has the status, but later and without the configuration.
+its last status. The status topic contains the status too, but later and without the configuration.
 """
 
 from __future__ import annotations
@@ -47,44 +47,44 @@ class StartedConnectorOrTask:
     """The most recent start of a connector or task on this worker, with its last status."""
 
     config: RawConfig = field(repr=False)
-    """The connector's or task's configuration, unresolved."""
+    """Configuration of the connector or task, with unresolved `${…}` references."""
     times: int = 1
-    """Number of times that the item was started on this worker."""
+    """Number of times that the connector or task was started on this worker."""
     state: RunState | None = None
     """Last published state; None before the first status."""
     trace: str | None = None
-    """Stack trace if the item failed; otherwise None."""
+    """Stack trace if the connector or task failed; otherwise None."""
 
 
 class StartedConnectorsAndTasks:
-    """Most recent start and status of each connector and task. Thread-safe."""
+    """The last start and status of each connector and task of this worker. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._items: dict[StatusSubject, StartedConnectorOrTask] = {}
 
     def record_start(self, subject: StatusSubject, config: RawConfig) -> None:
-        """Record a start attempt."""
+        """Record an attempt to start a connector or task with this configuration."""
         with self._lock:
             before = self._items.get(subject)
             times = 1 if before is None else before.times + 1
             self._items[subject] = StartedConnectorOrTask(config=config, times=times)
 
     def record_reconfiguration(self, subject: StatusSubject, config: RawConfig) -> None:
-        """Record a configuration that was accepted without a restart."""
+        """Record a new configuration that a connector or task accepted without a restart."""
         with self._lock:
             self._items[subject] = dataclasses.replace(self._items[subject], config=config)
 
     def record_status(self, subject: StatusSubject, state: RunState, trace: str | None) -> None:
-        """Record a published status."""
+        """Record the published status of a connector or task."""
         with self._lock:
             self._items[subject] = dataclasses.replace(
                 self._items[subject], state=state, trace=trace
             )
 
     def snapshot(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
-        """Return the current items. A connector or task that has stopped on this worker is
-        UNASSIGNED."""
+        """Return the last start of each connector and task. The state is UNASSIGNED if it has
+        stopped on this worker."""
         with self._lock:
             return dict(self._items)
 
@@ -96,10 +96,10 @@ _SINK_TOPIC_KEYS = ("topics", "topics.regex")
 
 
 class Worker:
-    """Implements `WorkerInterface`. Used by one thread only.
+    """Implements `WorkerInterface`. Must be used by one thread only.
 
-    Invariant: every running connector and task is in `_connectors` or `_tasks`, unless it was
-    abandoned.
+    Invariant: every running connector and task that was not abandoned is in `_connectors` or
+    `_tasks`.
     """
 
     def __init__(self, deps: WorkerDeps, listener: WorkerListener) -> None:
@@ -111,7 +111,7 @@ class Worker:
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """Start a connector. The methods are documented in `WorkerInterface`."""
+        """Start a connector. This and the following methods are documented in `WorkerInterface`."""
         assert name not in self._connectors, f"connector {name} is already running"
         self.started_items.record_start(name, config)
         provided, deps = self._track_provided_values()
@@ -183,8 +183,8 @@ class Worker:
         return begun_anew
 
     def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
-        """Resolve the references in a task's configurations. Returns None if this fails; the
-        restart of the task then reports the error."""
+        """Resolve the references in a task's configurations. Return None if this fails; restarting
+        the task then reports the error."""
         resolved = self._deps.resolve_for_plugin
         try:
             return TaskOrigin(
@@ -258,8 +258,8 @@ class Worker:
         self.stop_connectors_and_tasks(self.list_running())
 
     def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
-        """Return dependencies for one connector or task that track resolved values, so that they
-        can be hidden in errors."""
+        """Return dependencies for one connector or task whose `resolve` tracks the provided values,
+        so that errors can hide them."""
         provided = ProvidedValues(self._deps.resolve)
         return provided, dataclasses.replace(self._deps, resolve=provided.resolve_config)
 
@@ -363,6 +363,6 @@ def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | 
 
 
 def _log_thread_death(ended: ThreadDied) -> None:
-    """Log errors of threads that died. A failed task publishes its own status."""
+    """Log the error of a thread that ended unexpectedly. A failed task publishes its own status."""
     if ended.error is not None:
         _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

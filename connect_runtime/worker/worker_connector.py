@@ -42,7 +42,7 @@ _IDLE_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConnectorDeps:
-    """Dependencies of one connector."""
+    """Dependencies of one `WorkerConnector`."""
 
     connector: Connector
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -51,13 +51,13 @@ class WorkerConnectorDeps:
     hide: HideValues
     """Replaces config provider values in error messages."""
     on_target_state_reached: Callable[[TargetState, str | None], None]
-    """Called once per target state request, with an error if the state was not reached."""
+    """Called once per target state request, with an error message if the state was not reached."""
     stopping: threading.Event
     given_up: threading.Event
 
 
 class WorkerConnector:
-    """Runs one connector on its own thread. The public methods are for other threads.
+    """Runs one connector on its own thread. The public methods are called from other threads.
 
     Invariant: `_todo` contains the actions that the connector's thread has not executed yet.
     """
@@ -75,7 +75,7 @@ class WorkerConnector:
 
     @property
     def subject(self) -> str:
-        """Subject of the connector's statuses."""
+        """Connector name under which the connector's statuses are published."""
         return self.name
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
@@ -83,7 +83,7 @@ class WorkerConnector:
         self._thread = owner.start(f"connector-thread-{self.name}", self._run_connector_thread)
 
     def request_state(self, state: TargetState) -> None:
-        """Request a target state."""
+        """Request a target state for the connector."""
         with self._changed:
             self._last_token += 1
             self._process_event(TargetStateRequested(state=state, token=self._last_token))
@@ -94,17 +94,18 @@ class WorkerConnector:
             return self._machine.is_running
 
     def call_task_configs(self, max_tasks: int) -> object:
-        """Call the connector's `task_configs`. Propagates any exception."""
+        """Call the connector's `task_configs` and return its unchecked result. Any exception
+        propagates."""
         return self._connector.task_configs(max_tasks)
 
     def mark_failed(self, error: Exception) -> None:
-        """Mark the connector as failed, because it reported an error or returned an invalid
+        """Publish the connector as FAILED, because it reported an error or returned an invalid
         result."""
         trace = worker_task.format_exception_trace(error, hide=self._deps.hide)
         self._process_event(ConnectorFailed(trace))
 
     def request_stop(self) -> None:
-        """Request the connector to stop."""
+        """Request the connector to stop, without waiting for it."""
         self._deps.stopping.set()
         if self._thread is not None:
             self._thread.stop.set()
@@ -115,7 +116,7 @@ class WorkerConnector:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Abandon a connector that did not stop in time."""
+        """Give up a connector that did not stop in time: its later statuses are ignored."""
         _LOG.error("connector %s did not stop in time and was abandoned", self.name)
         self._deps.given_up.set()
         self._context.close()
@@ -125,17 +126,17 @@ class WorkerConnector:
         with log_context.bind_log_fields(connector=self.name):
             self._process_event(ConnectorThreadStarted())
             while self._machine.phase is not ConnectorPhase.ENDED:
-                call = self._next_action()
+                call = self._wait_for_next_action()
                 if call is not None:
                     self._execute_lifecycle_action(call)
             self._context.close()
 
-    def _next_action(self) -> ConnectorLifecycleAction | None:
+    def _wait_for_next_action(self) -> ConnectorLifecycleAction | None:
         with self._changed:
-            self._changed.wait_for(self._has_actions, _IDLE_WAIT_S)
+            self._changed.wait_for(self._has_actions_or_ended, _IDLE_WAIT_S)
             return self._todo.popleft() if self._todo else None
 
-    def _has_actions(self) -> bool:
+    def _has_actions_or_ended(self) -> bool:
         return len(self._todo) > 0 or self._machine.phase is ConnectorPhase.ENDED
 
     def _execute_lifecycle_action(self, call: ConnectorLifecycleAction) -> None:

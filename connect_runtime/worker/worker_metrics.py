@@ -1,8 +1,8 @@
 """Metrics of one worker, including connector, task and plugin metrics.
 
-A connector or task has metrics from its start on this worker until its stop. If two metrics have
-the same series, the first one is exposed, and the worker's own metrics have precedence over plugin
-metrics. Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
+A connector or task has metrics from its start on this worker until its stop. If a series exists
+twice, the first is exposed; the worker's own series take precedence over those of plugins.
+Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _State = RunState
 
 
 class StartupStats:
-    """Statistics of the startups of connectors or of tasks (`what` names which)."""
+    """Startup statistics of all connectors, or of all tasks (`what` is "connector" or "task")."""
 
     def __init__(self, what: str, sampling: SampleWindows) -> None:
         self._what = what
@@ -36,7 +36,7 @@ class StartupStats:
         self._attempts = 0
 
     def record_startup(self, now_s: float, *, well: bool) -> None:
-        """Record a startup. `well` is true if it succeeded."""
+        """Record a completed startup. `well` is true if the startup succeeded."""
         self._attempts += 1
         self._outcomes.observe(1.0 if well else 0.0, now_s)
 
@@ -53,9 +53,9 @@ class StartupStats:
 
 
 class StartupOutcome:
-    """Derives the outcome of a startup from the sequence of published states.
+    """Derives the outcome of a connector or task startup from the states it publishes.
 
-    The startup succeeds with RUNNING, or fails with FAILED before that. PAUSED does not decide the
+    A startup succeeds with RUNNING, or fails if FAILED comes first. PAUSED does not decide the
     outcome. Java: WorkerMetricsGroup's listeners.
     """
 
@@ -63,8 +63,8 @@ class StartupOutcome:
         self._ended = False
 
     def evaluate_status(self, state: _State) -> bool | None:
-        """Return True for success, False for failure, None if this status does not decide the
-        outcome."""
+        """Return True if this state completes the startup, False if it fails the startup, None if
+        it does not decide the outcome."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
             return None
         self._ended = True
@@ -72,7 +72,7 @@ class StartupOutcome:
 
 
 def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
-    """Return the task count metrics of one connector. Tasks are never STOPPED."""
+    """Return the task count attributes of one connector, by state. Tasks are never STOPPED."""
     counts = Counter(states)
     named = {
         f"connector-{state.value.lower()}-task-count": float(counts[state])
@@ -84,18 +84,19 @@ def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginMetricFamilies:
-    """Metric families of the worker and its plugins, merged."""
+    """Merged metric families of the worker and its plugins."""
 
     families: tuple[MetricFamily, ...]
     """Metric families, sorted by name."""
     refused: frozenset[str]
-    """Names of metrics for which some series were dropped."""
+    """Names of plugin metrics of which some series were dropped."""
 
 
 def merge_plugin_families(
     own: Iterable[MetricFamily], added: Iterable[MetricFamily]
 ) -> PluginMetricFamilies:
-    """Merge plugin metric families (`added`), which may be invalid, into the worker's own."""
+    """Merge plugin metric families (`added`) into the worker's own. Invalid families and duplicate
+    series are dropped."""
     shown = {each.metric.name: each for each in own}
     declared_here = frozenset(shown)
     refused: set[str] = set()
@@ -116,7 +117,7 @@ def merge_plugin_families(
 
 
 def _is_valid_family(family: MetricFamily) -> bool:
-    """Return True if every series has a string for each label, and a numeric value."""
+    """Return True if every series of the family has a string for each label and a numeric value."""
     labels = len(family.metric.labels)
     return all(
         len(values) == labels
@@ -131,7 +132,7 @@ _COMMIT_ID = "unknown"
 OnStatus = Callable[[_State], None]
 """Called with every published state of a connector or task, in order. Must not block."""
 ReadMetrics = Callable[[], Iterable[MetricReading]]
-"""Returns current readings. May be called on any thread; must return immediately."""
+"""Returns current metric readings. Called on any thread; must return immediately."""
 
 
 @dataclass(slots=True)
@@ -144,11 +145,11 @@ class _ConnectorEntry:
 class WorkerMetrics:
     """Metrics of one worker.
 
-    Invariant: `_lock` guards all mutable state except the values that a task records itself.
+    Invariant: `_lock` guards all mutable state except the values that the tasks record themselves.
     """
 
     worker_id: str
-    """Worker id, which is the client id in Java's metric group `app-info`."""
+    """Worker id, exposed as the client id of Java's metric group `app-info`."""
     clock: Clock
     sampling: SampleWindows = field(default_factory=SampleWindows)
     rebalances: Callable[[], int] = lambda: 0
@@ -174,13 +175,13 @@ class WorkerMetrics:
     def build_task_identity(
         self, task: ConnectorTaskId, made_of: Mapping[str, str]
     ) -> TaskMetricsIdentity:
-        """Build the metrics identity of a task that is being created."""
+        """Build the id and info attributes under which the metrics of a new task are exposed."""
         return TaskMetricsIdentity(
             task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
         )
 
     def add_metric_readings(self, other: ReadMetrics) -> None:
-        """Expose additional readings."""
+        """Expose the readings that the callable `other` returns together with the worker's own."""
         with self._lock:
             self._others.append(other)
 
@@ -194,14 +195,17 @@ class WorkerMetrics:
     # Connectors and tasks
 
     def record_failed_start(self, subject: StatusSubject) -> None:
-        """Record a failed startup of a connector or task that could not be created."""
+        """Record a failed startup of a connector or task whose creation failed."""
         self.remove_connector_or_task(subject)
         with self._lock:
             self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
     def add_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """Add a connector. `about` contains the values of the attributes in
-        `metrics_registry.CONNECTOR`, except the status."""
+        """Expose the metrics of a started connector. Return the callback for its status changes.
+
+        `about` contains the values of the attributes in `metrics_registry.CONNECTOR`, except the
+        status.
+        """
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
             self._connectors[name] = shown
@@ -214,7 +218,7 @@ class WorkerMetrics:
         return on_status
 
     def add_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
-        """Add a task with its metrics. Return the callback for its statuses."""
+        """Expose the metrics of a started task. Return the callback for its status changes."""
         first = StartupOutcome()
         with self._lock:
             self._tasks[task] = measured
@@ -227,7 +231,8 @@ class WorkerMetrics:
         return on_status
 
     def remove_connector_or_task(self, subject: StatusSubject) -> None:
-        """Remove a connector or task that has stopped. Unknown connectors and tasks are ignored."""
+        """Remove the metrics of a connector or task that has stopped. Unknown connectors and tasks
+        are ignored."""
         with self._lock:
             self._added.pop(subject, None)
             if isinstance(subject, ConnectorTaskId):
@@ -248,12 +253,13 @@ class WorkerMetrics:
 
     @property
     def worker_families(self) -> tuple[MetricFamily, ...]:
-        """Current metrics of the worker, without the potentially numerous plugin metrics."""
+        """Current metric families of the worker, without the potentially numerous plugin
+        metrics."""
         return self._catalogue.build_families(self._collect_readings())
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
-        """All current metrics, including plugin metrics."""
+        """Current metric families of the worker and its plugins."""
         found = merge_plugin_families(self.worker_families, self._read_plugin_families())
         for name in sorted(found.refused):
             self._log_warning_once(
@@ -277,7 +283,7 @@ class WorkerMetrics:
         return found
 
     def _log_warning_once(self, of: str, what: str) -> None:
-        """Log a warning only once, because it would otherwise repeat at every scrape."""
+        """Log each warning only once, because it would otherwise repeat at every scrape."""
         with self._lock:
             if of in self._warned:
                 return

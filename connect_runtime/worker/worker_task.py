@@ -45,8 +45,8 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
-    """Format an exception: the error message on the first line, for short displays, then the stack
-    trace. `hide` replaces config provider values in a text."""
+    """Format an exception: first a line with the error message, for short displays, then the stack
+    trace. `hide` replaces config provider values in the text."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
@@ -54,8 +54,8 @@ def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
 def log_connector_or_task_failure(
     logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
 ) -> None:
-    """Log that `subject` failed. Expected errors are logged without a stack trace, except at DEBUG.
-    `hide` replaces config provider values in a text."""
+    """Log that a connector or task (`subject`) failed. For expected errors, the stack trace is
+    logged only at DEBUG. `hide` replaces config provider values in the text."""
     stack = _format_exception_stack(error)
     hidden = hide(stack)
     more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)
@@ -74,15 +74,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class CloseSteps:
-    """Runs all steps of a shutdown even if some fail. `raise_first_error` raises the first failure
-    at the end."""
+    """Runs all steps of a task's shutdown even if some steps fail. `raise_first_error` raises the
+    first failure at the end."""
 
     def __init__(self, of: str) -> None:
         self._of = of
         self._failure: BaseException | None = None
 
     def run_step(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
-        """Run one shutdown step. With `is_fatal` False, a failure is only logged."""
+        """Run one shutdown step. If `is_fatal` is False, a failure of the step is only logged."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -102,27 +102,28 @@ _IDLE_WAIT_S = 0.5
 
 
 class TaskBody(Protocol):
-    """Type-specific part of a task. Called on the task's thread unless stated otherwise."""
+    """The part of a worker task that depends on the task type. Called on the task's thread unless
+    stated otherwise."""
 
     def start_up(self) -> None:
-        """Create clients, initialize and start the plugin."""
+        """Create the task's clients, then initialize and start the plugin."""
 
     def run_once(self) -> None:
-        """Poll or deliver records once."""
+        """Poll records from a source task, or deliver records to a sink task, once."""
 
     def stay_idle(self) -> None:
         """Keep the task's client sessions alive and return quickly. Called repeatedly while the
         task is paused, even before `start_up`."""
 
     def shut_down(self) -> None:
-        """Commit, stop the plugin if its start was attempted, and close everything."""
+        """Commit offsets, stop the plugin if its start was attempted, and close all resources."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task, and the reason for it if there is one. May be
-        called from any thread."""
+        """Return the status of the running task, with a reason or None. May be called from any
+        thread."""
 
     def on_stop_requested(self) -> None:
-        """End all waits, because the task must stop. Called from another thread."""
+        """End all waits of the task, because it must stop. Called from another thread."""
 
     def on_abandoned(self) -> None:
         """Release all resources immediately, because the task was abandoned.
@@ -132,20 +133,22 @@ class TaskBody(Protocol):
 
 
 class WriteTaskStatus(Protocol):
-    """Writes a task status. Never blocks."""
+    """Publishes a task's status. Never blocks. With `safe`, a status is written only if no newer
+    worker has written one."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 
 
 ReconfigureCallback = Callable[[], bool]
-"""Returns True if the task accepts a new configuration. Called on the task's thread."""
+"""Offers a new configuration to the task and returns True if the task accepts it. Called on the
+task's thread."""
 
 
 class WorkerTask:
-    """Runs one task on its own thread. The public methods are for other threads.
+    """Runs one task on its own thread. The public methods are called from other threads.
 
     Invariants: `_todo` contains the actions that the task's thread has not executed yet; an offered
-    reconfiguration is answered by the time the task ends.
+    reconfiguration is accepted or declined by the time the task ends.
     """
 
     def __init__(
@@ -157,7 +160,8 @@ class WorkerTask:
         write_status: WriteTaskStatus,
         hide: HideValues,
     ) -> None:
-        """Create a task runner. `hide` replaces config provider values in error messages."""
+        """Create a worker task without starting it. `hide` replaces config provider values in error
+        messages."""
         self.task = task
         self._hide = hide
         self._body = body
@@ -171,7 +175,7 @@ class WorkerTask:
 
     @property
     def subject(self) -> ConnectorTaskId:
-        """Subject of the task's statuses."""
+        """Task id under which the task's statuses are published."""
         return self.task
 
     def start(self, owner: ThreadGroup) -> None:
@@ -183,8 +187,8 @@ class WorkerTask:
             self._body.on_stop_requested()
 
     def offer_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Schedule a call of `take_up`, which offers the configuration to the task, after the
-        current iteration. The returned future contains its result.
+        """Schedule a call of `take_up`, which offers a new configuration to the task, after the
+        current iteration. Return a future with the result of the call.
 
         The future's result is False if the task has ended, fails, or receives another offer first.
         """
@@ -200,12 +204,11 @@ class WorkerTask:
 
     @property
     def has_ended(self) -> bool:
-        """True if the task has ended, either because it finished or failed or because it was
-        stopped."""
+        """True if the task has finished, failed or been stopped."""
         return self._machine.phase is TaskPhase.ENDED
 
     def request_stop(self) -> None:
-        """Request the task to stop."""
+        """Request the task to stop, without waiting for it."""
         if self._thread is not None:
             self._thread.stop.set()
         self._process_event(TaskStopRequested())
@@ -216,7 +219,7 @@ class WorkerTask:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Abandon a task that did not stop in time."""
+        """Give up a task that did not stop in time: its later statuses are ignored."""
         _LOG.error("task %s did not stop in time and was abandoned", self.task)
         self._process_event(TaskAbandoned())
         try:
@@ -225,7 +228,7 @@ class WorkerTask:
             _LOG.exception("abandoning task %s failed", self.task)
 
     def republish_status(self) -> None:
-        """Publish the status again, because `TaskBody.get_status` changed.
+        """Publish the task's status again, because the result of `TaskBody.get_status` has changed.
 
         May be called from any thread.
         """
@@ -237,11 +240,11 @@ class WorkerTask:
         with log_context.bind_log_fields(connector=self.task.connector, task=self.task.task):
             self._process_event(TaskThreadStarted())
             while self._machine.phase is not TaskPhase.ENDED:
-                self._process_event(self._execute_lifecycle_action(self._next_action()))
+                self._process_event(self._execute_lifecycle_action(self._take_next_action()))
             with self._changed:
                 self._decline_reconfiguration_offer()
 
-    def _next_action(self) -> TaskLifecycleAction:
+    def _take_next_action(self) -> TaskLifecycleAction:
         with self._changed:
             return self._todo.popleft()
 
@@ -257,18 +260,18 @@ class WorkerTask:
                     self._body.run_once()
                     return IterationDone()
                 case KeepTaskIdle():
-                    self._stay_idle()
+                    self._keep_task_idle()
                     return None
                 case ReconfigureTask():
                     self._run_reconfiguration_offer()
                     return ReconfigurationDone()
                 case _:
-                    return self._close_task()
+                    return self._shut_down_task()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             self._record_error(error)
-        return self._close_task()
+        return self._shut_down_task()
 
-    def _stay_idle(self) -> None:
+    def _keep_task_idle(self) -> None:
         while True:
             self._body.stay_idle()
             with self._changed:
@@ -296,7 +299,7 @@ class WorkerTask:
         if offer is not None:
             offer[1].set_result(False)
 
-    def _close_task(self) -> TaskEnded:
+    def _shut_down_task(self) -> TaskEnded:
         try:
             self._body.shut_down()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -304,7 +307,7 @@ class WorkerTask:
         return TaskEnded(self._trace)
 
     def _record_error(self, error: BaseException) -> None:
-        """Log an error. Only the first error is published."""
+        """Log an exception of the task. Only the first one is published in the task's status."""
         log_connector_or_task_failure(_LOG, f"task {self.task}", error, hide=self._hide)
         if self._trace is None:
             self._trace = format_exception_trace(error, hide=self._hide)

@@ -44,11 +44,11 @@ def check_command(
         [] if flow_name is None else [options.find_flow(settings, flow_name, hint="--flow").name]
     )
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.preflight import check_report
     from mm2.preflight.preflight_check import PreflightCheck
 
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         report = PreflightCheck(
             settings,
             names,

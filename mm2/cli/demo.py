@@ -14,7 +14,7 @@ from connect_runtime.system import java_installation
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import StopSignals
 from mm2 import exit_codes, text_format, version
-from mm2.cli import library_logs, run, terminal
+from mm2.cli import client_library_logs, run, terminal
 from mm2.node import flow_display
 from mm2.node.run_loop import RunLoop, RunLoopDeps, StopCondition
 from mm2.sandbox import kafka_jars
@@ -65,7 +65,7 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
     now = SystemClock()
     with (
         StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
-        library_logs.redirect_library_logs() as log_file,
+        client_library_logs.redirect_library_logs() as log_file,
     ):
         code = _run_demo(now, stop, keep=keep, seconds=seconds, records=records)
         log_file.keep = code == exit_codes.FAILED

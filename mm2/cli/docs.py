@@ -22,10 +22,10 @@ from mm2.config import (
     config_loader,
     copy_engine_config,
     endpoints_section,
-    extension_keys,
     flow_keys,
     hooks_section,
     key_help,
+    mm2_only_keys,
     mm2_property_keys,
     spark_section,
 )
@@ -267,7 +267,7 @@ def _render_flow_options() -> dict[str, ConfigOption[Any]]:
     found = _collect_options(flow_keys)
     both = (*flow_keys.CONNECTOR_OPTIONS, *flow_keys.CLASS_OPTIONS)
     found |= {each.name: each for each in both}
-    return found | {each.name: each.option for each in extension_keys.ALL}
+    return found | {each.name: each.option for each in mm2_only_keys.ALL}
 
 
 def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:

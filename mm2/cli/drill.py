@@ -73,13 +73,13 @@ def drill_command(
     settings = config_loader.load_config_file(file, environment=os.environ)
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.failover.move_request import MoveKind
     from mm2.sandbox.scenarios.failover_drill import Drill
 
     logging.getLogger().setLevel(logging.ERROR)
     kind = MoveKind.PLANNED if planned else MoveKind.EMERGENCY
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         made = Drill(
             settings,
             flow,

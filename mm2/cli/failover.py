@@ -208,7 +208,7 @@ def run_move(order: MoveOptions) -> int:
     settings = config_loader.load_config_file(order.file, environment=os.environ)
     flow = options.find_flow(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
     from mm2.failover.move_components import MoveComponentFactory, MoveTimeouts
@@ -222,7 +222,7 @@ def run_move(order: MoveOptions) -> int:
             clock=clock,
         )
     with (
-        library_logs.redirect_library_logs(),
+        client_library_logs.redirect_library_logs(),
         FlowPair(settings, flow, purpose=order.verb, clock=clock) as both,
     ):
         found = MoveComponentFactory(

@@ -103,10 +103,10 @@ def collect_flow_reports(query: ReportQuery) -> Any:
     """
     settings, wanted = load_selected_flows(query)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.status import status_query
 
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         return status_query.collect_status(
             query.file,
             wanted,
@@ -129,10 +129,10 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
     clusters to respond, so that one cluster can still be read if the other is unreachable. Each
     cluster's reachability is checked only once.
     """
-    from mm2.cluster_reachability import ClusterSide
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.config import flow_plan
     from mm2.status import status_from_clusters
+    from mm2.unreachable_cluster import ClusterSide
 
     plans = {
         each.name: each

@@ -96,9 +96,9 @@ def incidents_command(
     """
     settings, wanted = flow_reports.load_selected_flows(query)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
 
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         answers = _read_all_incidents(settings, wanted, timeout_s=query.timeout_s)
     found = sorted(
         (

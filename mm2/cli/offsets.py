@@ -114,7 +114,7 @@ def rebuild_command(
     if engine is not None:
         spark = dataclasses.replace(spark, engine=engine)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.clusters import cluster_clients
     from mm2.clusters.flow_pair import FlowPair
     from mm2.repair import offset_map_rebuild
@@ -122,7 +122,7 @@ def rebuild_command(
 
     clock = SystemClock()
     with (
-        library_logs.redirect_library_logs(),
+        client_library_logs.redirect_library_logs(),
         FlowPair(settings, chosen, purpose="rebuild", clock=clock) as both,
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
@@ -246,13 +246,13 @@ def skip_command(
     settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.clusters import cluster_clients
     from mm2.repair import offset_map_record_skip
     from mm2.repair.offset_map_record_skip import NothingToSkipError
 
     clock = SystemClock()
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         client_id = f"mm2-{chosen.name}-skip"
         store = cluster_clients.create_flow_state_store(
             settings, chosen, client_id=client_id, clock=clock
@@ -386,11 +386,11 @@ def translate_command(**given: Any) -> int:
     settings = config_loader.load_config_file(question.file, environment=os.environ)
     flow = options.find_only_flow(settings, question.flow, hint="--flow")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.client.offset_translator import OffsetTranslator
 
     clock = SystemClock()
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         link = _build_flow_link(settings, flow, clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())

@@ -38,12 +38,12 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         else (options.find_flow(settings, flow_name, hint="--flow"),)
     )
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.preflight import flow_probe
 
     clock = SystemClock()
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         for flow in chosen:
             reachability_probe.require_reachable_clusters(
                 [

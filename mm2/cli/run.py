@@ -30,7 +30,7 @@ from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2 import exit_codes, version
-from mm2.cli import library_logs, options, terminal
+from mm2.cli import client_library_logs, options, terminal
 from mm2.cli.options import ByteRateType
 from mm2.config import config_loader
 from mm2.config.mm2_settings import MetricsEndpointSettings, Mm2Settings
@@ -162,7 +162,7 @@ def run_command(
         if settings.spark.engine == "spark":
             java_installation.find_java()
         goal = StopCondition(until_caught_up=until_caught_up, timeout_s=timeout_s)
-        with library_logs.redirect_library_logs() as log_file:
+        with client_library_logs.redirect_library_logs() as log_file:
             ending = _run_flows(
                 settings,
                 goal,

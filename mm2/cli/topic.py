@@ -129,7 +129,7 @@ class _TopicResetCommand:
         Raises `ConnectError` if the reset could not be recorded. Later failures are reported
         together with the reset that was recorded.
         """
-        from mm2.cli import library_logs
+        from mm2.cli import client_library_logs
         from mm2.clusters import cluster_clients, reachability_probe
         from mm2.clusters.flow_pair import FlowPair
 
@@ -144,7 +144,7 @@ class _TopicResetCommand:
             clock=self._clock,
         )
         with (
-            library_logs.redirect_library_logs() as log_file,
+            client_library_logs.redirect_library_logs() as log_file,
             FlowPair(self._settings, flow, purpose="reset", clock=self._clock) as both,
         ):
             client_id = f"mm2-{flow.name}-reset"

@@ -143,11 +143,11 @@ def _query_clusters(
     other flows, only the existence of the topic is checked. `states` contains the flow states that
     local processes reported, which take precedence.
     """
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.status import topic_explanation
     from mm2.status.topic_explanation import TopicExplanation
 
-    with library_logs.redirect_library_logs():
+    with client_library_logs.redirect_library_logs():
         collect = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
         reports = [
             _apply_process_state(collect(flow), states.get(flow.name)) for flow in candidates
@@ -187,7 +187,7 @@ def _add_operator_actions(
 
     Only the target clusters of paused or stopped flows are read, all within `timeout_s`.
     """
-    from mm2.cli import library_logs
+    from mm2.cli import client_library_logs
     from mm2.status import topic_explanation
 
     clock = SystemClock()
@@ -203,7 +203,7 @@ def _add_operator_actions(
             and topic_explanation.is_paused_or_stopped(flow)
         ):
             left_s = end.remaining_s(clock.now_s())
-            with library_logs.redirect_library_logs():
+            with client_library_logs.redirect_library_logs():
                 actions = topic_explanation.read_override_actions(
                     settings, known, flow, clock=clock, timeout_s=left_s
                 )

@@ -22,9 +22,9 @@ from mm2.clusters import fencing_results, incident_log, log_end_offsets
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.flow_pair import FlowClusters, FlowSide
 from mm2.clusters.log_end_offsets import DescribedTopics
-from mm2.formats import mm2_records, offset_map_records
+from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.incident_records import IncidentKind
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import PerTopicResult
 from mm2.offsets import offset_translation
@@ -46,7 +46,7 @@ def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyn
 
     def apply_sync(key: bytes, value: bytes | None) -> None:
         if value is not None:
-            sync = mm2_records.decode_offset_sync(key, value)
+            sync = mirrormaker2_records.decode_offset_sync(key, value)
             found[sync.partition] = (*found.get(sync.partition, ()), sync)
 
     if topic in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it

@@ -22,12 +22,12 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
-from mm2 import cluster_reachability
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
+from mm2 import unreachable_cluster
 from mm2.clusters import cluster_clients, reachability_probe
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
 from mm2.copier.leader_availability import LeaderMonitor
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 CLIENT_ID = "mm2-cluster-watch"
 CHECK_INTERVAL_S = 0.5
@@ -239,7 +239,7 @@ class ReachabilityMonitor:
                 )
                 after_s[key] = min(
                     flow.unreachable_after_s,
-                    after_s.get(key, cluster_reachability.MAX_UNREACHABLE_AFTER_S),
+                    after_s.get(key, unreachable_cluster.MAX_UNREACHABLE_AFTER_S),
                 )
         for key, each in list(self._monitored.items()):
             if key not in wanted or wanted[key][1] != each.settings:
@@ -319,7 +319,7 @@ def _log_reachability_changes(
     for lost in each.lost:
         if lost.broker not in known:
             what = f"{each.alias} broker {lost.broker}" if lost.broker else each.alias
-            since = cluster_reachability.format_utc_time(lost.since_ms)
+            since = unreachable_cluster.format_utc_time(lost.since_ms)
             reason = f": {lost.reason}" if lost.reason else ""
             _log.warning("%s unreachable since %s%s", what, since, reason)
     for broker in sorted(over):

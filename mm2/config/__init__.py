@@ -6,7 +6,7 @@ properties (`FlatProperties`); `dedicated_mode` derives each flow's worker and c
 as Java's `MirrorMakerConfig` does. The connectors parse their configuration with
 `mirror_connector_config` (`MirrorSourceConfig`, `MirrorCheckpointConfig`, `MirrorHeartbeatConfig`).
 
-To add a flow key, declare it in `extension_keys`. Keys of MirrorMaker 2 are declared in
+To add a flow key, declare it in `mm2_only_keys`. Keys of MirrorMaker 2 are declared in
 `mirror_connector_keys` (as in Java), with their form in `clusters.yaml` in `flow_keys` and their
 help in `key_help`. Each other section of the file has its own module.
 

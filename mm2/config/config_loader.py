@@ -35,12 +35,12 @@ from mm2.config import (
     cross_checks,
     dedicated_mode,
     endpoints_section,
-    extension_keys,
     flow_plan,
     flows_section,
     hooks_section,
     java_classes,
     mirror_connector_config,
+    mm2_only_keys,
     mm2_properties,
     properties_conversion,
     section_reader,
@@ -139,7 +139,7 @@ def _apply_custom_classes_to_flow(item: FlowEntry, flat: FlatProperties) -> Flow
         target_topics=made.target_topics,
         groups=_build_group_filters(before, _derive_connector_config(flat, ends, _CHECKPOINT)),
     )
-    shown = {**item.effective, extension_keys.TARGET_TOPICS.name: after.target_topics.value}
+    shown = {**item.effective, mm2_only_keys.TARGET_TOPICS.name: after.target_topics.value}
     return dataclasses.replace(item, flow=after, effective=shown)
 
 

@@ -23,12 +23,12 @@ from mm2.config import (
     connector_checks,
     dedicated_mode,
     endpoints_section,
-    extension_keys,
     flow_plan,
     hooks_section,
     java_classes,
     mirror_connector_config,
     mirror_connector_keys,
+    mm2_only_keys,
     mm2_property_keys,
 )
 from mm2.config.dedicated_mode import Props
@@ -277,12 +277,12 @@ def _derive_connector_section(flat: FlatProperties, plan: FlowPlan, name: str) -
     if name == flow_plan.SOURCE_CONNECTOR:
         flow = mirror_connector_config.parse_source_config(resolved).flow
         found.setdefault(
-            extension_keys.TARGET_TOPICS.name,
+            mm2_only_keys.TARGET_TOPICS.name,
             EffectiveValue(value=flow.target_topics.value, origin=_DEFAULT_ORIGIN),
         )
         reset = "source.consumer.auto.offset.reset"
-        if extension_keys.START.name not in found and reset not in found:
-            found[extension_keys.START.name] = EffectiveValue(
+        if mm2_only_keys.START.name not in found and reset not in found:
+            found[mm2_only_keys.START.name] = EffectiveValue(
                 value=_derive_start_position(flow), origin=_DEFAULT_ORIGIN
             )
     return _sort_section(found)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from connect_runtime.api.config_def import Type
-from mm2.config import extension_keys, java_classes, mirror_connector_keys, value_types
+from mm2.config import java_classes, mirror_connector_keys, mm2_only_keys, value_types
 from mm2.config.section_reader import ConfigOption
 from mm2.config.value_types import PatternListType, TextListType
 from mm2.replication import record_transforms
@@ -110,7 +110,7 @@ ADMIN_TIMEOUT = ConfigOption(
 def build_target_topics_option(policy: str) -> ConfigOption[str]:
     """Build the option `target.topics`, which defaults to `shared` for the identity policy and to
     `exclusive` otherwise."""
-    option = extension_keys.TARGET_TOPICS.option
+    option = mm2_only_keys.TARGET_TOPICS.option
     if is_identity_policy(policy):
         return dataclasses.replace(option, default=TargetTopicAccess.SHARED.value)
     return option

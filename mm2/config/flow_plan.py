@@ -29,8 +29,8 @@ from connect_runtime.rest import host_check
 from mm2 import operator_commands
 from mm2.config import (
     dedicated_mode,
-    extension_keys,
     mirror_connector_keys,
+    mm2_only_keys,
     mm2_property_keys,
     value_types,
 )
@@ -306,11 +306,11 @@ def _plan_flow(
     }
     if choice.throttle:
         source = connectors[SOURCE_CONNECTOR]
-        given = flat.resolve(source).get(extension_keys.THROTTLE.name)
+        given = flat.resolve(source).get(mm2_only_keys.THROTTLE.name)
         least = min(
             choice.throttle, value_types.parse_byte_rate(given) if given else choice.throttle
         )
-        source[extension_keys.THROTTLE.name] = str(least)
+        source[mm2_only_keys.THROTTLE.name] = str(least)
     # Only the command line can set this: in a file it would stay true after Java has run again.
     connectors[SOURCE_CONNECTOR].pop(mirror_connector_keys.JAVA_STOPPED_CLEANLY, None)
     if choice.java_stopped:

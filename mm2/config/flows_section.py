@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlSection
-from mm2.config import clusters_section, extension_keys, flow_keys, section_reader
+from mm2.config import clusters_section, flow_keys, mm2_only_keys, section_reader
 from mm2.config.clusters_section import ClusterEntry, ClusterProperty
 from mm2.config.mm2_settings import ClientType, ClusterSettings, FlowClients
 from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
@@ -221,7 +221,7 @@ def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         replicate_heartbeats=found.get(flow_keys.HEARTBEATS),
         replication_factor=replication_factor,
         tasks_max=found.get(flow_keys.TASKS_MAX),
-        start=found.get(extension_keys.START.option),
+        start=found.get(mm2_only_keys.START.option),
         target_topics=TargetTopicAccess(found.get(flow_keys.build_target_topics_option(policy))),
         refresh_topics_interval_s=_read_interval_s(
             found, flow_keys.REFRESH_TOPICS, flow_keys.REFRESH_TOPICS_INTERVAL
@@ -231,10 +231,10 @@ def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         ),
         admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
         throttles=FlowThrottles(
-            flow=found.get_optional(extension_keys.THROTTLE.option) or 0,
-            topics=found.get(extension_keys.TOPIC_THROTTLES.option),
+            flow=found.get_optional(mm2_only_keys.THROTTLE.option) or 0,
+            topics=found.get(mm2_only_keys.TOPIC_THROTTLES.option),
         ),
-        **extension_keys.build_flow_fields(lambda key: found.get(key.option)),
+        **mm2_only_keys.build_flow_fields(lambda key: found.get(key.option)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.base import request_origin
-from mm2.config import extension_keys
+from mm2.config import mm2_only_keys
 
 FLOW_HELP: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
@@ -22,7 +22,7 @@ FLOW_HELP: Mapping[str, str] = {
         "group id."
     ),
     "groups.exclude": "Consumer groups to ignore, even if `groups` matches them.",
-    **{each.name: each.help for each in extension_keys.ALL},
+    **{each.name: each.help for each in mm2_only_keys.ALL},
     "tasks.max": (
         "Maximum number of tasks (copy processes) that share the flow's partitions; about the "
         "number of CPU cores to use."

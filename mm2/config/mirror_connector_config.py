@@ -19,9 +19,9 @@ from mm2.config import (
     client_roles,
     connector_checks,
     copy_engine_config,
-    extension_keys,
     java_classes,
     mirror_connector_keys,
+    mm2_only_keys,
     operator_overrides,
     policy_classes,
     value_types,
@@ -372,7 +372,7 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         ),
         admin_timeout_s=common.admin_timeout_s,
         throttles=_read_throttles(reading),
-        **extension_keys.build_flow_fields(lambda key: values[key.name]),
+        **mm2_only_keys.build_flow_fields(lambda key: values[key.name]),
     )
 
 
@@ -407,7 +407,7 @@ def _read_tasks_max(props: Props) -> int:
 def _read_start_position(reading: _ConfigReader) -> StartPosition:
     """Read the start position from `start`, or from the source consumer's `auto.offset.reset` if
     `start` is not set."""
-    given = reading.values[extension_keys.START.name]
+    given = reading.values[mm2_only_keys.START.name]
     if given is not None:
         return value_types.parse_start_position(given)
     reset = client_roles.resolve_role_properties(reading.props, client_roles.SOURCE_CONSUMER)[
@@ -423,7 +423,7 @@ def _read_start_position(reading: _ConfigReader) -> StartPosition:
 
 
 def _read_target_topics(common: MirrorConnectorConfig, values: ParsedConfig) -> TargetTopicAccess:
-    given = values[extension_keys.TARGET_TOPICS.name]
+    given = values[mm2_only_keys.TARGET_TOPICS.name]
     if given is not None:
         return TargetTopicAccess(given)
     renames = common.policy.renames_topics
@@ -479,8 +479,8 @@ def _read_heartbeat_config(reading: _ConfigReader) -> MirrorHeartbeatConfig:
 
 _LIVE_KEYS = frozenset(
     {
-        extension_keys.THROTTLE.name,
-        extension_keys.TOPIC_THROTTLES.name,
+        mm2_only_keys.THROTTLE.name,
+        mm2_only_keys.TOPIC_THROTTLES.name,
         mirror_connector_keys.JAVA_STOPPED_CLEANLY,
         task_assignment.THROTTLE_KEY,
         task_assignment.TOPIC_THROTTLES_KEY,

@@ -12,7 +12,7 @@ from typing import Any
 from connect_runtime.api import config_def
 from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import Validator, ValidList, ValidString
-from mm2.config import client_keys, extension_keys, java_classes, value_types
+from mm2.config import client_keys, java_classes, mm2_only_keys, value_types
 from mm2.topics import config_property_filter, topic_filters
 
 HIGH, MEDIUM, LOW = Importance
@@ -301,7 +301,7 @@ EXTENSION_KEYS = (
         Type.STRING,
         "Rate limit that an operator set; overrides throttle. none: no limit.",
         default=None,
-        validator=extension_keys.validate_parsed_text(
+        validator=mm2_only_keys.validate_parsed_text(
             value_types.parse_throttle, value_types.LIMIT_ALLOWED
         ),
         importance=LOW,
@@ -315,5 +315,5 @@ EXTENSION_KEYS = (
         importance=LOW,
     )
 )
-for _key in extension_keys.ALL:
+for _key in mm2_only_keys.ALL:
     _key.define_in(EXTENSION_KEYS)

@@ -28,7 +28,7 @@ from connect_runtime.config.yaml_file import (
     YamlScalar,
     YamlSection,
 )
-from mm2.config import extension_keys, flow_keys, flows_section, mm2_property_keys
+from mm2.config import flow_keys, flows_section, mm2_only_keys, mm2_property_keys
 from mm2.replication import record_transforms
 
 Problem = ConfigProblem
@@ -150,8 +150,8 @@ def translate_flow_properties(flow: FlowProperties, collector: PropertyProblems)
                 _report_untranslated_key(name, pair, collector)
     found = {**weak, **found}
     start = _translate_start_position(flow, collector)
-    if start is not None and extension_keys.START.name not in flow.own:
-        found[extension_keys.START.name] = start
+    if start is not None and mm2_only_keys.START.name not in flow.own:
+        found[mm2_only_keys.START.name] = start
     return found
 
 
@@ -558,7 +558,7 @@ class _PropertiesTranslator:
                 continue
             if (
                 name in mm2_property_keys.CONNECTOR_KEYS
-                or name in extension_keys.NAMES
+                or name in mm2_only_keys.NAMES
                 or name in mm2_property_keys.BLACKLIST_KEYS
             ):
                 if self._collector.should_read_connector_key(pair, name):

@@ -15,10 +15,10 @@ from mm2.config import (
     client_keys,
     connector_checks,
     dedicated_mode,
-    extension_keys,
     flow_keys,
     java_classes,
     mirror_connector_keys,
+    mm2_only_keys,
 )
 
 _OWN_NAME = "has no effect: the name of a flow consists of its two cluster aliases"
@@ -54,7 +54,7 @@ CONNECTOR_KEYS = mirror_connector_keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"co
 """Keys of the three connectors. Without a prefix, they apply to all flows."""
 
 FLOW_KEYS = (
-    CONNECTOR_KEYS | FLOW_ONLY_KEYS | extension_keys.NAMES | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
+    CONNECTOR_KEYS | FLOW_ONLY_KEYS | mm2_only_keys.NAMES | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
 )
 
 REST_KEYS = frozenset(

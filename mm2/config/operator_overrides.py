@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import extension_keys, mirror_connector_keys, value_types
+from mm2.config import mirror_connector_keys, mm2_only_keys, value_types
 from mm2.topics import topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
@@ -132,7 +132,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
     problems in `config`.
     """
     given, live = (
-        values[extension_keys.THROTTLE.name],
+        values[mm2_only_keys.THROTTLE.name],
         values[mirror_connector_keys.OVERRIDE_THROTTLE],
     )
     whole = value_types.parse_byte_rate(given) if given else 0
@@ -146,7 +146,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
                 )
                 for topic, rate in limits
             ),
-            *map(value_types.parse_topic_throttle, values[extension_keys.TOPIC_THROTTLES.name]),
+            *map(value_types.parse_topic_throttle, values[mm2_only_keys.TOPIC_THROTTLES.name]),
         ),
     )
 

@@ -21,11 +21,11 @@ from mm2.config import (
     client_keys,
     dedicated_mode,
     endpoints_section,
-    extension_keys,
     flow_keys,
     flows_section,
     java_classes,
     mirror_connector_keys,
+    mm2_only_keys,
     mm2_property_keys,
 )
 from mm2.config.mm2_properties import TranslatedProperties
@@ -43,7 +43,7 @@ _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
     for each in (
         *flow_keys.CLASS_OPTIONS,
         flow_keys.USE_DEFAULTS_FROM,
-        *(each.option for each in extension_keys.ALL if each.is_choice),
+        *(each.option for each in mm2_only_keys.ALL if each.is_choice),
     )
 }
 
@@ -253,11 +253,11 @@ class _YamlFlattener:
                 continue
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
             position = self._get_scalar_text(entry).strip().lower()
-            if key == extension_keys.START.name and position in ("earliest", "latest"):
+            if key == mm2_only_keys.START.name and position in ("earliest", "latest"):
                 self._add_property(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
                 continue
             self._add_entry(f"{name}.{key}", entry, own)
-            if key in extension_keys.NAMES:
+            if key in mm2_only_keys.NAMES:
                 self._notes.append(f"{name}.{key}: ignored by Java MirrorMaker 2")
         self._flatten_replication_factors(name, whole, given, path)
 

@@ -48,8 +48,8 @@ from mm2.connectors.status_registry import (
     GroupSearchResult,
     SnapshotPublisher,
 )
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.formats.primitive_types import StringTooLongError
 from mm2.kafka import consumer_groups, state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
@@ -247,7 +247,7 @@ class CheckpointRounds:
                 made = [
                     NewCheckpoint(
                         point,
-                        *mm2_records.encode_checkpoint(point),
+                        *mirrormaker2_records.encode_checkpoint(point),
                         is_first=point.partition not in checkpoints,
                     )
                     for point in outcome.checkpoints
@@ -490,7 +490,7 @@ class MirrorCheckpointTask(SourceTask):
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
         self._metrics.record_acknowledged_checkpoint(
-            mm2_records.decode_checkpoint_key(record.key), max(0, late_ms)
+            mirrormaker2_records.decode_checkpoint_key(record.key), max(0, late_ms)
         )
 
     def _load_state(self, rounds: CheckpointRounds) -> None:

@@ -32,7 +32,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from mm2.config.mirror_connector_config import MirrorConnectorConfig
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.formats.mm2_records import CheckpointKey
+from mm2.formats.mirrormaker2_records import CheckpointKey
 from mm2.replication import partition_lag
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase

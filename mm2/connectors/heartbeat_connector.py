@@ -29,8 +29,8 @@ from mm2.connectors import connect_offsets, connector_clients, heartbeat_schedul
 from mm2.connectors.connector_clients import AdminFactory
 from mm2.connectors.heartbeat_schedule import HeartbeatSchedule
 from mm2.connectors.internal_topics import Mm2InternalTopic
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Heartbeat
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Heartbeat
 from mm2.kafka.client_interfaces import Admin
 from mm2.topics import naming
 
@@ -80,7 +80,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 def _build_heartbeat_record(plan: HeartbeatSchedule, at_ms: int) -> SourceRecord:
     beat = Heartbeat(source=plan.source, target=plan.target, at_ms=at_ms)
-    key, value = mm2_records.encode_heartbeat(beat)
+    key, value = mirrormaker2_records.encode_heartbeat(beat)
     return SourceRecord(
         topic=plan.topic,
         kafka_partition=heartbeat_schedule.HEARTBEATS_PARTITION,

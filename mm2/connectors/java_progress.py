@@ -15,7 +15,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from mm2.connectors import connect_offsets
 from mm2.connectors.persistent_error_log import RateLimitedWarnings
-from mm2.formats import mm2_records
+from mm2.formats import mirrormaker2_records
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicTail
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
@@ -102,12 +102,12 @@ class JavaProgressReader:
         """Apply a record of the offset-syncs topic. Raises
         `MalformedRecordError`.
         """
-        name = mm2_records.decode_offset_sync_key(key)
+        name = mirrormaker2_records.decode_offset_sync_key(key)
         if name not in self._partitions:
             return
         if value is None:
             self._syncs.pop(name, None)
             return
-        sync = mm2_records.decode_offset_sync(key, value)
+        sync = mirrormaker2_records.decode_offset_sync(key, value)
         known = self._syncs.setdefault(name, JavaOffsetSyncs())
         known.apply(sync.upstream, sync.downstream)

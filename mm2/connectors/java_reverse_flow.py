@@ -19,7 +19,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from mm2.connectors import connect_offsets
 from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSetupPlan
-from mm2.formats import mm2_records, offset_map_records
+from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.offset_map_records import Era, UnknownMapVersionError
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka.client_interfaces import Admin, TopicTail
@@ -174,7 +174,7 @@ def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition
     found = set()
     for key in stored:
         with contextlib.suppress(MalformedRecordError):
-            found.add(mm2_records.decode_offset_sync_key(key))
+            found.add(mirrormaker2_records.decode_offset_sync_key(key))
     return found
 
 

@@ -14,8 +14,8 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from mm2.connectors.persistent_error_log import RateLimitedWarnings
-from mm2.formats import mm2_records, offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records, offset_map_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.kafka.client_interfaces import OnWritten, RecordWriter
 from mm2.offsets.offset_syncs import OffsetSyncWriter, ReplicatedSpanTracker
@@ -78,7 +78,7 @@ class OffsetSyncEmitter:
     def _write_due_syncs(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
         for sync in self._emitter.pop_due_syncs():
-            key, value = mm2_records.encode_offset_sync(sync)
+            key, value = mirrormaker2_records.encode_offset_sync(sync)
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
     def handle_commit(self) -> None:

@@ -15,7 +15,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey, MapKey, MapSegmentKey
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord, TopicTail

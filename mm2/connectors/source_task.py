@@ -27,7 +27,7 @@ from mm2.connectors.connector_clients import (
     SourceTaskClientsFactory,
 )
 from mm2.connectors.connector_metrics import SourceMetrics
-from mm2.connectors.java_handover import JavaHandover, WaitingTask
+from mm2.connectors.java_handover_wait import JavaHandover, WaitingTask
 from mm2.connectors.java_progress import JavaProgressReader
 from mm2.connectors.offset_sync_emitter import OffsetSyncEmitter
 from mm2.connectors.status_registry import SnapshotPublisher, TaskSnapshot, TaskState

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from connect_runtime.base.ids import TopicPartition
 from mm2.config import operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.replication import partition_lag
 from mm2.replication.replication_latency import LatencySnapshot
 

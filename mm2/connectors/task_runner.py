@@ -23,7 +23,7 @@ from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2.config.mirror_connector_config import MirrorSourceTaskConfig
 from mm2.connectors import offset_sync_emitter, recreated_topics
 from mm2.connectors.connector_clients import SourceTaskClients
-from mm2.connectors.copy_supervisor import (
+from mm2.connectors.copy_process_supervisor import (
     CopyStarter,
     CopySupervisor,
     CopySupervisorDeps,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.connectors.copy_supervisor import CopySupervisor
+from mm2.connectors.copy_process_supervisor import CopySupervisor
 from mm2.connectors.partition_setup_builder import PartitionFinding
 from mm2.connectors.status_registry import (
     IncidentCount,

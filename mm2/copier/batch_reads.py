@@ -35,7 +35,7 @@ class BatchReadQueue:
 
     `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup`
     queues the ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` contains
-    the leaders with a fetch in flight, as (is target, node id).
+    the leaders with a fetch in flight, as tuples (True for a target broker, node id).
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class BatchReadQueue:
         self._queued.append((side, request))
 
     def flush(self) -> None:
+        """Send the queued read requests, one fetch per leader."""
         if not self._queued:
             return
         waiting, self._queued = self._queued, []
@@ -66,8 +67,8 @@ class BatchReadQueue:
                 self._send_fetch(side, node_id, group)
 
     def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
-        """Send one fetch if the leader has no fetch in flight. Requeue the requests that do not
-        fit."""
+        """Send one fetch to a leader unless another is in flight. Requests that do not fit into it
+        are queued again."""
         version_range = fetch.choose_fetch_versions(
             side.topic_id(question.copy) for question in group
         )
@@ -152,11 +153,8 @@ class BatchReadQueue:
     def _reply_with_error(
         self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
     ) -> None:
-        """Answer with the error of the fetched partition.
-
-        OFFSET_OUT_OF_RANGE does not include the log start offset, so that offset is looked up
-        first.
-        """
+        """Reply to a read request with the fetched partition's error. An OFFSET_OUT_OF_RANGE error
+        lacks the log start offset, so that offset is looked up first."""
         refused = side.build_refusal(question, partition.error_code)
         out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
         if side.is_target and out_of_range and partition.log_start_offset < 0:
@@ -216,5 +214,5 @@ def _build_read_answer(
 
 
 def _read_last_stable_offset(fetched: FetchResponsePartition) -> int | None:
-    """Return the last stable offset; None if the broker reports -1 (unknown)."""
+    """Return the partition's last stable offset; None if the broker reported -1 (unknown)."""
     return fetched.last_stable_offset if fetched.last_stable_offset >= 0 else None

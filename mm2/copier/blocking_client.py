@@ -96,8 +96,8 @@ class BlockingClient:
     ) -> T:
         """Poll the connections until `get_result` returns a value, and return that value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. The error text
-        contains `operation`.
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names
+        the operation in the error text.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := get_result()) is None:
@@ -153,7 +153,7 @@ class BlockingClient:
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
     def find_any_node(self) -> int:
-        """Return the lowest broker id of the cluster."""
+        """Return the id of any broker of the cluster (the lowest id)."""
 
         brokers = self.request(AnyNodeTarget(), request_builders.build_metadata_request(())).brokers
         if not brokers:
@@ -166,13 +166,15 @@ class BlockingClient:
         """Return the newest API version in the range `version_range` that the broker supports, or
         None."""
 
-        def try_negotiate() -> int | None:
+        def try_negotiate_version() -> int | None:
             try:
                 return self._cluster.choose_version(node_id, api_key, *version_range)
             except UnsupportedVersion:
                 return -1
 
-        version = self.wait_until(try_negotiate, f"requesting the API versions of node {node_id}")
+        version = self.wait_until(
+            try_negotiate_version, f"requesting the API versions of node {node_id}"
+        )
         return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:
@@ -189,7 +191,9 @@ class BlockingClient:
             timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
             batches=[request],
         )
-        body = self._send_raw(node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks)
+        body = self._send_raw_request(
+            node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks
+        )
         (answer,) = produce.decode_produce_response(version, body).partitions
         return answer
 
@@ -231,7 +235,9 @@ class BlockingClient:
             forgotten=[],
             rack_id="",
         )
-        body = self._send_raw(node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk])
+        body = self._send_raw_request(
+            node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk]
+        )
         response = fetch.decode_fetch_response(version, body)
         for result in response.partitions:
             if result.error_code == 0:
@@ -243,8 +249,8 @@ class BlockingClient:
         raise BrokerResponseError(f"reading {topic}", response.error_code)
 
     def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
-        """Negotiate an API version. Raises `FatalError` if the broker supports no version in the
-        range."""
+        """Negotiate an API version with the broker. Raises `FatalError` if it supports no version
+        in the range."""
         version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(
@@ -253,7 +259,7 @@ class BlockingClient:
             )
         return version
 
-    def _send_raw(
+    def _send_raw_request(
         self, node_id: int, api_key: int, *, version: int, chunks: Sequence[Any]
     ) -> memoryview:
         replies: list[RawClientResponse] = []

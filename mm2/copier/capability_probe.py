@@ -1,9 +1,9 @@
-"""Tests what a cluster supports by using it, as the input of the capability report of `mm2 probe`.
+"""Tests which Kafka features a cluster supports by using them. `mm2 probe` reports the results.
 
 The target is tested on partition 0 of a scratch topic. Two transactional producers write in turn.
-The first one writes, repeats a batch, and leaves a sequence gap. The second one fences the first,
-which then tries to write again. The probe records the broker's responses and does not evaluate
-them.
+The first producer writes a batch, repeats it, and leaves a sequence gap. The second producer fences
+the first, which then tries to write again. The probe records the broker's responses and does not
+evaluate them.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ class ScratchPartition(Protocol):
         """Commit a transaction without records."""
 
     def is_marker_readable(self, owner: ProducerIdAndEpoch) -> bool:
-        """Return True if the commit marker of the empty transaction can be read in time."""
+        """Return True if the commit marker of the empty transaction becomes readable before the
+        timeout."""
 
     def find_end_offset(self) -> int:
         """Return the log end offset."""
@@ -145,9 +146,8 @@ class TargetProbe:
         self.results: dict[CapabilityCheck, CapabilityCheckResult] = {}
 
     def run(self) -> None:
-        """Run all checks. Never raises `ConnectError`: checks that could not run have the outcome
-        UNKNOWN.
-        """
+        """Run all capability checks. Never raises `ConnectError`: checks that could not run have
+        the outcome UNKNOWN."""
         try:
             self._run_checks()
         except ConnectError as error:
@@ -156,26 +156,26 @@ class TargetProbe:
                 self.results.setdefault(check, unknown)
 
     def _run_checks(self) -> None:
-        first = self._acquire_producer()
+        first = self._fence_and_create_producer()
         if first is None:
             self._check_without_fencing()
             return
-        if not self._check_writes(first):
+        if not self._check_producer_sequence(first):
             return
-        second = self._acquire_producer()
+        second = self._fence_and_create_producer()
         if second is None:
             return
         late = self._produce_record(first, 1)
         self._record_outcome(
             CapabilityCheck.FENCE,
-            f"a write with epoch {first.epoch} of producer {first.id}, after epoch {second.epoch} "
-            f"of producer {second.id} wrote, returned {_describe_answer(late)}",
+            f"producer {first.id} (epoch {first.epoch}) was fenced by producer {second.id} (epoch "
+            f"{second.epoch}); its next write returned {_describe_produce_result(late)}",
             holds=isinstance(late, BrokerRefusal) and late.code in {INVALID_EPOCH, PRODUCER_FENCED},
         )
         own = self._produce_record(second, 0)
         self._record_outcome(
             CapabilityCheck.SUCCESSOR,
-            f"the broker returned {_describe_answer(own)}",
+            f"the broker returned {_describe_produce_result(own)}",
             holds=not isinstance(own, BrokerRefusal),
         )
 
@@ -185,11 +185,11 @@ class TargetProbe:
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.OFFSET, owner)
         else:
-            self._check_writes(owner)
+            self._check_producer_sequence(owner)
 
-    def _acquire_producer(self) -> ProducerIdAndEpoch | None:
-        """Initialize a transactional producer and read its commit marker. Return None if a step
-        fails."""
+    def _fence_and_create_producer(self) -> ProducerIdAndEpoch | None:
+        """Initialize a transactional producer, which fences the previous one, and read the commit
+        marker of its empty transaction. Return None if a step fails."""
         owner = _raise_if_transient(self._scratch.init_transactional_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)
@@ -205,7 +205,9 @@ class TargetProbe:
         )
         return owner if seen else None
 
-    def _check_writes(self, owner: ProducerIdAndEpoch) -> bool:
+    def _check_producer_sequence(self, owner: ProducerIdAndEpoch) -> bool:
+        """Check offsets, stored bytes, a repeated batch and a sequence gap. Return False if the
+        first write fails."""
         expected = self._scratch.find_end_offset()
         sent = self._produce_record(owner, 0)
         if isinstance(sent, BrokerRefusal):
@@ -226,13 +228,13 @@ class TargetProbe:
             CapabilityCheck.DUPLICATE,
             "the broker stored the duplicate"
             if stored_twice
-            else f"the broker returned {_describe_answer(again)}",
+            else f"the broker returned {_describe_produce_result(again)}",
             holds=not stored_twice and not refused,
         )
         gap = self._produce_record(owner, SEQUENCE_GAP)
         self._record_outcome(
             CapabilityCheck.SEQUENCE,
-            f"the broker returned {_describe_answer(gap)}",
+            f"the broker returned {_describe_produce_result(gap)}",
             holds=isinstance(gap, BrokerRefusal) and gap.code == OUT_OF_ORDER,
         )
         return True
@@ -257,13 +259,14 @@ class TargetProbe:
 
 
 def _raise_if_transient(answer: _ProbeAnswer) -> _ProbeAnswer:
-    """Return `answer`. Raises `RetriableError` if it is a transient broker error."""
+    """Return the broker's response unchanged. Raises `RetriableError` if it is a transient
+    error."""
     if isinstance(answer, BrokerRefusal) and answer.code in TRANSIENT_ERROR_CODES:
         raise RetriableError(f"the broker returned {answer}, a transient error: probe again later")
     return answer
 
 
-def _describe_answer(answer: int | BrokerRefusal) -> str:
+def _describe_produce_result(answer: int | BrokerRefusal) -> str:
     return str(answer) if isinstance(answer, BrokerRefusal) else f"offset {answer}"
 
 

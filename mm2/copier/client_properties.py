@@ -20,7 +20,7 @@ _FETCH_PROPERTIES = (
 )
 _RACK_PROPERTY = "client.rack"
 COPY_CLIENT_PROPERTIES = connection_settings.CONNECTION_KEYS | {*_FETCH_PROPERTIES, _RACK_PROPERTY}
-"""Properties that are sent to copy processes unchanged. None of these properties is secret."""
+"""Kafka client properties that are sent to copy processes unchanged. None of them is secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class FetchLimits:
     min_bytes: int = 1
     max_bytes: int = 32 * 1024 * 1024
     partition_bytes: int = fetch_sizes.FETCH_BYTES_MIN
-    """Minimum size requested per partition. The requested size is increased on slow round trips."""
+    """Minimum number of bytes that a fetch requests per partition. It is increased if round trips
+    are slow."""
     rack: str = ""
     """Rack of this client (`client.rack`); "" disables follower fetching."""
     replica_max_age_s: float = 300.0
@@ -39,8 +40,8 @@ class FetchLimits:
 
 
 def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
-    """Convert a cluster's access settings to connection settings. The values were already validated
-    with the configuration."""
+    """Convert a cluster's client properties to connection settings. The configuration has already
+    validated the values."""
     return connection_settings.create_connection_settings(
         access.properties,
         bootstrap=access.bootstrap,

@@ -1,5 +1,5 @@
 """The copy process's end of the control channel: a socket in the copy loop's selector, without a
-thread.
+thread of its own.
 
 The client connects once, and the copy process ends when the connection ends. A driver that restarts
 the process opens a new channel, so a copy process never has to determine which messages the driver
@@ -78,17 +78,19 @@ class ControlClient:
         try:
             connected = self._connect_socket(end)
         except OSError as error:
-            raise self._build_connect_error(error) from error
+            raise self._build_driver_connect_error(error) from error
         try:
             messages = self._exchange_greeting(connected, end)
         except (OSError, ControlFrameError) as error:
             connected.close()
-            raise self._build_connect_error(error) from error
+            raise self._build_driver_connect_error(error) from error
         for message in messages:
             self._on_message(message)
         if self.closed_reason is None:
             self._interest = transport.READABLE
-            self._selector.register(self._get_stream, transport.READABLE, handler=self._on_ready)
+            self._selector.register(
+                self._open_stream, transport.READABLE, handler=self._on_socket_ready
+            )
             self._send_queued_messages()
 
     def send(self, message: Mapping[str, object]) -> None:
@@ -100,13 +102,11 @@ class ControlClient:
         if self.closed_reason is not None:
             return
         self._outbox.put(control_frames.encode_message(message))
-        self._set_selector_interest(transport.READABLE | transport.WRITABLE)
+        self._update_selector_events(transport.READABLE | transport.WRITABLE)
 
     def drain(self, timeout_s: float) -> bool:
-        """Send all queued messages. Return False if some were not sent within `timeout_s`.
-
-        Used for the final report before the process ends.
-        """
+        """Send all queued messages, for example the final report before the process ends. Return
+        False if some could not be sent within `timeout_s`."""
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         waiting = Poller()
         self._send_queued_messages()
@@ -115,9 +115,9 @@ class ControlClient:
                 left_s = end.remaining_s(self._now.now_s())
                 if not left_s:
                     return False
-                waiting.register(self._get_stream, transport.WRITABLE, handler=lambda _mask: None)
+                waiting.register(self._open_stream, transport.WRITABLE, handler=lambda _mask: None)
                 waiting.poll(left_s)
-                waiting.unregister(self._get_stream)
+                waiting.unregister(self._open_stream)
                 self._send_queued_messages()
         finally:
             waiting.close()
@@ -131,7 +131,7 @@ class ControlClient:
         self._close_socket("closed by the copy process")
 
     @property
-    def _get_stream(self) -> ChannelStream:
+    def _open_stream(self) -> ChannelStream:
         assert self._messages is not None, "call connect first"
         return self._messages.stream
 
@@ -187,19 +187,19 @@ class ControlClient:
             raise TimeoutError("timed out")
         return left_s
 
-    def _build_connect_error(self, error: Exception) -> DriverConnectError:
+    def _build_driver_connect_error(self, error: Exception) -> DriverConnectError:
         self.closed_reason = str(error)
         return DriverConnectError(
             f"connecting to the driver at {self._address}: {error}; the Spark executors must be "
             "able to reach this host and port (control.host and control.port of the spark section)"
         )
 
-    def _set_selector_interest(self, interest: int) -> None:
+    def _update_selector_events(self, interest: int) -> None:
         if self._messages is not None and self._interest and interest != self._interest:
-            self._selector.modify(self._get_stream, interest)
+            self._selector.modify(self._open_stream, interest)
             self._interest = interest
 
-    def _on_ready(self, _mask: int) -> None:
+    def _on_socket_ready(self, _mask: int) -> None:
         messages = self._messages
         assert messages is not None
         try:
@@ -224,8 +224,8 @@ class ControlClient:
         except OSError as error:
             self._handle_connection_closed(f"the connection failed: {error}")
             return
-        self._set_selector_interest(
-            self._get_stream.compute_interest(reading=True, writing=self._messages.has_unsent)
+        self._update_selector_events(
+            self._open_stream.compute_interest(reading=True, writing=self._messages.has_unsent)
         )
 
     def _handle_connection_closed(self, reason: str) -> None:
@@ -238,9 +238,9 @@ class ControlClient:
             self.closed_reason = reason
             if self._messages is not None:
                 if self._interest:
-                    self._selector.unregister(self._get_stream)
+                    self._selector.unregister(self._open_stream)
                     self._interest = 0
-                self._get_stream.close()
+                self._open_stream.close()
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
@@ -254,5 +254,5 @@ def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
     certificate = secured.getpeercert(binary_form=True) or b""
     if not hmac.compare_digest(hashlib.sha256(certificate).digest(), fingerprint):
         secured.close()
-        raise ssl.SSLError("the certificate is not the driver's")
+        raise ssl.SSLError("the peer's certificate is not the driver's")
     return secured

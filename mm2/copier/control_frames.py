@@ -40,7 +40,7 @@ from connect_runtime.network import transport
 PROTOCOL_VERSION = 1
 CHANNEL_TOKEN_BYTES = 32
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Maximum frame size. A larger announced size is a protocol error."""
+"""Maximum size of a control frame in bytes. A larger announced size is a protocol error."""
 MAX_GREETING_BYTES = 4096
 """Maximum frame size before the token is checked, because an unauthenticated peer must not use more
 memory."""
@@ -48,7 +48,7 @@ MAX_COPY_FRAME_VALUES = 500_000
 """Maximum number of JSON values in a frame from a copy process, because parsed values need many
 times the memory of their text."""
 FRAME_FILL_BYTES = 64 * 1024
-"""Approximate size up to which messages share a frame."""
+"""Approximate size in bytes up to which messages are combined into one control frame."""
 
 _MAX_QUOTE_CHARS = 80
 
@@ -91,10 +91,8 @@ def encode_message(message: Mapping[str, object]) -> bytes:
 
 
 def pop_frame(pending: deque[bytes]) -> bytes:
-    """Move encoded messages from the left of `pending` to one frame of about `FRAME_FILL_BYTES`.
-
-    Always moves at least one message, so `pending` must not be empty.
-    """
+    """Remove the first encoded messages from `pending` and return them as one frame of about
+    `FRAME_FILL_BYTES`. Always removes at least one message, so `pending` must not be empty."""
     taken = [pending.popleft()]
     size = len(taken[0])
     while pending and size + len(pending[0]) < FRAME_FILL_BYTES:
@@ -105,8 +103,8 @@ def pop_frame(pending: deque[bytes]) -> bytes:
 
 
 def count_message_bytes(frame: bytes, messages: int) -> int:
-    """Count the bytes of the encoded messages in a frame, without the length field, brackets and
-    commas."""
+    """Return the size of the encoded messages in a frame, without its length field, brackets and
+    commas. `messages` is the number of messages."""
     return len(frame) - _LENGTH.size - 2 - (messages - 1)
 
 
@@ -121,20 +119,21 @@ class ControlFrameDecoder:
     def __init__(
         self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_values: int | None = None
     ) -> None:
-        """`max_values` limits the number of JSON values in a frame; None for no limit."""
+        """Create a decoder. `max_values` is the maximum number of JSON values in a frame; None for
+        no limit."""
         self._buffered = bytearray()
         self._max_frame_bytes = max_frame_bytes
         self._max_values = max_values
         self.decoded_bytes = 0
-        """Total size of all decoded frames."""
+        """Total size in bytes of all frames decoded so far."""
 
     def set_max_frame_bytes(self, max_frame_bytes: int) -> None:
-        """Change the maximum size of subsequent frames."""
+        """Change the maximum size of the frames decoded from now on."""
         self._max_frame_bytes = max_frame_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ControlMessage]:
-        """Decode `data` and return the messages that are now complete. Do not call again after a
-        `ControlFrameError`."""
+        """Add received bytes, and return the messages that are now complete. Do not call again
+        after a `ControlFrameError`."""
         buffered = self._buffered
         buffered += data
         messages: list[ControlMessage] = []
@@ -169,7 +168,7 @@ class ControlFrameDecoder:
 
 def _decode_json(body: bytes) -> list[ControlMessage]:
     try:
-        decoded = json.loads(body, parse_constant=_refuse_constant)
+        decoded = json.loads(body, parse_constant=_reject_json_constant)
     except (ValueError, RecursionError) as error:
         raise ControlFrameError(
             f"a control frame of {len(body)} bytes is not JSON: {error}"
@@ -184,7 +183,7 @@ def _decode_json(body: bytes) -> list[ControlMessage]:
     return decoded
 
 
-def _refuse_constant(name: str) -> object:
+def _reject_json_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -227,8 +226,8 @@ def encode_refusal(reason: str) -> ControlMessage:
 
 
 def check_greeting_reply(message: ControlMessage) -> None:
-    """Check that the driver accepted the hello. Raises `ControlFrameError` if the driver refused
-    it."""
+    """Check the driver's reply to a hello. Raises `ControlFrameError` if the driver refused the
+    connection."""
     if message["type"] == "refused":
         raise ControlFrameError(f"the driver refused this copy process: {message.get('reason')}")
     if message["type"] != "welcome":
@@ -237,7 +236,7 @@ def check_greeting_reply(message: ControlMessage) -> None:
 
 
 def _quote_peer_value(value: object) -> str:
-    """Quote a value of a peer that is not authenticated yet."""
+    """Quote a value from an unauthenticated peer for an error message."""
     return repr(value)[:_MAX_QUOTE_CHARS]
 
 
@@ -352,7 +351,8 @@ class ChannelStream:
         self.handshaking = False
 
     def compute_interest(self, *, reading: bool, writing: bool) -> int:
-        """Return the events to wait for, as a mask of READABLE and WRITABLE; 0 for none."""
+        """Return the selector events to wait for, as a mask of READABLE and WRITABLE; 0 for
+        none."""
         if self.handshaking:
             return transport.WRITABLE if self._tls_wants_write else transport.READABLE
         mask = transport.READABLE if reading else 0
@@ -361,8 +361,8 @@ class ChannelStream:
         return mask
 
     def receive(self) -> bytes | None:
-        """Read up to READ_BYTES. Return None if no data is available, and b"" at the end of the
-        stream."""
+        """Read up to READ_BYTES from the socket. Return None if no data is available, and b"" at
+        the end of the stream."""
         self._tls_wants_write = False
         try:
             return self._socket.recv(READ_BYTES)
@@ -401,7 +401,7 @@ class ChannelFullError(RetriableError):
 
 
 class MessageSendQueue:
-    """Encoded messages that are waiting to be sent, bounded in bytes. Thread-safe."""
+    """Queue of encoded messages that are waiting to be sent, with a limit in bytes. Thread-safe."""
 
     def __init__(self, *, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -439,8 +439,8 @@ class MessageSendQueue:
 
 
 class MessageStream:
-    """Messages to and from one peer. Only one thread reads and writes. The send queue may be used
-    by other threads."""
+    """Reads and writes the messages exchanged with one peer, on one thread. Other threads may add
+    messages to the send queue."""
 
     def __init__(
         self,
@@ -460,7 +460,8 @@ class MessageStream:
         return bool(self._frame) or self.send_queue.pending_bytes > 0
 
     def read(self) -> list[ControlMessage]:
-        """Return the messages that can be read now. `ended` is set at the end of the stream.
+        """Return the messages that can be read from the socket without blocking. `ended` becomes
+        True at the end of the stream.
 
         Raises `OSError` if the connection failed and `ControlFrameError` for invalid frames.
         """
@@ -476,7 +477,8 @@ class MessageStream:
         return messages
 
     def write(self) -> None:
-        """Send as many bytes as the socket accepts. Raises `OSError` if the connection failed."""
+        """Send queued messages until the socket accepts no more bytes. Raises `OSError` if the
+        connection failed."""
         while True:
             if not self._frame:
                 frame = self.send_queue.pop_frame()

@@ -7,11 +7,11 @@ Driver to copy process: `endpoints` (optional, first: clusters and topics to con
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
 `acquisition_request`, `record` (ordered stream of items to store, which must all be stored),
-`gauges` (a newer message replaces the previous one), `ended`.
+`gauges` (progress reports, each of which replaces the previous one), `ended`.
 
 Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
 a copy process are validated, because the process may run on a machine of a Spark cluster. Decoders
-of these messages are called inside `reject_malformed`.
+of these messages are called inside `reject_malformed_message`.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class MalformedMessageError(FatalError):
 
 @contextlib.contextmanager
 def reject_malformed_message(message: JsonMessage) -> Iterator[None]:
-    """Convert errors while decoding a copy process's message to `MalformedMessageError` (context
-    manager)."""
+    """Context manager that converts errors raised while decoding a copy process's message to
+    `MalformedMessageError`."""
     try:
         yield
     except (
@@ -74,22 +74,22 @@ def reject_malformed_message(message: JsonMessage) -> Iterator[None]:
 
 
 def decode_integer(value: Any) -> int:
-    """Decode a signed 64-bit integer. Raises `ValueError`."""
+    """Decode a signed 64-bit integer. Raises `ValueError` for any other value."""
     if type(value) is not int or value not in INT64:
         raise ValueError("not a 64-bit integer")
     return value
 
 
 def decode_integer_sum(value: Any) -> int:
-    """Decode a sum of 64-bit integers, which may exceed 64 bits. For example, the ages of millions
-    of records with timestamps near 0 do. Raises `ValueError`."""
+    """Decode a sum of 64-bit integers, such as record ages, which may itself exceed 64 bits. Raises
+    `ValueError` if it exceeds 128 bits."""
     if type(value) is not int or value not in _INT128:
         raise ValueError("not a 128-bit integer")
     return value
 
 
 def decode_text(value: Any) -> str:
-    """Decode a string value. Raises `TypeError`."""
+    """Decode a string value. Raises `TypeError` for any other value."""
     if not isinstance(value, str):
         raise TypeError("not a text")
     return value
@@ -97,7 +97,7 @@ def decode_text(value: Any) -> str:
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
-"""Time without a message after which a side treats the peer as dead."""
+"""Time without a message after which driver and copy process treat each other as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,8 @@ class ConfigureCopy:
     """This task's share of each topic's throttle, in bytes per second."""
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Configuration keys of the transform chain (`record_transforms`); empty without transforms."""
+    """Configuration keys of the transform chain (`record_transforms`); empty if the flow has no
+    transforms."""
     granted: bool = False
     """True if the worker group has just confirmed the task assignment, so that the first
     acquisition of each partition needs no further confirmation."""
@@ -201,7 +202,7 @@ def decode_cluster_access(message: JsonMessage) -> ClusterAccess:
 
 
 def _encode_operator_commands(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
-    """Return the commands that messages suggest to operators. All partitions share them, so they
+    """Encode the commands that messages suggest to operators. All partitions share them, so they
     are sent once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
@@ -254,13 +255,11 @@ def encode_recovered_state_request(
 def decode_recovered_state_request(
     message: JsonMessage, partitions: Sequence[PartitionSetup]
 ) -> tuple[int, TopicPartition, int | None]:
-    """Decode the number, partition and target offset of a recovered state request.
-
-    `partitions` are the partitions of the copy process.
-    """
+    """Decode a recovered state request to its number, partition and target offset. `partitions` are
+    the partitions of the copy process."""
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
-        raise ValueError("not a partition of this task")
+        raise ValueError("the requested partition is not one of this task")
     target = message["target"]
     number = decode_integer(message["id"])
     return number, partition, None if target is None else decode_integer(target)
@@ -291,7 +290,9 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
     unreadable = plain["unreadable"]
     return RecoveredState(
         era_number=plain["era_number"],
-        era=_convert_value(Era, offset_map_records.decode_map_value(era_key, _decode_base64(era)))
+        era=_convert_json_value(
+            Era, offset_map_records.decode_map_value(era_key, _decode_base64(era))
+        )
         if era
         else None,
         anchor=_decode_resume_point(plain["anchor"]),
@@ -316,7 +317,7 @@ def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> J
 
 
 def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
-    """Decode the number and producer ids of an `reverse_producers_request` message."""
+    """Decode a `reverse_producers_request` message to its number and producer ids."""
     return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
@@ -389,17 +390,19 @@ def _decode_java_progress(plain: JsonMessage | None) -> JavaMirrorProgress | Non
 def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
     if plain is None:
         return None
-    key = _convert_value(MapSegmentKey, offset_map_records.decode_map_key(_decode_base64(plain[0])))
+    key = _convert_json_value(
+        MapSegmentKey, offset_map_records.decode_map_key(_decode_base64(plain[0]))
+    )
     value = offset_map_records.decode_map_value(key, _decode_base64(plain[1]))
-    return ResumePoint(key=key, segment=_convert_value(MapSegment, value))
+    return ResumePoint(key=key, segment=_convert_json_value(MapSegment, value))
 
 
 # The ordered stream
 
 
 def encode_log_items(first: int, items: Sequence[FlowStateRecord]) -> JsonMessage:
-    """Encode items for the offset map and incident topics, numbered from `first`, to be appended in
-    this order."""
+    """Encode records that the driver appends, in this order, to the offset map and incident topics.
+    `first` is the number of the first record in the stream."""
     return {
         "type": "record",
         "first": first,
@@ -426,13 +429,13 @@ def decode_log_items(message: JsonMessage) -> list[FlowStateRecord]:
 
 
 def check_incident_items(items: Sequence[FlowStateRecord]) -> None:
-    """Raise `MalformedIncidentError` if an item for the incident topic is not a valid incident."""
+    """Raise `MalformedIncidentError` if a record for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:
             incident_records.decode_incident(item.key, item.value)
 
 
-def _convert_value(kind: type[Any], value: object) -> Any:
+def _convert_json_value(kind: type[Any], value: object) -> Any:
     assert isinstance(value, kind), value
     return value
 

@@ -50,11 +50,9 @@ from mm2.copier.run_directory import RunDirectory
 
 
 def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, bytes]:
-    """Create a certificate and return its TLS context and its SHA-256 (of the DER form).
-
-    The private key is never written to disk. OpenSSL can only load it from a file, so it is passed
-    in an in-memory file.
-    """
+    """Create a certificate; return a TLS context with it and the SHA-256 of its DER form. The
+    private key is never written to disk: OpenSSL can load it only from a file, so it is passed in
+    an in-memory file."""
     authority = CertificateAuthority.create("mm2 run", wall_ms=wall_ms)
     issued = authority.issue_certificate("mm2 control channel", hosts=[host], wall_ms=wall_ms)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,7 +80,8 @@ DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
 class ChannelClosedError(RetriableError):
-    """The copy process has disconnected. A new copy process is given a new channel."""
+    """The channel is closed because the copy process has disconnected or the driver closed it. A
+    new copy process is given a new channel."""
 
 
 class ChannelInbox:
@@ -95,8 +94,8 @@ class ChannelInbox:
     def put(
         self, channel: TaskChannel, messages: list[ControlMessage], *, message_bytes: int = 0
     ) -> None:
-        """Append messages that `channel` received, in the given order. `message_bytes` is the mean
-        size of each."""
+        """Append messages that `channel` received, in the given order. `message_bytes` is their
+        mean size."""
         with self._ready:
             self._items.extend((channel, message, message_bytes) for message in messages)
             self._ready.notify(len(messages))
@@ -158,14 +157,14 @@ class TaskChannel:
         self._request_wakeup()
 
     def receive(self, timeout_s: float) -> ControlMessage | None:
-        """Return the next message, or None after `timeout_s`. Only for a channel that does not
-        share its inbox."""
+        """Return the next message from the copy process, or None after `timeout_s`. Only for a
+        channel that does not share its inbox."""
         taken = self.inbox.pop(timeout_s)
         if taken is None:
             return None
         channel, message = taken
         assert channel is self, (
-            f"{self.name} shares its inbox with {channel.name}: use ChannelInbox.take"
+            f"{self.name} shares its inbox with {channel.name}: use ChannelInbox.pop"
         )
         return message
 
@@ -187,8 +186,8 @@ class TaskChannel:
         self.peer = peer
 
     def deliver(self, messages: list[ControlMessage], *, size: int) -> bool:
-        """Put messages of `size` bytes into the inbox. Return False if the socket must not be read
-        for now."""
+        """Put received messages, together `size` bytes, into the inbox. Return False if the inbox
+        is full, so that the socket must not be read until messages are consumed."""
         if not messages:
             return True
         message_bytes = size // len(messages)
@@ -286,7 +285,7 @@ class ControlConnection:
         poller.register(stream, self._interest, handler=self.on_ready)
 
     def on_ready(self, _mask: int) -> None:
-        """Handle a readiness event of the selector."""
+        """Handle a readiness event of the connection's socket."""
         try:
             if self.stream.handshaking:
                 self.stream.handshake()
@@ -299,7 +298,8 @@ class ControlConnection:
         self.send_pending()
 
     def send_pending(self) -> None:
-        """Send queued messages and update the events that the selector waits for."""
+        """Send the channel's queued messages, and update the events for which the selector
+        waits."""
         if self._ended:
             return
         try:
@@ -449,7 +449,7 @@ class ControlServer:
 
     @property
     def failure(self) -> str:
-        """Reason why copy processes can no longer connect; "" while they can."""
+        """Reason why copy processes can no longer connect; "" while they can connect."""
         if self._failure is not None:
             return self._failure
         return "the control server was closed" if self._thread.stop.is_set() else ""
@@ -569,8 +569,8 @@ class ControlServer:
         )
 
     def _record_rejection(self, reason: str) -> None:
-        """Count a connection that ended before a valid hello. Everyone who can connect may cause
-        one, so few are logged."""
+        """Count a connection that ended before a valid hello. Anyone who can connect can cause
+        this, so it is logged at most once per `REJECTION_LOG_INTERVAL_S`."""
         self._unlogged_rejections += 1
         now_s = self._now.now_s()
         if now_s - self._rejection_logged_s < REJECTION_LOG_INTERVAL_S:
@@ -583,8 +583,8 @@ class ControlServer:
         self._unlogged_rejections, self._rejection_logged_s = 0, now_s
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Stop accepting for a moment, because pending connections would keep the listener
-        readable."""
+        """Stop accepting connections briefly after an error, because pending connections would keep
+        the listening socket readable."""
         self._poller.unregister(self._listener)
         self._accept_paused_until_s = self._now.now_s() + _ACCEPT_RETRY_DELAY_S
         if self._is_accepting:
@@ -605,14 +605,14 @@ class ControlServer:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
             self.remove_connection(
-                connection, None, f"received no hello within {GREETING_TIMEOUT_S:.0f} s"
+                connection, None, f"the peer sent no hello within {GREETING_TIMEOUT_S:.0f} s"
             )
 
     def authenticate(
         self, connection: ControlConnection, greeting: CopyHello
     ) -> TaskChannel | None:
-        """Return the channel of this token. Return None if the token is unknown or was already
-        used."""
+        """Return the channel that the greeting's token authenticates; None if the token is unknown
+        or was already used."""
         channel = self._channels.get(greeting.token)
         if channel is None or greeting.token in self._connections:
             return None
@@ -627,7 +627,7 @@ class ControlServer:
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """Close a connection, a channel, or both."""
+        """Close a connection, its channel, or both, and record the reason."""
         if connection is not None:
             if channel is None:
                 self._record_rejection(reason)
@@ -656,7 +656,7 @@ def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
     except OSError as error:
         listener.close()
         directory.remove()
-        raise FatalError(f"listening for copies on {path}: {error}") from error
+        raise FatalError(f"listening for copy processes on {path}: {error}") from error
     address = UnixAddress(path=os.fspath(path))
     return ControlServer(listener, address=address, clock=clock, directory=directory)
 
@@ -681,8 +681,8 @@ def listen_tls(
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as error:
         raise FatalError(
-            f"listening for copies on {host or '*'}:{port}: {error}; choose another control.port "
-            "in the spark section, or 0 for any free port"
+            f"listening for copy processes on {host or '*'}:{port}: {error}; choose another "
+            "control.port in the spark section, or 0 for any free port"
         ) from error
     address = TlsAddress(
         host=advertised_host,

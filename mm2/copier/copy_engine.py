@@ -56,7 +56,8 @@ class CopyJob:
     3`."""
     index: int
     address: str
-    """Address of the control channel. The copy process receives only the address and the token."""
+    """Address of the control channel. The engine passes only this address and the token to the copy
+    process."""
     token: bytes = field(repr=False)
     entry: str = COPY_ENTRY
 
@@ -70,10 +71,10 @@ class SlotUsage:
     """Current usage of the engine's task slots."""
 
     total: int
-    """Total number of slots; 0 while the slot count of a cluster is unknown."""
+    """Total number of task slots; 0 while the Spark cluster's slot count is unknown."""
     used: int
     waiting: int
-    """Number of copy processes without a slot."""
+    """Number of copy processes that wait for a task slot."""
 
     @property
     def missing(self) -> int:
@@ -96,7 +97,8 @@ class CopyHandle(Protocol):
         """Abort the copy process without a graceful stop. The process may be killed. Idempotent."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the state is ENDED. Return False after `timeout_s`."""
+        """Wait until the copy process has ended. Return False if it has not ended after
+        `timeout_s`."""
 
 
 class CopyEngine(Protocol):
@@ -132,7 +134,7 @@ class CopyEngine(Protocol):
 
 
 class CopyProgress:
-    """State of a copy process, reported by its handle. States only advance, and only the first
+    """State of a copy process, as its handle reports it. States only advance, and only the first
     error is kept."""
 
     def __init__(self) -> None:

@@ -14,7 +14,6 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.copier import (
     client_properties,
     leader_availability,
@@ -41,6 +40,7 @@ from mm2.replication.recovery_instructions import (
     RefreshTargetMetadata,
 )
 from mm2.replication.replication_latency import LatencyHistogram
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 TICK_INTERVAL_S = 0.02
 SWEEP_INTERVAL_S = 10.0
@@ -84,7 +84,7 @@ class CopyLoop:
             source=source,
             target=target,
             driver=driver,
-            on_answer=self._handle_answer,
+            on_answer=self._handle_instruction_answer,
             clock=clock,
             granted=settings.granted,
         )
@@ -159,7 +159,7 @@ class CopyLoop:
     # One iteration
 
     def run_once(self) -> None:
-        """Wait for network events until a timer is due, then handle all events."""
+        """Wait for network events or the next timer, then handle all events and due timers."""
         now_s = self._clock.now_s()
         wait_s = min(
             self._source.tick(now_s),
@@ -177,7 +177,7 @@ class CopyLoop:
             self._find_silent_leaders(now_s)
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + TICK_INTERVAL_S
-            self._tick_partitions(now_s)
+            self._run_partition_timers(now_s)
         self._recovery.flush(now_s)
         self._producer.send_ready_batches(now_s)
         self._fetcher.send_fetches(now_s)
@@ -190,7 +190,7 @@ class CopyLoop:
         waited_s = now_s - self._poll_started_s
         self._merge_limits.record_idle_time(waited_s, now_s, slow_acks=self._producer.has_slow_acks)
 
-    def _tick_partitions(self, now_s: float) -> None:
+    def _run_partition_timers(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
             self._active.update((id(each), each) for each in self.partitions)
@@ -232,13 +232,13 @@ class CopyLoop:
                 self._producer.mark_ready(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
-        """Return True if the partition's target has a leader. Without one the partition is not
+        """Return True if the mirror partition has a leader. Otherwise the source partition is not
         fetched, because its records would only fill the memory budget."""
         where = copy.setup
         return self._target.view.get_leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
-        """Check both clusters for leaders that stopped responding or respond again."""
+        """Find leaders of both clusters that stopped responding or respond again."""
         wall_ms = self._clock.wall_ms()
         changed = [
             each.check_leaders(self.partitions, now_s, wall_ms) for each in self._monitored_clusters
@@ -247,7 +247,8 @@ class CopyLoop:
             self._record_unavailable_leaders()
 
     def _record_unavailable_leaders(self) -> None:
-        """Record for each partition whether one of its leaders is missing or silent."""
+        """Record for each partition whether its source or target leader is missing or does not
+        respond."""
         source, target = self._source.view, self._target.view
         for copy in self.partitions:
             obstacle = next(
@@ -292,7 +293,7 @@ class CopyLoop:
     def _execute_instructions(
         self, copy: PartitionReplicator, instructions: Sequence[Instruction]
     ) -> None:
-        """Carry out the instructions of a partition's state machine."""
+        """Execute the instructions returned by a partition's state machine."""
         now_s = self._clock.now_s()
         for instruction in instructions:
             match instruction:
@@ -308,7 +309,9 @@ class CopyLoop:
                     self._recovery.submit(copy, instruction, now_s)
         self._schedule_partition(copy)
 
-    def _handle_answer(self, copy: PartitionReplicator, answer: InstructionAnswer) -> None:
+    def _handle_instruction_answer(
+        self, copy: PartitionReplicator, answer: InstructionAnswer
+    ) -> None:
         self._execute_instructions(copy, copy.script_runner.on_answer(answer, self._clock.now_s()))
 
     def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
@@ -342,7 +345,7 @@ class CopyLoop:
     # Commands of the driver
 
     def pause(self, *, paused: bool, topics: Collection[str]) -> None:
-        """Pause all partitions, or only those of `topics`. Resume all others."""
+        """Pause all partitions, or only the partitions of `topics`, and resume all others."""
         for copy in self.partitions:
             should_pause = paused or copy.setup.topic in topics
             if should_pause != copy.paused:
@@ -377,7 +380,8 @@ class CopyLoop:
 
     @property
     def fatal_error(self) -> str:
-        """Reason why a cluster can never be reached; "" unless this is certain."""
+        """Reason why a cluster cannot be reached, if no retry can help, for example a wrong
+        password; otherwise ""."""
         for side in (self._source, self._target):
             if side.view.brokers:
                 continue  # a broker accepted the login: errors of others are reported per partition
@@ -387,7 +391,7 @@ class CopyLoop:
         return ""
 
     def send_gauges(self) -> None:
-        """Send the gauges (partition states) that changed since the last call."""
+        """Send the driver the partitions' progress reports that changed since the last call."""
         changed = []
         now_s = self._clock.now_s()
         changed_ids, self._changed = self._changed, set()
@@ -423,7 +427,7 @@ class CopyLoop:
 
 @dataclass(slots=True, kw_only=True)
 class _ClusterLeaders:
-    """Leaders of one cluster, including those that did not respond at the last check."""
+    """The partition leaders of one cluster, and which of them did not respond at the last check."""
 
     side: ClusterSide
     alias: str
@@ -436,7 +440,8 @@ class _ClusterLeaders:
     def check_leaders(
         self, copies: Sequence[PartitionReplicator], now_s: float, wall_ms: int
     ) -> bool:
-        """Check the leaders. Return True if the set of silent leaders has changed."""
+        """Check which leaders of the partitions respond. Return True if the set of unresponsive
+        leaders has changed."""
         view = self.connections.view
         if view.generation != self._generation:
             self._generation = view.generation
@@ -447,14 +452,13 @@ class _ClusterLeaders:
             return False
         self.silent_leaders = {
             node_id: self.silent_leaders.get(node_id)
-            or self._build_unreachable(node_id, now_s - last_s, wall_ms)
+            or self._describe_unreachable_broker(node_id, now_s - last_s, wall_ms)
             for node_id, last_s in silent.items()
         }
         return True
 
     def find_silent_leader(self, copy: PartitionReplicator) -> UnavailableLeader | None:
-        """Return the unavailable leader if this cluster's leader of the partition is silent, else
-        None."""
+        """Return the partition's leader on this cluster if it does not respond, else None."""
         if not self.silent_leaders:
             return None
         leader = self.connections.view.get_leader(*self._to_topic_partition(copy))
@@ -468,7 +472,9 @@ class _ClusterLeaders:
         on_source = self.side is ClusterSide.SOURCE
         return copy.setup.topic if on_source else copy.setup.remote_topic, copy.setup.partition
 
-    def _build_unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> UnreachableCluster:
+    def _describe_unreachable_broker(
+        self, node_id: int, silent_s: float, wall_ms: int
+    ) -> UnreachableCluster:
         trouble = self.connections.get_connection_error(node_id)
         broker = self.connections.view.brokers.get(node_id)
         where = "" if broker is None else f" ({broker.host}:{broker.port})"
@@ -482,6 +488,6 @@ class _ClusterLeaders:
 
 
 def _is_caught_up(copy: PartitionReplicator, gauge: PartitionGauge) -> bool:
-    """Return True if the partition is replicated up to the known end of the source and new records
-    would be replicated."""
+    """Return True if the partition is being replicated and has reached the known end of the source
+    partition."""
     return copy.wants_data and 0 <= gauge.source_end <= gauge.copied_to

@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 
 
 class CopyProcess:
-    """Owns the control channel and the copy loop of a copy process. Ends when the driver stops it,
-    disconnects or stops responding."""
+    """Runs the control channel and the copy loop of a copy process. The process ends when the
+    driver stops it, disconnects or stops responding."""
 
     def __init__(self, address: str, token: bytes) -> None:
         self._clock = SystemClock()
@@ -66,7 +66,7 @@ class CopyProcess:
         self._channel.connect(CONNECT_TIMEOUT_S)
         self._last_message_s = self._clock.now_s()
         try:
-            self._await_settings()
+            self._wait_for_configuration()
             if self._settings is not None:
                 self._run_copy(self._settings)
         finally:
@@ -77,17 +77,19 @@ class CopyProcess:
                 each.close()
             self._poller.close()
 
-    def _await_settings(self) -> None:
-        """Wait for the configuration. Until the driver has one, it sends heartbeats."""
+    def _wait_for_configuration(self) -> None:
+        """Wait until the driver sends the configuration. Until then, the driver sends
+        heartbeats."""
         while self._settings is None and not self._end_reason:
             if self._clock.now_s() > self._last_message_s + CONFIGURE_TIMEOUT_S:
                 self._end_reason = "the driver sent no configuration"
             now_s = self._clock.now_s()
             due_s = min((each.tick(now_s) for each in self._clusters), default=POLL_INTERVAL_S)
             self._poller.poll(min(due_s, POLL_INTERVAL_S))
-            self._connect_early()
+            self._connect_before_configuration()
 
-    def _connect_early(self) -> None:
+    def _connect_before_configuration(self) -> None:
+        """Connect to both clusters as soon as the driver has sent their addresses (`endpoints`)."""
         if self._endpoints is not None and not self._clusters:
             self._clusters = self._connect_clusters(self._endpoints.source, self._endpoints.target)
             self._clusters[0].request_topics(self._endpoints.topics)
@@ -155,7 +157,7 @@ class CopyProcess:
         ]
 
     def _find_end_reason(self, loop: CopyLoop) -> str:
-        """Return the reason why the copy process must end now; "" if it must not."""
+        """Return the reason why the copy process must end now; "" if it can continue."""
         now_s = self._clock.now_s()
         if self._end_reason:
             return self._end_reason
@@ -203,7 +205,8 @@ class CopyProcess:
             self._loop.set_throttles(message["bytes_per_s"], message["topics"])
 
     def _update_settings(self, **settings: Any) -> None:
-        """Update settings, including settings that have not been applied yet."""
+        """Replace fields of the received configuration, which the copy loop may not have applied
+        yet."""
         if self._settings is not None:
             self._settings = dataclasses.replace(self._settings, **settings)
 

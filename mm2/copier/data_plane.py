@@ -51,7 +51,7 @@ def compute_max_copy_processes(settings: Mm2Settings) -> int:
 EXIT_TIMEOUT_S = 2.0
 """Time limit for closing the data plane at process exit or before a replacement."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Part of the close timeout that is at least reserved for the engine."""
+"""Minimum part of the close timeout that is reserved for stopping the engine."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class DataPlane:
 
     @property
     def settings(self) -> EngineSettings:
-        """The engine settings in effect."""
+        """Engine settings of the open data plane."""
         return self._opened.settings
 
     @property
@@ -130,8 +130,8 @@ class DataPlaneRegistry:
         self._open: _OpenDataPlane | None = None
 
     def acquire(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
-        """Open or share the data plane. None for `settings` accepts the settings of an open data
-        plane, or the defaults.
+        """Open the data plane, or share the open data plane. If `settings` is None, use the
+        settings of the open data plane, or else the defaults.
 
         Raises `ConfigError` if the data plane is in use with other settings, and `FatalError` if it
         has failed and is still in use, or if the control server cannot listen.
@@ -176,7 +176,7 @@ class DataPlaneRegistry:
         elif settings is not None and differs:
             keys = ", ".join(copy_engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"this process runs its copies with {opened.settings.display_name}, but "
+                f"copy processes run with {opened.settings.display_name} here, but "
                 f"{settings.display_name} was requested (different keys: {keys}): a process has "
                 "one data plane, so configure the same settings for all connectors"
             )
@@ -192,7 +192,7 @@ def create_engine_and_server(
     settings: EngineSettings, clock: Clock
 ) -> tuple[CopyEngine, ControlServer]:
     """Create an engine that is not yet open, and a listening control server. Raises the errors of
-    `listen_for_copies`."""
+    `listen_for_copy_processes`."""
     made: CopyEngine
     if settings.engine == copy_engine_config.INLINE:
         made = InlineEngine(clock=clock)

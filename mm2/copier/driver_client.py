@@ -1,5 +1,5 @@
-"""The copy process's client for its driver: sends requests, the stream of items to store, and
-gauges (partition states)."""
+"""The copy process's client for its driver: sends requests, the stream of records to store, and
+progress reports."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from mm2.replication.recovery_instructions import (
 from mm2.replication.replication_latency import LatencySnapshot
 
 MAX_UNSTORED_ITEMS = 50_000
-"""Number of unacknowledged items (offset map records and incidents) at which replication pauses."""
+"""Number of offset map records and incidents not yet stored by the driver at which replication
+pauses."""
 
 DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
 
 class MessageChannel(Protocol):
-    """Interface of `ControlClient` for sending messages."""
+    """Sends messages to the driver; implemented by `ControlClient`."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 
 
 class DriverClient:
-    """Numbers requests and stream items, and dispatches responses to handlers.
-
-    Invariant: stream items are numbered without gaps, in the order in which they were recorded.
-    """
+    """Sends numbered requests and records to the driver, and dispatches the driver's responses to
+    handlers. Invariant: the records to store are numbered without gaps, in the order in which they
+    were appended."""
 
     def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
@@ -47,7 +47,8 @@ class DriverClient:
 
     @property
     def is_full(self) -> bool:
-        """True if the number of stream items waiting to be stored has reached the maximum."""
+        """True if the number of records waiting to be stored by the driver has reached the
+        maximum."""
         return self._streamed_count - self._stored_count >= MAX_UNSTORED_ITEMS
 
     def request_recovered_state(
@@ -83,8 +84,8 @@ class DriverClient:
     def append_to_log(
         self, items: Sequence[FlowStateRecord], *, on_stored: DriverAnswerHandler
     ) -> None:
-        """Append items to the offset map or incident topic. `on_stored` is called once all items
-        are stored."""
+        """Send records for the driver to append to the offset map or incident topic. `on_stored` is
+        called once all of them are stored."""
         self._channel.send(control_messages.encode_log_items(self._streamed_count + 1, items))
         self._streamed_count += len(items)
         self._unstored.append((self._streamed_count, on_stored))
@@ -97,8 +98,8 @@ class DriverClient:
         latency: LatencySnapshot,
         now_s: float,
     ) -> None:
-        """Send gauges (partition states). The message also serves as a heartbeat if no gauge has
-        changed."""
+        """Send the partitions' changed progress reports. Without changes, the message serves as a
+        heartbeat."""
         self._channel.send(
             progress_reports.encode_gauges(
                 gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
@@ -106,8 +107,8 @@ class DriverClient:
         )
 
     def handle_message(self, message: Mapping[str, Any]) -> bool:
-        """Dispatch a message of the driver. Return False if the message is not a response to a
-        request."""
+        """Dispatch a response from the driver to its handler. Return False if the message is not a
+        response."""
         match message["type"]:
             case "recovered_state":
                 answered = self._state_requests.pop(message["id"], None)

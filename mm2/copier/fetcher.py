@@ -67,17 +67,19 @@ class _FetchConnection:
     node_id: int
     name: str
     omits_rack: bool = False
-    """True if fetches omit the rack."""
+    """True if fetches on this connection omit the client's rack, so that the leader serves the
+    records."""
     session: FetchSession = field(default_factory=FetchSession)
     in_flight_bytes: int = 0
-    """Maximum size of the response to the request in flight."""
+    """Maximum size in bytes of the response to the fetch in flight."""
     last_response_s: float = -inf
     """Time of the last response."""
     retry_at_s: float = 0.0
 
 
 class Fetcher:
-    """Keeps every partition that needs data in the appropriate fetch session."""
+    """Fetches records for every partition that needs data, each in the fetch session of its leader
+    or chosen follower."""
 
     def __init__(
         self,
@@ -117,6 +119,7 @@ class Fetcher:
         self._retry_delays: dict[PartitionKey, tuple[float, PartitionLeader | None]] = {}
 
     def add(self, copy: PartitionReplicator) -> None:
+        """Add a partition to fetch. `update_partition` assigns it to a session."""
         key = (copy.setup.topic, copy.setup.partition)
         self._copies[key] = copy
         self._by_id[(copy.setup.source_topic_id, copy.setup.partition)] = key
@@ -124,8 +127,8 @@ class Fetcher:
             self._versions = fetch.TOPIC_NAME_VERSIONS
 
     def update_partition(self, copy: PartitionReplicator) -> None:
-        """Move a partition to the appropriate session. Call when its demand for data may have
-        changed."""
+        """Assign a partition to a fetch session, or remove it if it needs no data. Call when this
+        may have changed."""
         key = (copy.setup.topic, copy.setup.partition)
         leader = self._source.view.get_leader(*key)
         connection = self._connection_of.get(key)
@@ -177,7 +180,7 @@ class Fetcher:
         )
 
     def _assign_connection(self, key: PartitionKey, connection: _FetchConnection | None) -> None:
-        """Assign a partition to a connection, or to none.
+        """Assign a partition to a connection; None removes its assignment.
 
         Invariant: `_backlogs` counts the partitions of each topic on backlog connections.
         """
@@ -190,7 +193,7 @@ class Fetcher:
             self._backlogs[key[0]] += connection.name == BACKLOG_CONNECTION
 
     def set_throttles(self, throttles: ByteRateLimits) -> None:
-        """Replace the byte-rate limits."""
+        """Replace the byte-rate limits of the flow and of its topics."""
         self._throttles = throttles
 
     def _is_within_throttle(self, key: PartitionKey) -> bool:
@@ -210,7 +213,8 @@ class Fetcher:
         return False
 
     def update_all_partitions(self) -> None:
-        """Reassign all partitions to sessions. Call when leaders of the source may have moved."""
+        """Assign all partitions to fetch sessions again. Call when leaders of the source may have
+        moved."""
         for copy in self._copies.values():
             self.update_partition(copy)
 
@@ -298,8 +302,8 @@ class Fetcher:
     # Responses
 
     def oldest_response_s(self) -> float:
-        """Time of the earliest of the connections' last responses; -inf if some partitions are not
-        fetched."""
+        """Return when the least recently answered connection last responded; -inf if some
+        partitions are not being fetched."""
         heard_s = [
             connection.last_response_s
             for connection in self._connections.values()
@@ -323,14 +327,14 @@ class Fetcher:
             name = connection.name + (NO_RACK_SUFFIX if connection.omits_rack else "")
             self._source.apply_throttle_time(connection.node_id, name, response.throttle_ms)
         for found in response.partitions:
-            self._handle_partition(connection, found, now_s)
+            self._handle_partition_response(connection, found, now_s)
         connection.session.on_response(response)
         if response.error_code and response.error_code not in SESSION_ERRORS:
             self._handle_response_error(connection, response.error_code, now_s)
         self.send_fetches(now_s)
 
     def _handle_response_error(self, connection: _FetchConnection, code: int, now_s: float) -> None:
-        """Handle an error of the whole response as an error of each partition."""
+        """Handle an error of the whole fetch response as an error of each partition in it."""
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         for key in [key for key, place in self._connection_of.items() if place is connection]:
             copy = self._copies[key]
@@ -352,7 +356,7 @@ class Fetcher:
         return None
 
     def _abandon_follower(self, connection: _FetchConnection, now_s: float) -> None:
-        """Move the partitions that are read from this follower back to their leaders."""
+        """Read the partitions that were read from this follower from their leaders again."""
         keys = [
             key
             for key, place in self._connection_of.items()
@@ -362,7 +366,7 @@ class Fetcher:
             self._replicas.mark_unavailable(key, now_s)
             self.update_partition(self._copies[key])
 
-    def _handle_partition(
+    def _handle_partition_response(
         self, connection: _FetchConnection, partition: FetchResponsePartition, now_s: float
     ) -> None:
         key: PartitionKey | None = (partition.topic, partition.partition)
@@ -374,7 +378,7 @@ class Fetcher:
         spec = connection.session.get_requested_partition(key)
         if spec is None or spec.fetch_offset != copy.source.position:
             return  # the position changed since the request: accepting would leave a gap
-        if not self._must_read_elsewhere(connection, key, partition, now_s=now_s):
+        if not self._must_switch_replica(connection, key, partition, now_s=now_s):
             if partition.error_code:
                 self._handle_partition_error(copy, partition, now_s)
             elif partition.diverging_end_offset >= 0:
@@ -406,7 +410,7 @@ class Fetcher:
         elif connection.name == TAIL_CONNECTION and len(partition.records):
             self._move_to_backlog(connection, key)
 
-    def _must_read_elsewhere(
+    def _must_switch_replica(
         self,
         connection: _FetchConnection,
         key: PartitionKey,
@@ -432,11 +436,8 @@ class Fetcher:
         return False
 
     def _use_preferred_replica(self, key: PartitionKey, replica: int, now_s: float) -> None:
-        """Use the preferred read replica, unless the metadata does not list it yet.
-
-        Without this check, the leader would return the replica in every response instead of
-        records.
-        """
+        """Read from the preferred read replica, unless the metadata does not list that broker yet.
+        Otherwise the leader would keep returning the replica instead of records."""
         self._replicas.set_replica(key, replica, now_s)
         if replica not in self._source.view.brokers:
             self._replicas.mark_unavailable(key, now_s)

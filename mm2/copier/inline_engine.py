@@ -1,8 +1,8 @@
 """Engine that runs copy processes as threads of the driver, for tests and for small machines
 without Java.
 
-All copies share one interpreter, and therefore one core. A thread cannot be killed: `cancel`
-requires that the driver closes the channel, which ends the copy.
+All copy processes share one interpreter, and therefore one core. A thread cannot be killed: after
+`cancel`, a running copy process ends only when the driver closes its channel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STOPPED_REASON = "the engine has stopped"
 
 
 class InlineCopy:
-    """Handle to a copy that runs on a thread."""
+    """Handle to a copy process that runs on a thread of the driver."""
 
     def __init__(self, copy: CopyJob) -> None:
         self.copy = copy
@@ -58,7 +58,7 @@ class InlineCopy:
 
 
 class InlineEngine:
-    """Copy engine that runs copies on threads of this process."""
+    """Copy engine that runs each copy process on a thread of the driver process."""
 
     def __init__(self, *, clock: Clock, slots: int = INLINE_SLOTS) -> None:
         self._now = clock

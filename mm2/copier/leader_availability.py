@@ -17,11 +17,11 @@ from connect_runtime.network.cluster_connections import ClientResponse
 from connect_runtime.protocol import request_builders, request_errors
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
-from mm2 import cluster_reachability
-from mm2.cluster_reachability import ClusterSide
+from mm2 import unreachable_cluster
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
+from mm2.unreachable_cluster import ClusterSide
 
 PROBE_SOFTWARE_VERSION = "1"
 
@@ -55,14 +55,15 @@ class LeaderMonitor:
         self._awake_since_s = -inf
 
     def find_silent_leaders(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
-        """Return the silent brokers among `leaders` with the time of their last response.
+        """Return the brokers among `leaders` that do not respond, with the time of their last
+        response.
 
         Times are monotonic seconds. If a broker never responded, its time is that of the first
-        check that included it. A broker is silent after `unreachable_after_s` without a response.
+        check that included it. A broker is returned after `unreachable_after_s` without a response.
         Time during which this process was suspended does not count, because responses may be
         waiting to be read.
         """
-        if now_s - self._checked_s > cluster_reachability.PROBE_INTERVAL_S:
+        if now_s - self._checked_s > unreachable_cluster.PROBE_INTERVAL_S:
             self._awake_since_s = now_s
         self._checked_s = now_s
         self._led_since_s = {each: self._led_since_s.get(each, now_s) for each in leaders}
@@ -73,7 +74,7 @@ class LeaderMonitor:
             if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
             if (
-                now_s - last_s >= cluster_reachability.PROBE_INTERVAL_S
+                now_s - last_s >= unreachable_cluster.PROBE_INTERVAL_S
                 and node_id not in self._probed
             ):
                 self._probe_leader(node_id)
@@ -91,7 +92,8 @@ class LeaderMonitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableLeader:
-    """Reason why a partition is not replicated: its leader on `side` is missing or silent."""
+    """Reason why a partition is not replicated: its leader on cluster `side` is missing or does not
+    respond."""
 
     side: ClusterSide
     reason: str
@@ -105,7 +107,8 @@ def find_missing_leader(
     source: ClusterMetadata,
     target: ClusterMetadata,
 ) -> UnavailableLeader | None:
-    """Find the side that has no leader for the partition. Return None if both have one."""
+    """Find the cluster on which the partition has no leader. Return None if it has a leader on both
+    clusters."""
     sides = (
         (ClusterSide.SOURCE, "source", source, where.topic),
         (ClusterSide.TARGET, "mirror", target, where.remote_topic),
@@ -129,7 +132,7 @@ def _describe_missing_leader(
 
 
 def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None) -> PartitionGauge:
-    """Mark the gauge (reported partition state) as waiting if only a missing or silent leader
+    """Set a partition's progress report to waiting if only a missing or unresponsive leader
     prevents progress.
 
     While the source's leader is unavailable, the end of its log and therefore the lag are unknown.

@@ -97,8 +97,8 @@ def decode_compare_request(message: JsonMessage) -> LogCompareRequest:
 
 
 def encode_compare_result(result: LogCompareResult) -> Iterator[JsonMessage]:
-    """Encode a result as messages. The ranges are sent first, so that `matched` completes the
-    result."""
+    """Encode the result of comparing a partition as messages. The matched ranges (`stretch`) come
+    first, so that `matched` completes the result."""
     partition = {"topic": result.partition.topic, "partition": result.partition.partition}
     counts = {"source": result.source_records, "target": result.target_records}
     matched = result.alignment
@@ -135,7 +135,8 @@ class LogCompareResultDecoder:
         self._stretches: list[AlignedRange] = []
 
     def add(self, message: JsonMessage) -> LogCompareResult | None:
-        """Add a message. Return the result once it is complete, else None."""
+        """Add a message from the comparing process. Return the partition's result once it is
+        complete, else None."""
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]
             data = base64.b64decode(message["runs"])

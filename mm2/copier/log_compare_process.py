@@ -49,7 +49,7 @@ class LogTooLargeError(FatalError):
 
 @dataclass(slots=True, kw_only=True)
 class ComparedLog:
-    """Digests of one log in the offset range [start, end), filled in offset order."""
+    """Record digests of one log for the offset range [start, end), added in offset order."""
 
     start: int
     end: int
@@ -57,7 +57,7 @@ class ComparedLog:
     max_records: int
     """Maximum number of records. `LogTooLargeError` is raised if the log has more."""
     optional_aborted: bool = False
-    """True to keep aborted records as optional records; False to skip them."""
+    """True to keep aborted records as records that need not match; False to skip them."""
     reverse_producers: frozenset[int] = frozenset()
     """Producer ids of the reverse flow, whose records are skipped."""
     transform: RecordTransform | None = None
@@ -69,12 +69,12 @@ class ComparedLog:
 
     @property
     def next_offset(self) -> int:
-        """Next offset to read."""
+        """Next offset to read from the log."""
         return self.digests.end
 
     @property
     def is_complete(self) -> bool:
-        """True once the whole range has been added."""
+        """True once all batches of the offset range have been added."""
         return self.next_offset >= self.end
 
     def add(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
@@ -191,7 +191,8 @@ class PartitionLogReader:
             self._poll_channel(_READ_RETRY_DELAY_S)
 
     def read(self, into: ComparedLog) -> None:
-        """Read until `into` is complete. Records that do not arrive are never skipped.
+        """Read the log until the range of `into` is complete. Records that do not arrive are never
+        skipped.
 
         Raises `FatalError` if records cannot be decoded, and `RetriableError` if no records arrived
         for `NO_PROGRESS_TIMEOUT_S`.
@@ -200,7 +201,7 @@ class PartitionLogReader:
             self._read_batches(into)
 
     def _read_batches(self, into: ComparedLog) -> None:
-        """Read at least one batch and add the batches to `into`."""
+        """Read at least one batch from the log and add the batches that were read to `into`."""
         partition, offset = self._partition, into.next_offset
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
         reason = "no records arrived"

@@ -1,9 +1,9 @@
 """Offset and transaction lookups for recovering partitions: ListOffsets, OffsetForLeaderEpoch,
 DescribeProducers.
 
-Each API uses one request per leader. DescribeProducers requests to a leader are sent one at a time.
-A `PendingRequest` is any unanswered request of a partition. `RecoveryCluster` is the cluster that
-receives it.
+Lookups are combined into one request per leader and API; DescribeProducers requests to a leader are
+sent one at a time. A `PendingRequest` is any unanswered request of a partition, and
+`RecoveryCluster` is the cluster that receives it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 @dataclass(slots=True)
 class RecoveryCluster:
-    """One cluster, with the names of the recovering partitions on it."""
+    """One cluster of the flow, with the topic names and ids of the recovering partitions there."""
 
     cluster: ClusterConnections
     is_target: bool
@@ -78,8 +78,8 @@ class RecoveryCluster:
     def group_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
-        """Group requests by the leader's node id. Requests for partitions without a leader are
-        answered with an error."""
+        """Group requests by the node id of the partition's leader. Requests for partitions without
+        a leader get an error reply."""
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in requests:
             leader = self.cluster.view.get_leader(self.topic(each.copy), each.copy.setup.partition)
@@ -99,27 +99,27 @@ class RecoveryCluster:
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
     def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
-        """Convert a leader's error code to an answer. Also refresh the metadata, because the leader
-        may have moved."""
+        """Build the answer to a request for which a leader returned an error code. Also refresh the
+        metadata, because the leader may have moved."""
         self.cluster.refresh_metadata()
         message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
 
 
 def build_no_response_answer(failure: Exception) -> NoResponse:
-    """Build the answer for a request that could not be sent or got no response."""
+    """Build the answer to a request that could not be sent or got no response."""
     return NoResponse(reason=str(failure))
 
 
 def build_missing_partition_answer() -> NoResponse:
-    """Build the answer for a response that does not contain the partition."""
+    """Build the answer to a request whose response does not contain the partition."""
     return NoResponse(reason="the response does not contain the partition")
 
 
 LOOKUP_CONNECTION_NAME = "questions"
 MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
-"""Maximum number of partitions per request. The response lists all producers of the last days,
-which may be thousands per partition."""
+"""Maximum number of partitions per DescribeProducers request. The response lists all producers of
+the last days, which may be thousands per partition."""
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35
@@ -176,7 +176,7 @@ class OffsetLookups:
             self._send_producer_lookups()
 
     def _send_offset_lookups(self) -> None:
-        """Send offset lookups. Lookups for topics without metadata remain queued."""
+        """Send the queued offset lookups. Lookups for topics without metadata remain queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
             if question.is_awaited and not side.has_metadata(question.copy):
@@ -196,13 +196,14 @@ class OffsetLookups:
         topics: dict[str, list[OffsetQuery]] = defaultdict(list)
         for each in group:
             query = OffsetQuery(
-                partition=each.copy.setup.partition, timestamp=_choose_timestamp(each.instruction)
+                partition=each.copy.setup.partition,
+                timestamp=_choose_list_offsets_timestamp(each.instruction),
             )
             topics[side.topic(each.copy)].append(query)
         side.cluster.call(
             NodeTarget(node_id),
             request_builders.build_list_offsets_request(topics, read_committed=not side.is_target),
-            done=lambda reply: self._reply_to_group(
+            done=lambda reply: self._reply_to_lookups(
                 side, group, reply, partitions=_index_by_name(reply.body), make=_read_offset
             ),
             timeout_s=REQUEST_TIMEOUT_S,
@@ -226,7 +227,7 @@ class OffsetLookups:
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.build_offsets_for_leader_epochs_request(topics),
-            done=lambda reply: self._reply_to_group(
+            done=lambda reply: self._reply_to_lookups(
                 self._target,
                 group,
                 reply,
@@ -263,11 +264,11 @@ class OffsetLookups:
     ) -> None:
         self._describing.discard(node_id)
         found = _index_by_name(reply.body)
-        self._reply_to_group(
+        self._reply_to_lookups(
             self._target, group, reply, partitions=found, make=_read_open_transactions
         )
 
-    def _reply_to_group(
+    def _reply_to_lookups(
         self,
         side: RecoveryCluster,
         group: list[PendingRequest],
@@ -313,7 +314,7 @@ def _index_epoch_ends(body: Any) -> _PartitionsByName:
     }
 
 
-def _choose_timestamp(
+def _choose_list_offsets_timestamp(
     instruction: FindTargetEnd | FindSourceOffset | LogStartLookup,
 ) -> int:
     match instruction:

@@ -147,12 +147,12 @@ class PartitionFencer:
         return None
 
     def read_headers(self, offset: int) -> list[BatchHeader]:
-        """Read the headers of the batches from `offset` on, as many as one response contains."""
+        """Read the batch headers from `offset` on, as many as one fetch response contains."""
         return [header for header, _ in self.read_batches(offset)]
 
     def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Read the batches from `offset` on, including uncommitted batches, as many as one response
-        contains."""
+        """Read the batches from `offset` on, including uncommitted batches, as many as one fetch
+        response contains."""
         partition = self.partition
         fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
         return list(record_sets.iter_batches(memoryview(fetched.records), position=offset))

@@ -1,4 +1,4 @@
-"""Produces batches to the target. Batches of many partitions share a request.
+"""Produces batches to the target, with batches of many partitions in one request.
 
 A request contains one batch of each ready partition of its connection. A partition always uses the
 same connection, which preserves order. A broker processes one request of a connection at a time, so
@@ -75,7 +75,7 @@ class BatchProducer:
         self._concurrency_by_node: dict[int, ProduceConcurrency] = {}
 
     def mark_ready(self, copy: PartitionReplicator) -> None:
-        """Mark a partition as ready. Call when it may have a batch to send."""
+        """Mark a partition as ready to send. Call when the partition may have a queued batch."""
         leader = self._target.view.get_leader(copy.setup.remote_topic, copy.setup.partition)
         if leader is None or not copy.send_queue.queued_batches:
             return
@@ -84,10 +84,10 @@ class BatchProducer:
             connection.ready[id(copy)] = copy
 
     def _get_connection(self, copy: PartitionReplicator, node_id: int) -> _ProduceConnection | None:
-        """Return the partition's connection; None while batches are in flight on another
-        connection, to preserve their order."""
+        """Return the connection for the partition's batches; None while earlier batches are in
+        flight on another connection, to preserve their order."""
         number = self._numbers.setdefault(id(copy), len(self._numbers))
-        key = (node_id, number % self._get_concurrency(node_id).connections)
+        key = (node_id, number % self._get_node_concurrency(node_id).connections)
         previous = self._connection_by_copy.get(id(copy))
         if previous is not None:
             if (previous.node_id, previous.number) == key:
@@ -101,7 +101,7 @@ class BatchProducer:
         self._connection_by_copy[id(copy)] = connection
         return connection
 
-    def _get_concurrency(self, node_id: int) -> ProduceConcurrency:
+    def _get_node_concurrency(self, node_id: int) -> ProduceConcurrency:
         return self._concurrency_by_node.setdefault(node_id, ProduceConcurrency())
 
     @property
@@ -113,7 +113,8 @@ class BatchProducer:
         )
 
     def send_ready_batches(self, now_s: float) -> None:
-        """Send ready batches, unless too many acknowledged batches are waiting to be recorded."""
+        """Send ready batches, unless too many acknowledged batches are waiting for their resume
+        points to be stored."""
         if not self._can_record():
             return
         for connection in list(self._connections.values()):
@@ -122,7 +123,7 @@ class BatchProducer:
                     break
 
     def _send_batches(self, connection: _ProduceConnection, now_s: float) -> bool:
-        """Send one request. Return False if no batch could be sent."""
+        """Send one Produce request. Return False if no batch could be sent."""
         copies: list[PartitionReplicator] = []
         size = 0
         transactional_id: str | None = None
@@ -232,7 +233,7 @@ class BatchProducer:
                 connection.node_id, connection.name, response.throttle_ms
             )
         else:
-            self._get_concurrency(connection.node_id).record_response(
+            self._get_node_concurrency(connection.node_id).record_response(
                 reply.elapsed_s, in_flight=in_flight
             )
         self._handle_results(connection, copies, response, now_s=now_s)

@@ -1,7 +1,7 @@
-"""Progress of each partition that a copy process reports to the driver: the `gauges` message.
+"""Progress of each partition that a copy process reports to the driver, in `gauges` messages.
 
-A gauge contains the state, offsets, counters and record ages of one partition. Every report
-replaces the previous one, so reports may be dropped.
+A partition's progress report (`PartitionGauge`) contains its state, offsets, counters and record
+ages. Every report replaces the previous one, so reports may be dropped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.replication_latency import LatencySnapshot, RecordAges
 
 REPORT_INTERVAL_S = 0.5
-"""Minimum interval between reports of changed partitions."""
+"""Minimum interval between progress reports of changed partitions."""
 CLOCK_SHIFT_WINDOW_S = 600.0
-"""Minimum time for which the smallest observed clock shift is used."""
+"""Length of the two windows over which `ClockShift` takes the smallest observed difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGauge:
-    """Current state and counters of one partition."""
+    """Progress report of one partition: its current state and counters."""
 
     index: int
     """Index in `ConfigureCopy.partitions`."""
@@ -52,25 +52,25 @@ class PartitionGauge:
     fenced: bool = True
     """False if the partition is replicated without fencing, at least once."""
     arrival_ages: RecordAges = replication_latency.NO_AGES
-    """Record ages when fetched, of the records since the previous gauge (report)."""
+    """Ages, when fetched, of the records fetched since the previous report."""
     acknowledged_ages: RecordAges = replication_latency.NO_AGES
-    """Record ages when the target acknowledged them, of the records since the previous gauge
-    (report)."""
+    """Ages, when acknowledged by the target, of the records acknowledged since the previous
+    report."""
     batches: int = 0
     """Number of acknowledged batches."""
     reencoded_batches: int = 0
     """Number of acknowledged batches that were re-encoded."""
     already_stored_records: int = 0
-    """Number of records that were already stored on the target."""
+    """Number of records that were already stored on the target and not written again."""
     newest_copied_ms: int = -1
     """Timestamp of the newest replicated record; -1 if no record was replicated."""
     unrecorded_since_s: float | None = None
     """Time since which replicated records have not been covered by a stored resume point
-    (`compute_unrecorded_since_s`), on the monotonic clock of the process that keeps the gauge."""
+    (`compute_unrecorded_since_s`), on the monotonic clock of the process that holds this report."""
 
 
 def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
-    """Build the gauge of a partition and reset its record ages."""
+    """Build the progress report of a partition, and reset the record ages that it reports."""
     counters = copy.counters
     arrived, stored = counters.pop_ages()
     return PartitionGauge(
@@ -103,8 +103,8 @@ class ClockShift:
     channel.
 
     A delayed message makes the difference look too large. The estimate is therefore the smallest
-    difference of the last `CLOCK_SHIFT_WINDOW_S` to twice that time. The window is limited because
-    the clocks of two machines drift apart.
+    difference in the current and the previous window of `CLOCK_SHIFT_WINDOW_S`. The windows are
+    limited because the clocks of two machines drift apart.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def encode_gauges(
     latency: LatencySnapshot,
     now_s: float,
 ) -> JsonMessage:
-    """Encode the changed gauges.
+    """Encode the changed progress reports as a `gauges` message.
 
     `connection_errors` maps unreachable addresses to their errors. `now_s` is the sender's
     monotonic clock, to which all times in the message refer.
@@ -138,7 +138,7 @@ def encode_gauges(
     return {
         "type": "gauges",
         "now_s": now_s,
-        "partitions": [dataclasses.astuple(_encode_gauge_times(each)) for each in gauges],
+        "partitions": [dataclasses.astuple(_encode_report_times(each)) for each in gauges],
         "troubles": dict(connection_errors),
         "pulse": list(
             latency._replace(
@@ -150,8 +150,8 @@ def encode_gauges(
 
 
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
-    """Decode the latencies of the copy process. `shift_s` converts times to the receiver's
-    clock."""
+    """Decode the copy process's record latencies from a `gauges` message. `shift_s` converts times
+    to the receiver's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
     if len(counts) != replication_latency.BUCKET_COUNT:
         raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
@@ -182,33 +182,36 @@ _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "RecordAges": (list, tuple, RecordAges),
     "float | None": (float, int, str, type(None)),
 }
-"""Accepted JSON types of gauge fields, by annotation."""
+"""Accepted JSON types of the fields of a progress report, by type annotation."""
 _GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionGauge)]
 
 
 def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
-    """Decode the partition gauges of a `gauges` message. `shift_s` converts times to the receiver's
-    clock."""
-    return [_shift_gauge_times(_decode_gauge(each), shift_s) for each in message["partitions"]]
+    """Decode the partitions' progress reports in a `gauges` message. `shift_s` converts times to
+    the receiver's clock."""
+    return [
+        _shift_report_times(_decode_progress_report(each), shift_s)
+        for each in message["partitions"]
+    ]
 
 
 def check_gauge_partitions(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
-    """Raise `ValueError` if a gauge has a partition index that the task does not have, or an
-    unknown state."""
+    """Raise `ValueError` if a progress report has an unknown state, or a partition index that the
+    task does not have."""
     for gauge in gauges:
         if not 0 <= gauge.index < partition_count:
             raise ValueError(f"partition {gauge.index} of {partition_count}")
         if gauge.phase not in _PHASES or gauge.cause not in _HALT_CAUSES:
-            raise ValueError("an unknown phase or halt cause")
+            raise ValueError("a progress report has an unknown phase or halt cause")
 
 
-def _encode_gauge_times(found: PartitionGauge) -> PartitionGauge:
+def _encode_report_times(found: PartitionGauge) -> PartitionGauge:
     if found.unrecorded_since_s is None:
         return found
     return dataclasses.replace(found, unrecorded_since_s=_encode_time(found.unrecorded_since_s))
 
 
-def _shift_gauge_times(found: PartitionGauge, shift_s: float) -> PartitionGauge:
+def _shift_report_times(found: PartitionGauge, shift_s: float) -> PartitionGauge:
     if found.unrecorded_since_s is None:
         return found
     return dataclasses.replace(
@@ -228,7 +231,7 @@ def _decode_time(plain: float | str, shift_s: float) -> float:
     return moment_s
 
 
-def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
+def _decode_progress_report(values: Sequence[Any]) -> PartitionGauge:
     fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
     for (name, value), types in zip(fields.items(), _GAUGE_FIELD_TYPES, strict=True):
         kind = type(value)

@@ -1,5 +1,4 @@
-"""Carries out the requests of recovering partitions and combines them into one Kafka request where
-possible.
+"""Sends the requests of recovering partitions, combined into one Kafka request where possible.
 
 Requests to transaction coordinators cannot be combined. A response is dropped if the recovery step
 that requested it has been abandoned (its `script.token` is outdated).
@@ -159,8 +158,8 @@ class RecoveryRequests:
         clock: Clock,
         granted: bool = False,
     ) -> None:
-        """Create the request queues. With `granted`, the first acquisition of each partition needs
-        no request to the driver."""
+        """Create the request queues. If `granted` is True, the first acquisition of each partition
+        needs no permission from the driver."""
         self._granted = granted
         self._clock = clock
         self._granted_copies: set[int] = set()
@@ -228,10 +227,10 @@ class RecoveryRequests:
         return True
 
     def flush(self, now_s: float) -> None:
-        """Send queued requests, and resume partitions whose requested delay has ended, for at most
-        `MAX_COMPUTE_TIME_S`."""
+        """Send queued requests, and resume partitions whose requested delay has ended. Resuming
+        stops after `MAX_COMPUTE_TIME_S`; later calls continue."""
         if self._delayed:
-            self._answer_due_delays(now_s)
+            self._resume_delayed_partitions(now_s)
         self._offsets.flush()
         self._reads.flush()
 
@@ -247,9 +246,9 @@ class RecoveryRequests:
         if question.is_awaited:
             self._on_answer(question.copy, answer)
 
-    def _answer_due_delays(self, now_s: float) -> None:
-        """Resume partitions whose requested delay has ended. Each may start tail matching, which
-        uses CPU time, so stop after `MAX_COMPUTE_TIME_S`."""
+    def _resume_delayed_partitions(self, now_s: float) -> None:
+        """Resume partitions whose requested delay has ended. Each partition may start to match its
+        tail with the source, which uses CPU time, so stop after `MAX_COMPUTE_TIME_S`."""
         due = deque(each for each in self._delayed if each[0] <= now_s)
         self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:

@@ -1,8 +1,8 @@
-"""A private directory of one process. A later process removes the directory if this process cannot.
+"""A private directory of one process, which a later process removes if this process cannot.
 
-The directory has mode 0700 and contains a locked file. The lock is released when its process ends,
-even if the process is killed. The next process that creates a directory of the same kind removes
-unlocked directories.
+The directory has mode 0700 and contains a locked file. The operating system releases the lock when
+the process ends, even if it is killed. The next process that creates a directory of the same kind
+removes unlocked directories.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class RunDirectory:
         self.keep()
 
     def keep(self) -> None:
-        """Release the lock but keep the directory for inspection, until the next run removes it."""
+        """Release the lock but keep the directory for inspection, until the next process of the
+        same kind removes it."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

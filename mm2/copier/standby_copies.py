@@ -1,8 +1,8 @@
-"""Running copy processes, including standby processes that run before they are assigned a task.
+"""Starts copy processes, and keeps standby copy processes running for tasks of other nodes.
 
 If another node fails, its tasks move to this node. Starting processes takes most of the failover
-time, but a standby copy process is already running. It has no configuration and is connected only
-to its driver.
+time, so standby copy processes are already running. They have no configuration and are connected
+only to their driver.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def start_copy(
 MAX_STANDBY_COPIES = 4
 """Maximum number of standby copy processes, which run without a task until one is assigned."""
 STANDBY_START_DELAY_S = 5.0
-"""Time after a change during which no standby copy process is started, because rebalanced tasks
-need the CPU."""
+"""Time after a change of task assignments during which no standby copy process is started, because
+the moved tasks need the CPU."""
 STANDBY_START_INTERVAL_S = 1.0
 STANDBY_RETRY_DELAY_S = 60.0
 STANDBY_HEARTBEAT_INTERVAL_S = 5.0
@@ -103,11 +103,11 @@ class StandbyCopies:
             if self._task_counts.get(flow, 0) != count:
                 self._task_counts[flow] = count
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
-            self._adjust_count(now_s)
+            self._adjust_standby_count(now_s)
 
     def assign_standby(self, name: str, inbox: ChannelInbox) -> StartedCopyProcess | None:
-        """Assign a standby process to a task, whose messages are delivered to `inbox`. Return None
-        if no standby process is available."""
+        """Take a standby process for the task called `name`, and deliver the process's messages to
+        `inbox`. Return None if no standby process is available."""
         with self._lock:
             self._next_start_s = self._clock.now_s() + STANDBY_START_DELAY_S
             while self._standby:
@@ -118,7 +118,7 @@ class StandbyCopies:
                 copy.end("the standby process did not connect")
         return None
 
-    def _adjust_count(self, now_s: float) -> None:
+    def _adjust_standby_count(self, now_s: float) -> None:
         while self._inbox.pop(0.0) is not None:
             pass  # a standby process only reports its end, which `is_usable` shows as well
         if any(not each.is_usable for each in self._standby):

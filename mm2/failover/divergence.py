@@ -33,7 +33,7 @@ class RecordRange(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Returns True if every offset has a record."""
+        """Return True if every offset of the range has a record."""
         return self.records == self.last - self.first + 1
 
 
@@ -48,13 +48,13 @@ class ForeignRecordScan:
     end: int
     """End of the range, exclusive."""
     collects_foreign: bool = True
-    """True if foreign records are collected."""
+    """True to collect foreign records; False to count only the flow's records."""
     flow_records: int = 0
     """Number of records that the flow wrote."""
     flow_end: int = field(init=False)
     """Offset after the flow's last record; `start` if there is none."""
     foreign: list[RecordRange] = field(default_factory=list)
-    """Foreign records, in commit order."""
+    """Committed foreign records, in commit order."""
     _open: dict[int, list[RecordRange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class ForeignRecordScan:
 
     @property
     def range_count(self) -> int:
-        """Number of record ranges in memory."""
+        """Number of record ranges that this scan keeps in memory."""
         return len(self.foreign) + sum(len(each) for each in self._open.values())
 
 
@@ -115,8 +115,8 @@ def _append_record_range(found: list[RecordRange], more: RecordRange) -> None:
 
 
 def skip_foreign_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
-    """Return the foreign ranges in log order without the first `skipped` records. Within a range,
-    each offset counts as one record."""
+    """Return the ranges of foreign records in log order, without their first `skipped` records.
+    Within a range, each offset counts as one record."""
     found = []
     for each in sorted(others):
         if skipped >= each.records:
@@ -131,8 +131,8 @@ def skip_foreign_records(others: Collection[RecordRange], skipped: int) -> list[
 
 
 def count_records_within(found: Collection[RecordRange], start: int, end: int) -> int:
-    """Count the records from offset `start` up to `end` (exclusive). Within a range, each offset
-    counts as one record."""
+    """Count the records of these ranges from offset `start` up to `end` (exclusive). Within a
+    range, each offset counts as one record."""
     count = 0
     for each in found:
         first, last = max(start, each.first), min(end - 1, each.last)
@@ -157,8 +157,8 @@ class ScanBudget:
         self._lock = threading.Lock()
 
     def reserve(self, more: int) -> bool:
-        """Reserve `more` ranges; return False if the budget would be exceeded. A negative number
-        releases ranges."""
+        """Reserve memory for `more` ranges; return False if the budget would be exceeded. A
+        negative number releases ranges."""
         with self._lock:
             if more > self._left:
                 return False
@@ -182,7 +182,8 @@ def scan_log(
     end: Deadline,
     budget: ScanBudget | None = None,
 ) -> bool:
-    """Scan a log range into `scan`; return True if the end of the range was reached.
+    """Read the offset range of `scan` from the log and add its batches to `scan`; return True if
+    the end of the range was reached.
 
     The scan begins at `scan.start`, or at the log start if that is later. It is limited by
     `SCAN_TIMEOUT_S`, `end` and `budget`. The ranges remain reserved in `budget` only if the end is

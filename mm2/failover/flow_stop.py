@@ -45,12 +45,12 @@ class WritableFlowSide(FlowSide, Protocol):
 
 
 def list_configured_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Returns the flow's connectors that have a configuration."""
+    """Return the flow's connectors that have a configuration."""
     return [name for name in STOPPED_CONNECTORS if found.config.config(name) is not None]
 
 
 def list_active_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Returns the connectors that would run as soon as a worker joins the group."""
+    """Return the flow's connectors that would run as soon as a worker joins the group."""
     config = found.config
     return [
         name
@@ -93,7 +93,7 @@ def stop_connectors(
         return list_configured_connectors(before)
     writer = side.create_writer(topic)
     try:
-        _write_stop_records(writer, wanted, end=end, clock=clock)
+        _write_connector_stop_records(writer, wanted, end=end, clock=clock)
     finally:
         writer.close(end.remaining_s(clock.now_s()))
     after = connect_group_state.read_connect_group(
@@ -107,7 +107,7 @@ def stop_connectors(
     return list_configured_connectors(after)
 
 
-def _write_stop_records(
+def _write_connector_stop_records(
     writer: RecordWriter,
     names: Sequence[str],
     *,
@@ -177,8 +177,8 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
 
 
 def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult]:
-    """Fence all partitions, and fence a partition again if a worker acquires it before reading the
-    stop record.
+    """Fence all partitions of the flow. Fence a partition again if a worker that has not read the
+    stop record yet acquires it.
 
     Partitions that do not respond are left unfenced if the operator accepted this. Partitions that
     do respond are never left unfenced. Raises `ConnectError`.

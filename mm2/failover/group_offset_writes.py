@@ -24,13 +24,13 @@ position."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
-    """A group's committed offset in one destination partition, compared with the written offset."""
+    """A group's committed offset in one destination partition, compared with its final position."""
 
     group: str
     partition: TopicPartition
     written_offset: int
     offset: int | None
-    """Committed offset, None if there is none."""
+    """The group's committed offset, or None if it has none."""
 
     @property
     def is_lower(self) -> bool:
@@ -39,7 +39,7 @@ class VerifiedPosition:
         return self.offset is None or self.offset < self.written_offset
 
     def __str__(self) -> str:
-        at = "nowhere" if self.offset is None else f"at {self.offset}"
+        at = "no committed offset" if self.offset is None else f"at {self.offset}"
         return f"group {self.group}, {self.partition}: {at}, not at {self.written_offset}"
 
 
@@ -65,8 +65,8 @@ def compare_committed_offsets(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """Select the positions that are too low and that the operator has not accepted; see
-    `MoveRequest.accepted`."""
+    """Select the positions below the group's final position that the operator has not accepted
+    (`MoveRequest.accepted`)."""
     return [
         each
         for each in found
@@ -78,12 +78,12 @@ def select_unaccepted_positions(
 def explain_unaccepted_positions(
     found: Collection[VerifiedPosition], wanted: MoveRequest, *, journal: str
 ) -> str:
-    """Explain which positions are too low, and which commands to use next."""
+    """Explain which groups are below their final positions, and which commands to use next."""
     groups = sorted({each.group for each in found})
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{LOWER_POSITION_CODE}:{each}")]
     return (
-        f"groups are before the position they were moved to: {'; '.join(map(str, found))}. Their "
+        f"groups have lower offsets than the move wrote: {'; '.join(map(str, found))}. Their "
         "offsets may have been reset, and they would re-read records. To move them again: "
         f"{wanted.command(*only, '--execute')}; to leave them as they are and resume the move: "
         f"{wanted.command('--resume', '--journal', journal, *accept)}"
@@ -110,8 +110,8 @@ def write_group_offsets(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> list[str]:
-    """Write the final positions; return the groups that were skipped because the operator accepted
-    this.
+    """Write the groups' final positions on the destination; return the groups that were skipped
+    because the operator accepted this.
 
     Positions that are already reached or passed are not written again, because an earlier run may
     have crashed after the write, or the group may be consuming. `on_moved` is called for each group

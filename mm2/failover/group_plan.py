@@ -48,7 +48,7 @@ class GroupAction(enum.Enum):
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
-    """The offset cannot be translated, for the reason in `reason`."""
+    """The offset cannot be translated; `PartitionMove.reason` states why."""
     MISSING = "no mirror"
     """The mirror partition does not exist or was deleted. If the partition merely does not respond,
     the translated position is used instead."""
@@ -75,12 +75,12 @@ class PartitionMove:
     action: GroupAction
     """Planned action for the position."""
     committed: int | None
-    """Offset on the origin that is translated. `basis` names its source."""
+    """The group's offset on the origin, to be translated. `basis` states where it comes from."""
     mirror: TopicPartition | None = None
     basis: PositionBasis = PositionBasis.COMMITTED
-    """Source of `committed`: the group's committed offset or a checkpoint."""
+    """Where `committed` comes from: the group's committed offset or a checkpoint."""
     checkpoint_ms: int | None = None
-    """Time when the checkpoint was written, or None without a checkpoint."""
+    """Time when the checkpoint was written, or None if `committed` is not from a checkpoint."""
     target_offset: int | None = None
     """Offset at which the group resumes on the destination."""
     current_offset: int | None = None
@@ -92,9 +92,11 @@ class PartitionMove:
     """Number of records that the group has read but that were never replicated to the destination:
     an upper bound for a committed offset, a lower bound for a checkpoint."""
     unread: int | None = None
-    """Number of records on the destination from `target_offset` on."""
+    """Number of records on the destination from `target_offset` on, which the group has still to
+    read."""
     deleted: int = 0
-    """Number of offsets that were deleted on the destination before the group read them."""
+    """Number of offsets whose records were deleted on the destination before the group could read
+    them."""
     metadata: str = ""
     reason: str = ""
     """Reason why the offset could not be translated."""
@@ -147,7 +149,7 @@ class GroupMove:
 
     @property
     def set_back_partitions(self) -> frozenset[TopicPartition]:
-        """Destination partitions in which the group's position is set back."""
+        """Destination partitions in which the group's position is rewound."""
         return frozenset(
             each.mirror
             for each in self.partitions
@@ -158,7 +160,8 @@ class GroupMove:
 
     @property
     def offsets_to_write(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets to write, by destination partition. Empty if offsets cannot be written."""
+        """The group's offsets to write, by destination partition. Empty if they cannot be
+        written."""
         if self.blocking_state is not None:
             return {}
         return {
@@ -171,7 +174,8 @@ class GroupMove:
 
     @property
     def minimum_offsets(self) -> dict[TopicPartition, int]:
-        """Minimum offsets after the move, by destination partition."""
+        """Minimum committed offsets that the group must have after the move, by destination
+        partition."""
         if self.blocking_state is not None:
             return {}
         return {
@@ -184,13 +188,13 @@ class GroupMove:
 
     @property
     def max_rereads(self) -> int | None:
-        """Upper bound of re-read records, or None if unbounded."""
+        """Upper bound of the records that the group will re-read, or None if unbounded."""
         return None if self.may_read_more else self.max_known_rereads
 
     @property
     def max_known_rereads(self) -> int | None:
-        """Upper bound of re-read records in the topics that the group is known to read, or None if
-        unbounded."""
+        """Upper bound of the records that the group will re-read in the topics that it is known to
+        read, or None if unbounded."""
         found = [self.max_unlisted_rereads, *(each.max_rereads for each in self.partitions)]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -267,8 +271,8 @@ def plan_group_move(
 def _compute_checkpointed_reread_bound(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
-    """Bound the re-reads of a position that is not the group's current committed offset. The
-    group's later reads are unknown, but cannot go beyond the end of the mirror."""
+    """Add the re-read bound to a position that is not from the group's current committed offset.
+    What the group read later is unknown, but cannot exceed the end of the mirror."""
     written_ms = group.checkpoint_times_ms.get(move.partition)
     begins = {GroupAction.IS_AHEAD: move.current_offset, **dict.fromkeys(_RESET_ACTIONS)}.get(
         move.action, move.target_offset
@@ -286,8 +290,8 @@ def _compute_checkpointed_reread_bound(
 def _compute_reread_bound_from(
     at: int | None, log: LogBounds | None, *, unheard: str
 ) -> int | None:
-    """Count the mirror's offsets from `at` on (None: all offsets) as the upper bound of
-    re-reads."""
+    """Return the number of the mirror's offsets from `at` on (None: all offsets), which is the
+    upper bound of re-reads."""
     if log is None:
         return None if unheard else 0
     return max(0, log.high_watermark - (log.start if at is None else at))
@@ -336,9 +340,9 @@ def _list_positioned_partitions(group: GroupSnapshot) -> set[TopicPartition]:
 def cap_reread_bound(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
-    """Lower the re-read bound of `forward`, a translation by the flow's offset map. Of the records
-    that were read beyond the end of the map, the group re-reads at most as many as the mirror has
-    after that end."""
+    """Lower the re-read bound of `forward`, a translation that uses the flow's offset map. Of the
+    records that the group read beyond the end of the map, it re-reads at most as many as the mirror
+    has after that end."""
     beyond = _count_unreplicated_reads(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
@@ -376,7 +380,7 @@ def _plan_partition_move(
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
-    way = _choose_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
+    way = _choose_group_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
         again_max = _compute_reread_bound_from(None, log, unheard=unheard)
@@ -406,8 +410,9 @@ def _translate_to_start(log: LogBounds) -> EarlierOffset:
 def _use_checkpoint_if_unmapped(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
-    """Use a checkpoint where the offset map has no entry, unless the checkpoint may be from an
-    earlier topic: checkpoints have no topic id and are kept when a topic is recreated."""
+    """Use a checkpoint where the offset map has no entry, unless the checkpoint may be of a deleted
+    topic with the same name: checkpoints have no topic id and are kept when a topic is
+    recreated."""
     if pair is None or pair.upstream > committed or log is None:
         return place
     match place.outcome:
@@ -429,7 +434,7 @@ def _count_unreplicated_reads(committed: int, mirrored: MirroredPartition | None
     return max(0, committed - mirrored.copied_to)
 
 
-def _choose_action(
+def _choose_group_action(
     to: int, *, at: int | None, log: LogBounds | None, unheard: str, rewind: bool
 ) -> GroupAction:
     if log is None and not unheard:

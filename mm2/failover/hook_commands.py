@@ -17,7 +17,7 @@ from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 
 MAX_OUTPUT_CHARS = 4_000
-"""Maximum length of the command output that is kept. Only the end is kept."""
+"""Maximum length of a hook command's output that is kept. Only the end is kept."""
 
 
 HookCommands = Mapping[str, HookCommand]

@@ -1,8 +1,8 @@
 """Decides whether an interrupted move can be resumed, and which steps are repeated.
 
 The clusters may have changed since the interruption, and moved groups cannot be moved back.
-Therefore earlier results are valid only if no partition was replicated since and, for a planned
-move, no records were written on the origin.
+Therefore earlier results are valid only if no partition has been replicated since then and, for a
+planned move, no records have been written to the origin.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _St
 
 
 def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
-    """Return the completed steps that must be repeated.
-
-    If the flow was not yet stopped, applications may have been restarted. Otherwise the final
-    positions are computed again, unless all groups have already been moved to them.
-    """
+    """Return the completed steps that must be repeated. Before the flow was stopped, these are the
+    steps that stop applications, which may have been restarted. Afterwards, final positions are
+    computed again, unless all groups have already been moved."""
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
     looked = found.details.get(_Step.FINAL_POSITIONS)
@@ -40,7 +38,7 @@ def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
 
 
 def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
-    """Returns the plan without the groups that were already moved."""
+    """Return the plan without the groups that were already moved."""
     return dataclasses.replace(
         found,
         groups=tuple(each for each in found.groups if each.group not in moved),
@@ -62,7 +60,7 @@ def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str
 
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
-    """Return the results of the last step that fenced partitions."""
+    """Return the fencing results of the last step that fenced partitions."""
     voided = found.voided.get(_Step.FINAL_POSITIONS, {})
     again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
     return journal_step_results.decode_fencing_results(
@@ -94,6 +92,9 @@ def explain_outdated_positions(
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
-            now = "is unknown" if each.source_bounds is None else f"is {each.source_bounds.end}"
-            return f"the end of {each.partition} was {end} when both clusters were equal, and {now}"
+            now = "unknown" if each.source_bounds is None else f"{each.source_bounds.end}"
+            return (
+                f"the end offset of {each.partition} was {end} when both clusters had equal end "
+                f"offsets, and has been {now}"
+            )
     return ""

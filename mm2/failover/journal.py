@@ -60,7 +60,7 @@ class MoveIdentity:
 
     @property
     def steps(self) -> tuple[MoveStep, ...]:
-        """The move's steps in order."""
+        """Steps of the move, in order."""
         return move_steps.order_steps(self.request, self.hooks)
 
 
@@ -73,7 +73,7 @@ class MoveJournal:
     details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
     """Results of the completed steps."""
     voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
-    """Last results of the steps that must be repeated."""
+    """Previous results of the steps that must be repeated."""
     started_ms: dict[MoveStep, int] = field(default_factory=dict)
     done_ms: dict[MoveStep, int] = field(default_factory=dict)
     failures: list[tuple[MoveStep, str]] = field(default_factory=list)
@@ -98,7 +98,7 @@ class MoveJournal:
             case JournalEntryKind.ACCEPTED:
                 if self.identity is None:
                     raise ValueError("the move has not begun")
-                more = self.identity.request.accepted.union(_require_texts(line["codes"]))
+                more = self.identity.request.accepted.union(_convert_to_strings(line["codes"]))
                 wanted = dataclasses.replace(self.identity.request, accepted=more)
                 self.identity = dataclasses.replace(self.identity, request=wanted)
             case JournalEntryKind.GROUP:
@@ -140,9 +140,9 @@ def decode_entry(line: str) -> Mapping[str, Any]:
     an unknown version."""
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise TypeError("it is not a JSON object")
+        raise TypeError("the line is not a JSON object")
     if found.get("v") != JOURNAL_VERSION:
-        raise JournalError(f"it was written by another release of mm2 (version {found.get('v')})")
+        raise JournalError(f"another release of mm2 wrote it (version {found.get('v')})")
     return found
 
 
@@ -200,25 +200,25 @@ def _encode_entry(what: JournalEntryKind, at_ms: int, more: Mapping[str, Any]) -
 def _decode_begun_entry(line: Mapping[str, Any]) -> MoveIdentity:
     return MoveIdentity(
         request=MoveRequest(
-            origin=_require_text(line["from"]),
-            destination=_require_text(line["to"]),
+            origin=_require_string(line["from"]),
+            destination=_require_string(line["to"]),
             kind=MoveKind(line["kind"]),
             rewind=bool(line["rewind"]),
-            accepted=frozenset(_require_texts(line["accepted"])),
-            groups=frozenset(_require_texts(line["groups"])),
+            accepted=frozenset(_convert_to_strings(line["accepted"])),
+            groups=frozenset(_convert_to_strings(line["groups"])),
             export=str(line["export"]),
         ),
-        flow=_require_text(line["flow"]),
-        hooks=tuple(_require_texts(line["hooks"])),
+        flow=_require_string(line["flow"]),
+        hooks=tuple(_convert_to_strings(line["hooks"])),
         clusters=ClusterIds(origin=str(line["from_id"]), destination=str(line["to_id"])),
     )
 
 
-def _require_text(value: object) -> str:
+def _require_string(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("a name is not a string")
+        raise TypeError("a value that must be a string is not one")
     return value
 
 
-def _require_texts(values: Iterable[object]) -> list[str]:
+def _convert_to_strings(values: Iterable[object]) -> list[str]:
     return [str(each) for each in values]

@@ -36,7 +36,7 @@ def explain_unusable_path(path: pathlib.Path) -> str:
         return _explain_existing_file(path)
     folder = path.absolute().parent
     if not folder.is_dir():
-        return f"cannot create the journal {path}: the folder {folder} does not exist"
+        return f"cannot create the journal {path}: the directory {folder} does not exist"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"cannot create the journal {path}: {folder} is not writable"
     return ""
@@ -46,8 +46,8 @@ def find_unfinished_moves(
     folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
 ) -> list[UnfinishedMove]:
     """Find the unfinished moves between two clusters, in either direction, in the journals
-    (`*.jsonl`) of a folder. The journal `excluded`, files that are not journals, and files of users
-    other than root and the current user are skipped."""
+    (`*.jsonl`) of a directory. The journal `excluded`, files that are not journals, and files of
+    users other than root and the current user are skipped."""
     found = []
     own = filter(_has_trusted_owner, folder.glob("*.jsonl"))
     for path in sorted(itertools.islice(own, MAX_JOURNALS)):
@@ -139,7 +139,7 @@ class JournalFile:
             self._lock_file()
             if begin is not None:
                 self._append_whole_line(begin)
-                _sync_folder(path.parent)
+                _sync_directory(path.parent)
             self.journal = self._read_journal()
         except BaseException:
             os.close(self._fd)
@@ -195,8 +195,8 @@ class JournalFile:
             raise FatalError(f"writing the journal {self.path}: {error.strerror}") from error
 
 
-def _sync_folder(folder: pathlib.Path) -> None:
-    """Fsync the folder so that the new file's directory entry is durable."""
+def _sync_directory(folder: pathlib.Path) -> None:
+    """Fsync the directory so that the new file's directory entry is durable."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -204,4 +204,4 @@ def _sync_folder(folder: pathlib.Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise FatalError(f"writing the folder {folder}: {error.strerror}") from error
+        raise FatalError(f"writing the directory {folder}: {error.strerror}") from error

@@ -25,11 +25,12 @@ from mm2.offsets.log_bounds import LogBounds
 _ReadBackDetail = Mapping[str, Any]
 _Step = MoveStep
 _MAX_HOOK_LINE_CHARS = 200
-"""Maximum length of a hook's last output line in the description of its verification."""
+"""Length to which a hook's last output line is truncated when the verification of its step is
+described."""
 
 
 def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
-    """Describe how a step was verified: one line without a full stop."""
+    """Describe how a step was verified, as one line without a full stop."""
     return (
         _OPERATOR_STEP_TEXTS[step]
         if _is_left_to_operator(detail)
@@ -38,8 +39,8 @@ def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
 
 
 def format_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
-    """Describe how a step was verified, as `describe_read_back` does, preceded by the step's name.
-    Used in progress output."""
+    """Format the progress output of a finished step: its name, and how it was verified
+    (`describe_step_verification`)."""
     verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
     return f"{verb} {step.value}: {describe_step_verification(step, detail)}"
 
@@ -70,12 +71,12 @@ def _describe_idle_groups(detail: _ReadBackDetail) -> str:
 
 def _describe_equal_ends(detail: _ReadBackDetail) -> str:
     partitions = plurals.format_count(len(detail["ends"]), "partition")
-    return f"equal ends on both clusters in two checks: {partitions}"
+    return f"equal end offsets on both clusters in two checks: {partitions}"
 
 
 def _describe_stop_flow(detail: _ReadBackDetail) -> str:
     if not detail["connectors"]:
-        return "no connectors to stop, as accepted"
+        return "no connectors to stop, as the operator accepted"
     stopped = f"connectors recorded as stopped: {', '.join(detail['connectors'])}"
     running = detail["still_running"]
     if not running:
@@ -90,7 +91,9 @@ def _describe_fencing(detail: _ReadBackDetail) -> str:
     markers = plurals.format_count(len(fenced), "fencing marker")
     said = f"{markers} read back, and no partition was acquired since"
     if tail:
-        said += f"; {plurals.format_count(tail, 'record')} copied after the end of the offset map"
+        said += (
+            f"; {plurals.format_count(tail, 'record')} replicated after the end of the offset map"
+        )
     return f"{said}; {unfenced} not fenced" if unfenced else said
 
 
@@ -161,11 +164,11 @@ class FinalPositions:
     positions: Mapping[TopicPartition, OffsetAndMetadata]
     """Offsets by destination partition."""
     set_back: frozenset[TopicPartition]
-    """Destination partitions in which the group's position is set back."""
+    """Destination partitions in which the group's position is rewound."""
 
     def should_write(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
-        """Return True if the position must be written. A group with a higher position keeps it,
-        except where the position is to be set back. `stands` is the current position."""
+        """Return True if the final position of a partition must be written. A group with a higher
+        position keeps it unless it is to be rewound. `stands` is the current position."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
@@ -174,7 +177,7 @@ class FinalPositions:
     def select_outdated(
         self, stands: CommittedPositions
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Select the final positions that must replace the current ones (`stands`)."""
+        """Select the final positions that must replace the group's current positions (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
@@ -183,7 +186,8 @@ class FinalPositions:
 
 
 def is_group_moved(move: GroupMove) -> bool:
-    """Return True if the group is moved: its offsets may be written and its positions are known."""
+    """Return True if the group can be moved: its offsets may be written and its positions are
+    known."""
     return move.blocking_state is None and (bool(move.partitions) or not move.unread_reason)
 
 
@@ -206,7 +210,7 @@ def encode_group_positions(move: GroupMove) -> StepDetail:
 
 
 def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
-    """Decode final positions by group."""
+    """Decode the journal's final positions, by group."""
     return {
         each["group"]: FinalPositions(
             positions={
@@ -279,8 +283,8 @@ def decode_plan_baseline(detail: StepDetail) -> PlanBaseline:
 
 
 def list_groups_to_wait_for(detail: StepDetail) -> list[str]:
-    """List the groups that must have no members before the move continues: the plan's groups that
-    are moved."""
+    """List the groups that must have no members before the move continues: all groups that the plan
+    moves."""
     return [each["group"] for each in detail["plan"]["groups"] if each["blocking_state"] is None]
 
 
@@ -371,8 +375,8 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
 def count_records_after_snapshot(
     final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]
 ) -> int | None:
-    """Count the records written on the origin after its final snapshot, by offsets. Return None if
-    an end offset is unknown."""
+    """Count the records written to the origin after its final snapshot, as the difference of the
+    end offsets. Return None if an end offset is unknown."""
     count = 0
     for each in final["partitions"]:
         ends = now.get(_decode_partition(each))

@@ -44,9 +44,10 @@ class MoveTimeouts:
     """Timeouts of a move."""
 
     quiescence_s: float = 60.0
-    """How long both clusters must have equal end offsets."""
+    """Time in seconds for which both clusters must have equal end offsets before the flow is
+    stopped."""
     wait_s: float = 600.0
-    """How long to wait for applications and unavailable brokers."""
+    """Maximum time in seconds to wait for applications to stop and for unavailable brokers."""
     snapshot_s: float = 60.0
     """Timeout for collecting one snapshot of both clusters, in seconds."""
 
@@ -60,13 +61,13 @@ class MoveComponentFactory:
     clock: Clock
     timeouts: MoveTimeouts = field(default_factory=MoveTimeouts)
     lost: bool = False
-    """True if the origin is lost and not queried."""
+    """True if the operator declared the origin lost, so that it is not queried."""
     report_progress: ReportProgress = lambda _: None
     """Prints progress of long operations."""
 
     @property
     def planner(self) -> MovePlanner:
-        """Planner for moves of this flow's groups."""
+        """Planner for moves of the flow's groups."""
         finder = UnreplicatedFinder(
             destination_pool=self._build_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
@@ -146,7 +147,7 @@ class MoveComponentFactory:
         return plan.worker_props
 
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
-        """Build the context of a move. `tell` prints a line for the operator.
+        """Build the context of a move. `tell` prints one line for the operator.
 
         Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived from
         the configuration.

@@ -36,19 +36,20 @@ class MoveContext:
     list_running_tasks: Callable[[], Sequence[str]]
     """Lists the flow's tasks that are still reported as running."""
     fence_partitions: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
-    """Fences partitions in the given order."""
+    """Function that fences partitions in the given order."""
     export_records: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
     """Exports records to a file for the named move; returns the number of records."""
     clock: Clock
     sleep: Callable[[float], object]
-    """Sleeps for a number of seconds."""
+    """Function that sleeps for a number of seconds."""
     print_line: Callable[[str], object]
-    """Prints one line for the operator."""
+    """Function that prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     quiescence_s: float = 60.0
-    """How long both clusters must have equal end offsets."""
+    """Time in seconds for which both clusters must have equal end offsets before the flow is
+    stopped."""
     wait_s: float = 600.0
-    """How long to wait for applications and unavailable brokers."""
+    """Maximum time in seconds to wait for applications to stop and for unavailable brokers."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Configuration file named in the printed commands."""
 

@@ -78,7 +78,7 @@ class MoveExecutor:
         *,
         plan: MovePlan | None = None,
     ) -> None:
-        """Create the executor. `plan` is the plan if it has already been built."""
+        """Create the executor of a move. `plan` is the move's plan if it has already been built."""
         assert file.journal.identity is not None, file.path
         self._planned = plan
         self._file = file
@@ -133,7 +133,7 @@ class MoveExecutor:
 
     @property
     def _resume_command(self) -> str:
-        """Command that resumes the flow."""
+        """Command that the operator runs to resume the flow."""
         file = os.path.abspath(self._context.file)
         return OperatorCommands(file=file).build_resume_command(self._identity.flow, None)
 
@@ -239,8 +239,8 @@ class MoveExecutor:
 
     @property
     def _planner(self) -> MovePlanner:
-        """The move's planner. It does not query an origin that was already lost when the move
-        began."""
+        """Planner of this move, which does not query the origin if it was already lost when the
+        move began."""
         planner = self._context.planner
         recorded = self._file.journal.details.get(_Step.RECORD)
         silent = (
@@ -269,7 +269,7 @@ class MoveExecutor:
         found = interrupted_move.drop_moved_groups(found, noted.moved)
         if found.verdict is PlanVerdict.NO_GO:
             raise RetriableError(
-                f"no-go: {explain_move_refusal(found)}. {self._describe_options()}"
+                f"no-go: {explain_move_refusal(found)}. {self._describe_next_options()}"
             )
         detail = {
             "plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {}),
@@ -286,7 +286,7 @@ class MoveExecutor:
             detail, noted.voided[_Step.FINAL_POSITIONS], noted.moved
         )
 
-    def _describe_options(self) -> str:
+    def _describe_next_options(self) -> str:
         moved = sorted(self._file.journal.moved)
         said = (
             f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Fix the cause, or "
@@ -338,7 +338,8 @@ class MoveExecutor:
         }
 
     def _find_active_groups(self) -> list[str] | None:
-        """Find the moved groups that have members on the destination; return None if unknown."""
+        """Find the moved groups that have members on the destination; return None if this is
+        unknown."""
         groups, moved = self._context.clusters.target.groups, sorted(self._file.journal.moved)
         try:
             states = groups.describe_states(moved, self._context.planner.timeout_s)
@@ -350,7 +351,7 @@ class MoveExecutor:
         return [name for name in moved if states.succeeded.get(name) is active]
 
     def _count_records_after_snapshot(self, final: Mapping[str, Any]) -> int | None:
-        """Count the records written on the origin after its final snapshot; return None if
+        """Count the records written to the origin after its final snapshot; return None if
         unknown."""
         try:
             now = self._collect_mirrors().mirrored
@@ -362,5 +363,5 @@ class MoveExecutor:
 
 
 def explain_move_refusal(found: MovePlan) -> str:
-    """Join the texts of the findings that forbid the move."""
+    """Join the texts of the plan's findings that forbid the move."""
     return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

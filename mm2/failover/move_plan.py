@@ -25,7 +25,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """Effects and cost of a move if it were executed now."""
+    """Effects and costs that a move would have if it were executed now."""
 
     request: MoveRequest
     at_ms: int
@@ -45,7 +45,7 @@ class MovePlan:
 
     @property
     def verdict(self) -> PlanVerdict:
-        """The verdict that follows from the most severe finding."""
+        """Verdict on the move, which follows from the most severe finding."""
         return plan_findings.decide_verdict(self.findings)
 
     @property
@@ -121,6 +121,7 @@ def build_move_plan(
 
 
 def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
-    """Return the plan with additional findings, to which the operator's acceptance is applied."""
+    """Return the plan with these findings added. Findings that the operator has accepted count as
+    costs."""
     weighed = tuple(plan_findings.apply_acceptance(each, plan.request.accepted) for each in more)
     return replace(plan, findings=(*plan.findings, *weighed))

@@ -56,7 +56,7 @@ def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
         yield f"earlier attempt of {each['step']} failed: {each['error']}"
     yield ""
     yield from text_format.format_columns(_GROUP_COLUMNS, list(_build_group_rows(report)))
-    yield from _format_differences(report)
+    yield from _format_position_differences(report)
     yield ""
     yield from plan_output.format_findings(report["findings"])
     yield from _format_next_steps(report, file)
@@ -91,13 +91,14 @@ def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
+def _format_position_differences(report: Mapping[str, Any]) -> Iterator[str]:
     for each in report["verified"]:
         if each["is_lower"]:
-            at = "nowhere" if each["current_offset"] is None else f"at {each['current_offset']}"
+            offset = each["current_offset"]
+            at = "has no committed offset" if offset is None else f"is at offset {offset}"
             yield (
-                f"group {each['group']} is {at} in {each['topic']}-{each['partition']}, before "
-                f"{each['written_offset']}: it re-reads records from that offset, as accepted"
+                f"group {each['group']} {at} in {each['topic']}-{each['partition']}, not at "
+                f"{each['written_offset']}: it re-reads records, as accepted"
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"

@@ -29,7 +29,8 @@ class MoveRequest:
     destination: str
     kind: MoveKind
     rewind: bool = False
-    """True if positions lower than the group's current position are also written."""
+    """True to move groups also to positions lower than their current positions on the
+    destination."""
     accepted: frozenset[str] = frozenset()
     """Accepted finding codes: `CODE` for all groups or `CODE:GROUP` for one."""
     groups: frozenset[str] = frozenset()
@@ -46,7 +47,7 @@ class MoveRequest:
         return self.kind is not MoveKind.EMERGENCY
 
     def accepts(self, code: str, group: str = "") -> bool:
-        """Returns True if the operator has accepted this finding for all groups or for `group`."""
+        """Return True if the operator has accepted this finding for all groups or for `group`."""
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def command(self, *more: str) -> str:
@@ -71,7 +72,7 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIds:
-    """Kafka cluster ids; "" if a cluster did not answer."""
+    """Kafka cluster ids of origin and destination; "" if a cluster did not respond."""
 
     origin: str = ""
     destination: str = ""

@@ -22,9 +22,9 @@ class MoveStep(enum.Enum):
     EXPORT = "export"
     """Export records that were never replicated from the destination to a file (failback)."""
     STOP_PRODUCERS = "stop-producers"
-    """Stop the producers, by a hook or by the operator."""
+    """Stop the producers, either through a hook or manually."""
     STOP_CONSUMERS = "stop-consumers"
-    """Stop the consumers, by a hook or by the operator."""
+    """Stop the consumers, either through a hook or manually."""
     IDLE = "idle"
     """Wait until the groups have no members on the origin."""
     AGREE = "agree"
@@ -40,11 +40,11 @@ class MoveStep(enum.Enum):
     VERIFY = "verify"
     """Read the groups' offsets back and compare them with the written offsets."""
     START_CONSUMERS = "start-consumers"
-    """Start the consumers, by a hook or by the operator."""
+    """Start the consumers, either through a hook or manually."""
     START_PRODUCERS = "start-producers"
-    """Start the producers, by a hook or by the operator."""
+    """Start the producers, either through a hook or manually."""
     REPORT = "report"
-    """Build the report, and count the records written on the origin in the meantime."""
+    """Build the report, and count the records written to the origin in the meantime."""
 
 
 HOOK_STEPS = frozenset(

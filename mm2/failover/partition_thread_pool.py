@@ -25,11 +25,11 @@ MAX_THREADS = 8
 POLL_INTERVAL_S = 0.2
 PROGRESS_INTERVAL_S = 5.0
 _CLOSE_TIMEOUT_S = 50.0
-"""How long closing the pool waits for a request in flight."""
+"""Maximum time in seconds that closing the pool waits for requests in flight."""
 
 ConnectClient = Callable[[], BlockingClient]
 PartitionWork = Callable[[BlockingClient, K, Deadline], T]
-"""Function that processes one item. Long operations must check the deadline."""
+"""Function that processes one item of the pool. Long operations must check the deadline."""
 ReportProgress = Callable[[str], object]
 
 
@@ -42,7 +42,7 @@ class PoolResult(Generic[K, T]):
     """Last error of each unfinished item, or "" if the item was not attempted."""
 
     def __str__(self) -> str:
-        """Describe the progress and the first error."""
+        """Describe how many items are done, and the first error."""
         all_of_them = plurals.format_count(
             len(self.done) + len(self.unfinished), "partition", "are"
         )
@@ -58,13 +58,13 @@ class BoundedPool:
     connect: ConnectClient
     clock: Clock
     activity: str = ""
-    """Activity that is named in progress lines."""
+    """Name of the activity, printed in progress lines."""
     report_progress: ReportProgress = lambda _: None
 
     def run(
         self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
     ) -> PoolResult[K, T]:
-        """Process all items until the deadline.
+        """Process items until all are done or the deadline expires.
 
         An item that fails with `RetriableError` is retried after the queued items; any other error
         stops processing and is raised.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 
 class PlanSeverity(enum.Enum):
-    """Severity of a finding: the finding forbids the move, has a cost, or is information."""
+    """Severity of a finding: it forbids the move, is a cost of the move, or is information only."""
 
     FORBIDS = "no-go"
     COSTS = "cost"
@@ -39,7 +39,7 @@ class PlanFinding:
     text: str
     """Description of the problem and the remedy."""
     group: str = ""
-    """The consumer group concerned, or "" if the finding is not about one group."""
+    """Consumer group that the finding is about, or "" if it is not about one group."""
 
 
 def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:

@@ -71,9 +71,9 @@ def format_plan(
         yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
         yield ""
     if plan.unreplicated:
-        yield f"on {wanted.destination}, but never replicated to {wanted.origin}:"
+        yield f"records on {wanted.destination} that were never replicated to {wanted.origin}:"
         yield from text_format.format_columns(
-            _TAIL_COLUMNS, [_build_tail_row(each) for each in plan.unreplicated]
+            _TAIL_COLUMNS, [_build_unreplicated_records_row(each) for each in plan.unreplicated]
         )
         yield ""
     yield from _format_plan_totals(plan)
@@ -94,7 +94,7 @@ def format_plan(
         said = move_steps.describe_step(step, wanted, plan.flow, same_names=one_name)
         yield f"{number:>3}. {step.value}: {said}{by}"
     yield ""
-    yield from _format_clients(plan, properties)
+    yield from _format_client_changes(plan, properties)
 
 
 def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} similar ({code})"
 
 
-def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
+def _format_client_changes(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
     yield f"client properties on {found.request.destination}, for all groups:"
     for name, value in properties.items():
         yield f"  {name}={value}"
@@ -166,7 +166,7 @@ def plan_to_json(
         "groups": groups,
         "unmoved_groups": [_unmoved_group_to_json(each) for each in plan.unmoved_groups],
         "unreplicated_records": plan.unreplicated_records,
-        "unreplicated": [_tail_to_json(each) for each in plan.unreplicated],
+        "unreplicated": [_unreplicated_records_to_json(each) for each in plan.unreplicated],
         "findings": [_finding_to_json(each) for each in plan.findings],
         "steps": [step.value for step in move_steps.order_steps(wanted, hooks)],
         "client_properties": dict(properties),
@@ -200,7 +200,7 @@ def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
 
 
 def _map_subscriptions(group: GroupMove) -> dict[str, str]:
-    """Map each topic that the group reads to the topic that it must subscribe to on the
+    """Map each topic that the group reads to the topic to which it must subscribe on the
     destination."""
     return {
         each.partition.topic: each.mirror.topic
@@ -237,7 +237,8 @@ def format_reread_bound(again_max: int | None, basis: str) -> str:
 
 
 def format_position_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
-    """Format the source of a position, as encoded in JSON, as a table cell."""
+    """Format the table cell that states where a position comes from (`basis`, as encoded in
+    JSON)."""
     return reread_estimate.describe_position_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
 
 
@@ -259,8 +260,8 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 
 
 def _format_missing_records(each: PartitionMove) -> str:
-    """Format the number of missing records as a table cell; records read after a checkpoint may
-    also be missing."""
+    """Format the number of records that are missing on the destination as a table cell. Records
+    read after a checkpoint may be missing, too."""
     if _is_position_committed(each):
         return str(each.unreplicated)
     return f">= {each.unreplicated}" if each.unreplicated else "unknown"
@@ -296,7 +297,7 @@ def _format_plan_totals(found: MovePlan) -> Iterator[str]:
     missing = plurals.format_count(sum(each.unreplicated for each in found.groups), "record")
     if any(each.basis is not PositionBasis.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
-    yield f"already read, but not on {there}: {missing}"
+    yield f"records already read, but not on {there}: {missing}"
 
 
 def _are_all_groups_known(found: MovePlan) -> bool:
@@ -307,13 +308,13 @@ def _are_all_groups_known(found: MovePlan) -> bool:
     )
 
 
-def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
+def _build_unreplicated_records_row(each: UnreplicatedRecords) -> tuple[str, ...]:
     return (
         each.partition.topic,
         str(each.partition.partition),
         str(each.start),
         str(each.end),
-        _format_tail_records(each),
+        _format_unreplicated_record_count(each),
         text_format.UNKNOWN_NUMBER
         if each.first_ms is None
         else text_format.format_time(each.first_ms),
@@ -323,13 +324,13 @@ def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
     )
 
 
-def _format_tail_records(each: UnreplicatedRecords) -> str:
+def _format_unreplicated_record_count(each: UnreplicatedRecords) -> str:
     if each.unknown_reason:
         return text_format.UNKNOWN_NUMBER
     return f">= {each.at_least}" if each.records is None else str(each.records)
 
 
-def _tail_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
+def _unreplicated_records_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
     return {
         "topic": each.partition.topic,
         "partition": each.partition.partition,

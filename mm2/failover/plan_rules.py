@@ -29,7 +29,7 @@ _MAX_TOPICS_NAMED = 5
 def check_group(
     request: MoveRequest, snapshot: ClusterPairSnapshot, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
-    """Yield the findings of one group. `final` is true after the flow was stopped and fenced."""
+    """Yield the findings about one group. `final` is true after the flow was stopped and fenced."""
     yield from _check_missing_positions(request, snapshot, group)
     yield from _check_group_state(request, group, final=final)
     if group.is_streams:
@@ -156,7 +156,8 @@ def _check_group_state(
 def _check_position_basis(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """Report groups whose committed offsets are unknown, and what is used in their place."""
+    """Yield findings about groups whose committed offsets are unknown, and about the positions used
+    instead."""
     name, why = group.group, group.unread_reason
     then = "its last checkpoint is used" if group.partitions else "it has no checkpoint"
     if why and group.is_access_denied:
@@ -226,19 +227,19 @@ def _check_partition_move(
     waits: bool,
 ) -> Iterator[PlanFinding]:
     for weight, code, text in (
-        *_check_action(wanted, each),
+        *_check_position_action(wanted, each),
         *_check_rereads(wanted, each, waits=waits),
     ):
         told = f"group {group.group}, {each.partition}: {text}"
         yield _GroupFinding(severity=weight, code=code, text=told, group=group.group)
 
 
-def _check_action(
+def _check_position_action(
     wanted: MoveRequest, each: PartitionMove
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     if each.unanswered_reason:
         place = (
-            f", {each.target_offset} by the offset map," if each.target_offset is not None else ""
+            f", {each.target_offset} in the offset map," if each.target_offset is not None else ""
         )
         text = (
             f"{wanted.destination} does not respond for {each.mirror} "
@@ -381,7 +382,7 @@ def _apply_rules(
         if not found.origin_error:
             yield from _check_lag(wanted, each, settled)
     for tail in found.unreplicated:
-        yield from _check_unreplicated(wanted, tail)
+        yield from _check_unreplicated_records(wanted, tail)
     yield from _check_partly_failing_source(wanted, found, groups)
     yield from _check_requested_groups(wanted, found, groups)
     yield from _check_vanished_groups(wanted, found, groups)
@@ -454,7 +455,8 @@ def _check_group_list(
 def _check_partly_failing_source(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    """Report the information that an available but partly failing source could not provide."""
+    """Yield findings about information that an available but partly failing source could not
+    provide."""
     here = wanted.origin
     weight = _Severity.FORBIDS if wanted.is_planned else _Severity.COSTS
     for topic, why in sorted(found.unlisted_topics.items()):
@@ -466,14 +468,14 @@ def _check_partly_failing_source(
             code="reverse-flow-unknown",
             text=f"the progress of the reverse flow on {here} is unknown "
             f"({found.reverse_flow_error}): "
-            f"groups that read records from {wanted.destination} may re-read more of them",
+            f"groups may re-read more records from {wanted.destination} than estimated",
         )
     if found.offset_syncs_error:
         yield _PlanFinding(
             severity=_Severity.NOTE,
             code="offset-syncs-unreadable",
             text=(
-                "it is unknown whether MirrorMaker 2 has replicated since mm2 did "
+                "it is unknown whether MirrorMaker 2 has replicated records after mm2 "
                 f"({found.offset_syncs_error})"
             ),
         )
@@ -532,8 +534,8 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
 def _check_lag(
     wanted: MoveRequest, each: MirroredPartition, settled: MatchingEndOffsets | None
 ) -> Iterator[PlanFinding]:
-    """Report unreplicated records. A planned move waits until all records are replicated, so its
-    final check must find no lag."""
+    """Yield findings about replication lag. A planned move waits until all records are replicated,
+    so its final check must find no lag."""
     name, here = f"{each.partition}", each.source_bounds
     if here is None:
         yield _PlanFinding(
@@ -572,7 +574,9 @@ def _check_lag(
         )
 
 
-def _check_unreplicated(wanted: MoveRequest, each: UnreplicatedRecords) -> Iterator[PlanFinding]:
+def _check_unreplicated_records(
+    wanted: MoveRequest, each: UnreplicatedRecords
+) -> Iterator[PlanFinding]:
     if each.records == 0:
         return
     here, there = wanted.origin, wanted.destination

@@ -28,12 +28,12 @@ from mm2.operator_commands import ClusterCommands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedFlowState:
-    """State that is known after the flow has been stopped and fenced."""
+    """Facts that a plan can rely on after the flow has been stopped and fenced."""
 
     fencing: FencingSummary
     """Result of fencing the flow's writers."""
     agreed_ends: MatchingEndOffsets | None = None
-    """End offsets on which both clusters agreed; see `move_plan.build_plan`."""
+    """End offsets on which both clusters agreed; see `move_plan.build_move_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
 
@@ -69,8 +69,8 @@ class MovePlanner:
     def build_plan_with_tails(
         self, wanted: MoveRequest, closed: FencedFlowState | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """Build the plan as `build_plan` does, and return the destination's unreplicated records
-        with it if they were counted."""
+        """Build the plan as `build_plan` does, and return it with the destination's unreplicated
+        records, if they were counted."""
         known, both = closed or _OPEN_FLOW, self.clusters
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(
@@ -139,8 +139,8 @@ class MovePlanner:
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        """Return the time left for the next query in seconds. The last queries have a minimum
-        timeout."""
+        """Return the timeout of the next query, in seconds: the remaining time, but at least a
+        minimum for the last queries."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))
 
     def _collect_groups(

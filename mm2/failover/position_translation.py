@@ -19,7 +19,7 @@ from mm2.config import mirror_connector_keys
 from mm2.failover import divergence, group_plan
 from mm2.failover.divergence import RecordRange
 from mm2.failover.unreplicated_tails import UnreplicatedTail
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.offsets.offset_translation import (
@@ -41,7 +41,7 @@ class LocalRecords:
     """End of the reverse flow's offset map. Local records from this offset on may not have been
     replicated to the origin."""
     end: int
-    """End of the destination's log."""
+    """End offset of the destination partition's log."""
     ranges: Sequence[RecordRange] | None
     """Ranges of the local records, or None if they were not counted."""
 
@@ -61,9 +61,11 @@ def combine_shared_topic_translations(
     read_all_copied: bool,
     past_all_back: bool,
 ) -> TranslatedOffset:
-    """Combine both translations of a topic that both flows write under the same name.
+    """Combine the translations of an offset by both flows' maps, for a topic that both flows write
+    under the same name.
 
-    `forward` is the translation by the flow's own map, `back` by the reverse flow's map.
+    `forward` is the translation using the flow's own map, `back` the translation using the reverse
+    flow's map.
 
     If `read_all_copied` is true, the group has read all records that the flow has replicated and no
     more are added, so `forward` is not a limit. Replicated records after `forward` that the group
@@ -138,7 +140,7 @@ def find_offset_sources(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowMap:
-    """Known replication progress of the reverse flow."""
+    """What is known about the reverse flow's replication progress."""
 
     offset_map: OffsetMap | None
     """The reverse flow's offset map, which is stored on the origin; None if it cannot be read."""
@@ -150,13 +152,13 @@ class ReverseFlowMap:
     """Destination partitions whose map entries are outdated, with the reason."""
 
     def translate_by_syncs(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
-        """Translate an offset by offset syncs: return the last destination offset before which all
-        local records are before `offset` on the origin. Return None if the syncs do not cover the
-        offset.
+        """Translate an origin offset using the reverse flow's offset syncs. Return the last
+        destination offset before which all local records are before `offset` on the origin, or None
+        if the syncs do not cover the offset.
 
-        A later sync with a lower offset invalidates the higher ones, because records were
-        replicated again or the topic was recreated. After a sync, each source record advances at
-        most one offset.
+        A later sync with a lower offset invalidates earlier syncs with higher offsets, because
+        records were replicated again or the topic was recreated. After a sync, each source record
+        advances at most one offset.
         """
         lowest: int | None = None
         for each in reversed(self.syncs.get(partition, ())):
@@ -178,12 +180,12 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
 
 
 def map_to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Returns the target partition to which the flow replicates a source partition."""
+    """Return the target partition to which the flow replicates a source partition."""
     return TopicPartition(flow.format_remote_topic(partition.topic), partition.partition)
 
 
 def map_to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Returns the source partition to which the reverse flow replicates a target partition."""
+    """Return the source partition to which the reverse flow replicates a target partition."""
     topic = flow.policy.format_remote_topic(flow.target, partition.topic)
     return TopicPartition(topic, partition.partition)
 
@@ -231,7 +233,7 @@ class PositionTranslator:
         }
 
     def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
-        """Translate by the flow's own offset map."""
+        """Translate using the flow's own offset map."""
         known = MapTranslator(self.offset_map.get_partition(partition))
         outcome = known.translate(offset)
         old = outcome is UntranslatedReason.TOO_OLD
@@ -244,6 +246,8 @@ class PositionTranslator:
     def _translate_backward(
         self, partition: TopicPartition, offset: int
     ) -> TranslatedPosition | None:
+        """Translate a position in a topic that the reverse flow replicated from the destination.
+        Return None if no reverse flow is known."""
         topic = _find_origin_topic(self.flow, partition.topic)
         opposite = self.reverse.offset_map
         if topic is None or (opposite is None and not self.reverse.exists):
@@ -276,8 +280,8 @@ class PositionTranslator:
         *,
         opposite: PartitionMap,
     ) -> TranslatedPosition:
-        """Combine the translations by both offset maps; `place` is the translation by the flow's
-        own map."""
+        """Combine the translations using both offset maps; `place` is the translation using the
+        flow's own map."""
         mirror = place.partition
         if mirror in self.reverse.outdated:
             return self._translate_recreated_topic(mirror)
@@ -306,7 +310,7 @@ class PositionTranslator:
     ) -> TranslatedPosition:
         """Combine the flow's own translation (`place`) with the reverse flow's offset syncs. Used
         if the reverse flow's map was lost with its cluster, or never existed."""
-        unsure, mirror = self._explain_uncertainty(), place.partition
+        unsure, mirror = self._explain_unread_local_records(), place.partition
         if not unsure:
             return place
         sync, mine = self.reverse.translate_by_syncs(mirror, offset), self.mirrored.get(partition)
@@ -323,9 +327,9 @@ class PositionTranslator:
         )
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
-    def _explain_uncertainty(self) -> str:
-        """Explain why the topics may contain unread local records, even if no reverse flow is
-        configured; return "" if they do not."""
+    def _explain_unread_local_records(self) -> str:
+        """Explain why shared topics may contain local records that the group has not read, even if
+        no reverse flow is configured; return "" if they cannot."""
         flow = self.flow
         if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
@@ -337,7 +341,7 @@ class PositionTranslator:
 
 
 def _find_origin_topic(flow: Flow, topic: str) -> str | None:
-    """Return the target's name of a topic that was replicated from the target; None for other
+    """Return the name that a topic replicated from the target has on the target; None for other
     topics."""
     if flow.policy.topic_source(topic) != flow.target:
         return None

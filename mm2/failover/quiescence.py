@@ -1,6 +1,6 @@
 """Waits until no group reads and no producer writes, before a planned move stops the flow.
 
-Two checks some time apart must find no lag, no open transaction and the same end offsets on both
+Two checks, some time apart, must find no lag, no open transaction and the same end offsets on both
 clusters. A producer that was not stopped is detected because an end offset changes.
 """
 
@@ -22,14 +22,14 @@ from mm2.offsets.group_offset_sync import GroupState
 
 @dataclass(slots=True)
 class EqualEndsDetector:
-    """Detects that both clusters have equal end offsets that no longer change."""
+    """Detects when both clusters have equal end offsets that no longer change."""
 
     quiescence_s: float
-    """Minimum time in seconds for which the ends must remain equal."""
+    """Minimum time in seconds for which the end offsets must remain equal and unchanged."""
     ignores_unanswered: bool = False
     """Ignore partitions for which the origin does not respond, if it responds for others."""
     reason: str = "not checked yet"
-    """Reason why the clusters are not equal yet."""
+    """Reason why the clusters do not have equal, unchanging end offsets yet."""
     last_change: str = ""
     """Last change of an end offset between two checks that found equal ends, or "" if none
     changed."""
@@ -38,8 +38,8 @@ class EqualEndsDetector:
     _since_s: float | None = None
 
     def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
-        """Evaluate one snapshot of the mirrored partitions. Return True once the ends have been
-        equal for `quiescence_s` seconds."""
+        """Check one snapshot of the mirrored partitions. Return True once the end offsets of both
+        clusters have been equal and unchanged for `quiescence_s` seconds."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
         heard = any(each.source_bounds is not None for each in looked)
@@ -127,7 +127,7 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
     )
     with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 
-        def do_ends_agree() -> bool:
+        def are_ends_equal() -> bool:
             known = reader.read(timeout_s)
             found = mirror_state.collect_mirror_state(
                 both, clock=context.clock, timeout_s=timeout_s, offset_map=known
@@ -143,5 +143,5 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
                 )
             return said
 
-        context.wait_until(do_ends_agree, explain_wait)
+        context.wait_until(are_ends_equal, explain_wait)
     return seen_before

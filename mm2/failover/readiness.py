@@ -18,7 +18,7 @@ _ReadinessFinding, _Severity = PlanFinding, PlanSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedMove:
-    """Unfinished move between the same clusters, found by its journal."""
+    """Unfinished move between the same clusters, found through its journal."""
 
     path: str
     request: MoveRequest
@@ -34,7 +34,7 @@ class MoveReadiness:
     config_topic: str = ""
     """Config topic of the flow's Connect group, on the destination."""
     connectors: Sequence[str] = ()
-    """The flow's connectors that are configured in its Connect group."""
+    """The flow's connectors that have a configuration in its Connect group."""
     may_stop: bool | None = None
     """True if mm2 is authorized to write the config topic; None if unknown."""
     denied_ids: Sequence[str] = ()
@@ -46,12 +46,13 @@ class MoveReadiness:
     export_error: str = ""
     """Reason why the export file cannot be created, or "" if it can."""
     hook_errors: Mapping[str, str] = field(default_factory=dict)
-    """Reasons why hook commands cannot be run, by step."""
+    """Reasons why hook commands cannot be run, by the step that runs the command."""
     unfinished_moves: Sequence[UnfinishedMove] = ()
     """Unfinished moves between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
     unchecked: Sequence[str] = ()
-    """Checks that could not be performed, each with the reason."""
+    """Checks that could not be performed, each with the reason. Later steps may fail because of
+    them."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
     """Suggested commands on the destination for the principal that stops the flow."""
     admin: ClusterCommands = field(default_factory=ClusterCommands)
@@ -71,7 +72,8 @@ def explain_no_connectors(flow: str, destination: str) -> str:
 
 
 def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
-    """Yield readiness findings before acceptance is applied, the most severe first."""
+    """Yield the findings about a move's preconditions, before the operator's acceptance is applied,
+    the most severe first."""
     yield from _check_clusters(request, ready)
     yield from _check_files(ready)
     yield from _check_authorization(request, ready)

@@ -26,7 +26,8 @@ from mm2.operator_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
-    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or is `lost`.
+    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or the operator
+    declared it `lost`.
 
     Raises `RetriableError` and `FatalError` if the destination does not respond, or if either
     cluster denies access.
@@ -151,12 +152,12 @@ def explain_unwritable_export(path: str) -> str:
         return f"{path} already exists: move it away, or use another file"
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"cannot create {path}: {folder} is not a writable folder"
+        return f"cannot create {path}: {folder} is not a writable directory"
     return ""
 
 
 def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
-    """Explain which hook commands do not exist, by step of the move."""
+    """Explain which hook commands do not exist, by the step that runs the command."""
     return {
         step.value: f"the command {hooks[step.value].command[0]} does not exist"
         for step in order
@@ -165,7 +166,8 @@ def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> d
 
 
 def _is_authorized(held: AuthorizedOperations, operation: str) -> bool | None:
-    """Return True if the operation is authorized; None if the brokers do not report it."""
+    """Return True if the operation is authorized; None if the brokers do not report authorized
+    operations."""
     if held.operations is None:
         return None
     return bool(held.operations & {operation, "ALL"})

@@ -38,9 +38,11 @@ class ReverseFlowState:
 
     reverse: ReverseFlowMap
     tails: _TailsByPartition = field(default_factory=dict)
-    """Records that were never replicated from the destination."""
+    """The ends of destination partitions that the reverse flow has not replicated, by destination
+    partition."""
     unknown_reason: str = ""
-    """Reason why a part of the state is unknown, or "" if everything needed is known."""
+    """Reason why a part of the reverse flow's state is unknown, or "" if everything needed is
+    known."""
 
     @property
     def unreplicated(self) -> tuple[UnreplicatedRecords, ...]:
@@ -60,8 +62,8 @@ class ReverseFlowCollector:
     def collect(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
-        """Collect the state that is needed to fail back, or to move groups that read these
-        `topics`.
+        """Collect the reverse flow's state as needed to fail back, or to move groups that read
+        these `topics`.
 
         A planned move needs the complete state and raises `RetriableError` if a part is
         unavailable. In an emergency, a partial result is returned if the origin responds only in
@@ -123,7 +125,7 @@ class ReverseFlowCollector:
 
     def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
         """Describe the topics that the reverse flow has started to replicate. If `every` is true,
-        include topics that it would replicate."""
+        include the topics that its configuration selects."""
         side, policy = self.clusters.target.admin, self.clusters.flow.policy
         names = {
             each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)

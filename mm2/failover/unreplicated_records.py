@@ -43,7 +43,7 @@ FindUnreplicated = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedFinder:
-    """Finds unreplicated records by scanning both clusters."""
+    """Finds unreplicated records of the destination by scanning the logs of both clusters."""
 
     destination_pool: BoundedPool
     """Thread pool that scans the destination."""
@@ -53,7 +53,8 @@ class UnreplicatedFinder:
     def find(
         self, begins: Mapping[TopicPartition, ScanStart]
     ) -> Mapping[TopicPartition, UnreplicatedTail]:
-        """Scan for unreplicated records. Partitions that do not respond in time are not counted.
+        """Scan for unreplicated records of these partitions. Partitions that do not respond in time
+        are not counted.
 
         Raises `ConnectError` if access is denied.
         """
@@ -147,7 +148,7 @@ def export_records(
                 "found: the others were deleted meanwhile. Nothing was exported; try again"
             )
         part.replace(path)
-        _sync_folder(path.parent)
+        _sync_directory(path.parent)
     except OSError as error:
         raise FatalError(f"writing {path}: {error.strerror}") from error
     finally:
@@ -187,7 +188,7 @@ def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
     return isinstance(header, dict) and header.get("move") == move
 
 
-def _sync_folder(folder: pathlib.Path) -> None:
+def _sync_directory(folder: pathlib.Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -198,7 +199,8 @@ def _sync_folder(folder: pathlib.Path) -> None:
 def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Read the tail's records in one pass. Each range begins and ends at batch boundaries."""
+    """Read the unreplicated records of a partition's tail in one pass, and yield an export line for
+    each. The ranges of the tail begin and end at batch boundaries."""
     waiting = sorted(tail.ranges or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()

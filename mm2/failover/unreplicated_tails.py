@@ -1,5 +1,5 @@
-"""Determines the offset ranges to scan for unreplicated records of the destination, and evaluates
-the scans.
+"""Determines the offset ranges to scan for unreplicated records of the destination, and builds
+results from the scans.
 
 Unreplicated records were written on the destination itself, after everything that the reverse flow
 has replicated from the destination.
@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.failover import divergence
 from mm2.failover.divergence import ForeignRecordScan, RecordRange
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.topics import naming, topic_selection
@@ -29,7 +29,8 @@ searched."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedTail:
-    """End of a destination partition that the reverse flow has not replicated."""
+    """The last part of a destination partition, which the reverse flow has not replicated to the
+    origin."""
 
     partition: TopicPartition
     map_end: int
@@ -69,7 +70,8 @@ class UnreplicatedTail:
 
 
 class RecordsReplicatedBack(NamedTuple):
-    """Records that the reverse flow replicated after the end of its map."""
+    """Number and end of the records that the reverse flow replicated after the end of its offset
+    map."""
 
     records: int
     end: int
@@ -81,7 +83,7 @@ class ScanStart:
     """Inputs for building the scans of one destination partition."""
 
     ends: LogBounds
-    """Log bounds of the destination partition."""
+    """Start and end offsets of the destination partition's log."""
     map_end: int
     """End of the reverse flow's offset map."""
     flow_producers: Collection[int]
@@ -89,15 +91,15 @@ class ScanStart:
     mirror: TopicPartition
     """Origin partition to which the reverse flow replicates this partition."""
     mirror_ends: LogBounds | None
-    """Log bounds of the mirror partition, or None if it does not exist."""
+    """Start and end offsets of the mirror partition's log, or None if the mirror does not exist."""
     mirror_next: int
     """Offset in the mirror partition that corresponds to the end of the reverse flow's map."""
     reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
     def build_scan_after_map_end(self) -> ForeignRecordScan | None:
-        """Build the scan of the mirror partition after the end of the map; return None if the
-        mirror does not exist."""
+        """Build the scan of the mirror partition after the end of the reverse flow's map; return
+        None if the mirror does not exist."""
         if self.mirror_ends is None:
             return None
         end = self.mirror_ends.end
@@ -109,9 +111,9 @@ class ScanStart:
         )
 
     def build_scan_before_map_end(self) -> ForeignRecordScan | None:
-        """Build the scan of the mirror partition before the end of the map; return None if the
-        range is empty. Used if the scan after the end found no record, because the flow's last
-        record may be followed by markers and foreign records."""
+        """Build the scan of the mirror partition before the end of the reverse flow's map; return
+        None if the range is empty. Used if the scan after the end found no record, because the
+        flow's last record may be followed by markers and foreign records."""
         assert self.mirror_ends is not None, "the mirror was scanned"
         start = max(self.mirror_ends.start, self.mirror_next - LOOKBACK_OFFSETS)
         if start >= self.mirror_next:
@@ -134,8 +136,8 @@ class ScanStart:
         *,
         whole: bool,
     ) -> UnreplicatedTail:
-        """Build the unreplicated tail from a scan of local records. `whole` is true if the scan
-        reached the end.
+        """Build the unreplicated tail of a partition from a scan of its local records. `whole` is
+        true if the scan reached the end.
 
         If `arrived` is None, the reverse flow's progress is unknown, and records may have been
         replicated up to the mirror's end.
@@ -179,8 +181,7 @@ _NO_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailScan:
-    """Inputs of the scans for unreplicated records, collected beforehand, by destination
-    partition."""
+    """Collected inputs for the scans for unreplicated records, by destination partition."""
 
     reverse_map: OffsetMap
     """The reverse flow's offset map."""
@@ -189,10 +190,10 @@ class TailScan:
     mirrors: Mapping[TopicPartition, TopicPartition]
     """Origin partition to which the reverse flow replicates each partition."""
     target_bounds: Mapping[TopicPartition, LogBounds]
-    """Log bounds of the destination partitions."""
+    """Start and end offsets of the destination partitions' logs."""
     mirror_bounds: Mapping[TopicPartition, LogBounds | None]
-    """Log bounds of the mirrors on the origin. None if a mirror does not exist; no entry if the
-    origin did not respond for the mirror."""
+    """Start and end offsets of the mirrors' logs on the origin. None if a mirror does not exist; no
+    entry if the origin did not respond for it."""
     outdated: Collection[TopicPartition] = ()
     """Partitions whose map entries are outdated, so that no record is known to have been
     replicated."""
@@ -200,9 +201,10 @@ class TailScan:
     """The reverse flow's offset syncs."""
 
     def build_scan_starts(self) -> dict[TopicPartition, ScanStart]:
-        """Build the scans of the partitions that have a known mirror or were never replicated."""
+        """Build the scan inputs of the partitions that have a known mirror or were never
+        replicated."""
         return {
-            each: self._build_scan_start(each, ends)
+            each: self._build_partition_inputs(each, ends)
             for each, ends in self.target_bounds.items()
             if (self._is_replicated(each) and self.mirrors[each] in self.mirror_bounds)
             or not (self._is_replicated(each) or self._has_foreign_copies(each))
@@ -234,7 +236,7 @@ class TailScan:
         named = mirror != partition and ends is not None and ends.high_watermark > ends.start
         return named or bool(self.syncs.get(partition))
 
-    def _build_scan_start(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
+    def _build_partition_inputs(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
         mine, mirror = self.reverse_map.get_partition(partition), self.mirrors[partition]
         holds = partition not in self.outdated and bool(mine.eras)
         anchor = mine.resume_point if holds else None

@@ -65,8 +65,8 @@ class PartiallyFencedError(RetriableError):
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         """Create the error. `silent` has the partitions that did not respond, and `refused` the
-        partitions that returned an error, each with the error. The remaining partitions were not
-        attempted."""
+        partitions for which the target returned an error, each with the error. The remaining
+        partitions were not attempted."""
         super().__init__(said)
         self.fenced = fenced
         self.unanswered = silent or {}
@@ -126,7 +126,9 @@ def find_partitions_to_fence(
     """Find all partitions that were ever replicated and whose mirror exists, even if the mirror
     does not respond. The value is the mirror's leader, or the error if the leader is unknown.
     Raises `RetriableError`."""
-    mirrors = _map_to_mirrors(both.flow, fencing_results.list_replicated_partitions(known))
+    mirrors = _map_to_mirror_partitions(
+        both.flow, fencing_results.list_replicated_partitions(known)
+    )
     names = {each.topic for each in mirrors.values()}
     topics = both.target.admin.describe_topics(names, timeout_s)
     led = log_end_offsets.find_leaders(mirrors.values(), topics)
@@ -140,10 +142,10 @@ def find_partitions_to_fence(
 def find_unanswered_partitions(
     both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
-    """Find the partitions whose leader does not respond, with the reason. A hanging broker is thus
-    waited for once, not once per partition. `leaders` is the result of
-    `find_partitions_to_fence`."""
-    names = _map_to_mirrors(both.flow, leaders)
+    """Find the partitions whose leader does not respond, with the reason. Querying all leaders
+    first means that a hanging broker delays fencing once, not once per partition. `leaders` is the
+    result of `find_partitions_to_fence`."""
+    names = _map_to_mirror_partitions(both.flow, leaders)
     patience_s = LEADER_TIMEOUT_S * len(
         {leader for leader in leaders.values() if isinstance(leader, int)}
     )
@@ -157,7 +159,7 @@ def find_unanswered_partitions(
     }
 
 
-def _map_to_mirrors(
+def _map_to_mirror_partitions(
     flow: Flow, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, TopicPartition]:
     return {
@@ -179,12 +181,12 @@ def _fence_partition(
         locked = place.fence_partition()
     except BrokerResponseError as error:
         if error.error_code in _MISSING_RIGHTS:
-            raise _build_refusal(mirror, error.error_code) from error
+            raise _translate_fencing_error(mirror, error.error_code) from error
         raise
     if isinstance(locked, BrokerRefusal):
         if locked.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return fencing_results.build_unfenced_result(partition, known)
-        raise _build_refusal(mirror, locked.code)
+        raise _translate_fencing_error(mirror, locked.code)
     if locked is None:
         raise RetriableError(f"fencing {mirror}: the marker did not become readable")
     return fencing_results.build_fencing_result(
@@ -197,7 +199,7 @@ def _fence_partition(
     )
 
 
-def _build_refusal(mirror: TopicPartition, code: int) -> ConnectError:
+def _translate_fencing_error(mirror: TopicPartition, code: int) -> ConnectError:
     said = f"fencing {mirror}: {request_errors.format_error_code(code)}"
     if (right := _MISSING_RIGHTS.get(code)) is not None:
         return FatalError(f"{said}; the flow's principal needs {right} on the target")
@@ -268,7 +270,7 @@ class FencingRounds:
         self._context = about
         self._may_leave = leaves
         self.results: dict[TopicPartition, FencingResult] = {}
-        """Partitions that are fenced or left unfenced."""
+        """Fencing results of the partitions that are fenced or left unfenced."""
         self.unfinished: set[TopicPartition] = set()
         """Partitions of the last round that are neither fenced nor left unfenced."""
         self._unanswered_since_s: dict[TopicPartition, float] = {}
@@ -283,7 +285,7 @@ class FencingRounds:
 
     def run_round(self) -> bool:
         """Execute one fencing round. Return True if all partitions are fenced and none was acquired
-        since.
+        after it was fenced.
 
         Raises `RetriableError`, and `FatalError` if an authorization is missing.
         """
@@ -312,7 +314,7 @@ class FencingRounds:
         return not self._acquired
 
     def leave_unanswered(self) -> None:
-        """Leave partitions that never responded unfenced.
+        """Record the partitions that never responded as left unfenced.
 
         Raises `RetriableError` if some partitions responded but are not fenced, because the
         operator has not accepted this.

@@ -26,7 +26,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Upper limit of decompressed bytes, regardless of the caller's limit."""
+"""Upper limit of the decompressed size in bytes, regardless of the caller's limit."""
 
 _ZSTD_SLICE_BYTES = 512
 """Slice size for decompressing zstd data. A slice decompresses to at most 16 MB (a block of 4 bytes
@@ -88,7 +88,7 @@ def compress(codec: int, data: bytes | bytearray) -> bytes:
 Pooled = TypeVar("Pooled")
 
 
-def _borrow_from_pool(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
+def _take_or_create_pooled(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
     try:
         return idle.pop()
     except IndexError:  # not checked before: another thread may be faster
@@ -114,7 +114,7 @@ class _FrameDecompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """Input that follows the end of the frame."""
+        """Input bytes that follow the end of the frame."""
 
     def decompress(self, data: memoryview, /) -> bytes: ...
 
@@ -124,8 +124,8 @@ def _decompress_frames(
 ) -> bytes:
     """Decompress any number of concatenated frames. Raises an error for a truncated frame.
 
-    Each frame returns its unused input. Passing the entire input to each of many small frames would
-    take quadratic time.
+    The input is passed in pieces, because passing the whole remaining input to each of many small
+    frames would take quadratic time.
     """
     out: list[bytes] = []
     at, size, end = 0, 0, len(data)
@@ -225,7 +225,7 @@ _LZ4_BUFFERS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCK_SIZE
 
 def _decompress_lz4_block(block: memoryview, block_max: int) -> bytes:
     idle = _LZ4_BUFFERS[block_max]
-    room = _borrow_from_pool(idle, lambda: bytearray(block_max))
+    room = _take_or_create_pooled(idle, lambda: bytearray(block_max))
     try:
         size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
         return bytes(memoryview(room)[:size])
@@ -253,7 +253,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
     _check_decompressed_size(
         zstandard.frame_content_size(data), max_bytes
     )  # -1 if the frame does not state it
-    context = _borrow_from_pool(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
+    context = _take_or_create_pooled(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
     try:
         if len(data) <= _ZSTD_SLICE_BYTES:
             frame = context.decompressobj()
@@ -267,7 +267,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _compress_zstd(data: bytes | bytearray) -> bytes:
-    context = _borrow_from_pool(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
+    context = _take_or_create_pooled(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
     try:
         return context.compress(data)
     finally:

@@ -23,12 +23,12 @@ NO_PARTITION = -1
 _PARTITION_MAX = (1 << 31) - 1
 _OFFSET_MAX = (1 << 63) - 1
 _NO_OFFSET = -1
-"""Last offset of an empty log."""
+"""Number that stands for the last offset of an empty log."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 
 class IncidentKind(enum.Enum):
-    """Kinds of incidents, which define what an incident states about its ranges."""
+    """Kinds of incidents. The kind defines what an incident states about its offset ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
     """The transactional id had a different producer id than recorded, so the older writer was not
@@ -37,7 +37,7 @@ class IncidentKind(enum.Enum):
     """Target [from, to) may contain source records that were replicated a second time at later
     target offsets."""
     SOURCE_GONE = "source-gone"
-    """The source deleted [from, to) before these records were replicated or compared."""
+    """The source deleted the offsets [from, to) before the records were replicated or compared."""
     DOUBLED_BY_JAVA = "doubled-by-java"
     """Records of target [from, to) are duplicates of earlier records. MirrorMaker 2 wrote them
     again after a crash, or concurrently with another owner."""
@@ -62,11 +62,9 @@ OffsetRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One incident of a source partition. `topic` is the source topic, and ranges are [from, to).
-
-    An operator action concerns a topic, or the whole flow if the topic is "". Its partition is
-    `NO_PARTITION`.
-    """
+    """An incident of a source partition, or an operator action on a topic or on the whole flow.
+    `topic` is the source topic, and offset ranges are [from, to). For operator actions, `partition`
+    is `NO_PARTITION`, and `topic` is "" if the action is on the whole flow."""
 
     topic: str
     partition: int
@@ -148,8 +146,8 @@ def _read_string(fields: Mapping[str, object], name: str) -> str:
 
 
 def _is_lone_surrogate(char: str) -> bool:
-    """Return whether a character is a lone surrogate, which JSON can escape but no terminal can
-    print."""
+    """Return whether a character is a lone UTF-16 surrogate, which JSON can escape but no terminal
+    can print."""
     return "\ud800" <= char <= "\udfff"
 
 
@@ -182,11 +180,8 @@ def _read_range(fields: Mapping[str, object], name: str) -> OffsetRange | None:
 
 
 def _check_range_order(source: OffsetRange | None) -> OffsetRange | None:
-    """Reject a source range that ends before it begins.
-
-    A target range may end before it begins, because the log can end before the flow's records did
-    if its tail was lost.
-    """
+    """Raise an error if the source range ends before it begins. A target range may: if the target
+    log lost its tail, the log ends before the offset that the flow had reached."""
     if source is not None and source[0] > source[1] != _NO_OFFSET:
         raise MalformedIncidentError("the field source ends before it begins")
     return source

@@ -33,8 +33,9 @@ from mm2.formats import primitive_types
 def append_offset_runs(
     out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
 ) -> None:
-    """Append offset runs (ranges with a constant offset difference), encoded as differences.
-    `previous` is the run before the first one, or None at the start of a segment."""
+    """Encode offset runs (ranges with a constant offset difference) and append them to `out`. Each
+    run is encoded as the difference from the previous run; `previous` is the run before the first
+    of `runs`, or None at the start of a segment."""
     source, delta = previous or (0, 0)
     for run in runs:
         primitive_types.append_varint(out, run[0] - source)
@@ -85,14 +86,14 @@ memory as its encoded bytes."""
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
-"""Topic id used for brokers before 2.8, which do not provide topic ids."""
+"""Topic id that is stored if the brokers are older than 2.8 and have no topic ids."""
 FIRST_START_REASON = "first start"
 """Reason of the first era (mirror generation) of a mirror that this flow created."""
 LOST_ERA_REQUEST_PREFIX = "lost-era-"
 """Id prefix of a request that replaces an unreadable era (mirror generation) record. The prefix
 shows that the partition had progress."""
 OFFSET_POSITION_PREFIX = "offset:"
-"""Prefix of a requested position that is given as a source offset."""
+"""Prefix of the position in a new-era request if the position is a source offset."""
 
 
 class UnknownMapVersionError(Exception):
@@ -100,7 +101,7 @@ class UnknownMapVersionError(Exception):
 
 
 UNREADABLE_RECORD_ERRORS = (UnknownMapVersionError, struct.error, ValueError, IndexError)
-"""Exceptions raised when an unreadable key or value is decoded."""
+"""Exceptions that decoding an unreadable key or value of the map topic can raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ class EraKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key that orders eras (mirror generations) by owner; greater means newer. See
+        """Sort key that orders eras (mirror generations) by owner, oldest first. See
         `MapSegmentKey.owner_order`."""
         return (self.ordinal, self.epoch, self.era)
 
@@ -143,12 +144,12 @@ class Era:
     """Id of the operator's request that started the era (mirror generation); "" if there was
     none."""
     reason: str = ""
-    """Why the era (mirror generation) began, as text."""
+    """Text that states why the era (mirror generation) began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducerKey:
-    """Key of the id of a producer that wrote to the partition."""
+    """Key of the record that stores the id of a producer that wrote to the mirror partition."""
 
     topic: str
     partition: int
@@ -157,8 +158,8 @@ class MapProducerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducer:
-    """A producer id that wrote to the partition. `ordinal` numbers producer ids from 1 in order of
-    recording."""
+    """Id of a producer that wrote to the mirror partition. `ordinal` numbers the partition's
+    producer ids from 1, in the order in which they were recorded."""
 
     ordinal: int
     era: int
@@ -174,7 +175,8 @@ class OffsetRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSegmentKey:
-    """Key of a segment of the offset map."""
+    """Key of a segment of the offset map: partition, era (mirror generation), owner and first
+    source offset."""
 
     topic: str
     partition: int
@@ -185,11 +187,9 @@ class MapSegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key that orders segments by owner; greater means newer.
-
-        Sorts by fence (ordinal, epoch) before era (mirror generation), because a late owner may
-        have begun an era that no other owner continued.
-        """
+        """Sort key that orders segments by owner, oldest first. It compares the fence (ordinal,
+        epoch) before the era (mirror generation), because a late owner may have begun an era that
+        no other owner continued."""
         return (self.ordinal, self.epoch, self.era)
 
 
@@ -237,7 +237,8 @@ class MapSegmentHead(NamedTuple):
     through: int
     target_next: int
     slack: int
-    """Width of the segment's translation bounds: the sum of `below` and `above`."""
+    """Width of the segment's translation bounds: the sum of `MapSegment.below` and
+    `MapSegment.above`."""
     first_run: int | None
     """Source offset of the first run (range with a constant offset difference); None if the segment
     has no runs."""
@@ -266,7 +267,7 @@ MapValue = Era | MapProducer | MapSegment | NewEraRequest
 
 
 def encode_map_key(key: MapKey) -> bytes:
-    """Encode the key of a map record."""
+    """Encode the key of a record of the offset map topic."""
     match key:
         case EraKey():
             rest = _ERA_KEY.pack(key.era, key.ordinal, key.epoch)
@@ -283,11 +284,9 @@ def encode_map_key(key: MapKey) -> bytes:
 
 
 def decode_map_key(data: bytes) -> MapKey:
-    """Decode the key of a map record.
-
-    Raises `UnknownMapVersionError` for an unknown version or kind, and `struct.error`, `IndexError`
-    or `ValueError` for missing or invalid bytes.
-    """
+    """Decode the key of a record of the offset map topic. Raises `UnknownMapVersionError` for an
+    unknown version or kind, and `struct.error`, `IndexError` or `ValueError` for missing or invalid
+    bytes."""
     version, kind = _KEY_HEAD.unpack_from(data)
     if version != VERSION or kind not in (_ERA_KIND, _PRODUCER_KIND, _SEGMENT_KIND, _REQUEST_KIND):
         raise UnknownMapVersionError(f"offset-map key of version {version}, kind {kind}")
@@ -321,11 +320,9 @@ def _check_era(era: int) -> None:
 
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
-    """Read topic and partition of a key whose kind or remainder may be unreadable. Returns None if
-    topic and partition are unreadable, too.
-
-    Only keys of this version are known to have these fields at this position.
-    """
+    """Read topic and partition from a key whose other fields may be unreadable. Returns None if
+    topic and partition are unreadable, too, or if the key has another version, which may place them
+    elsewhere."""
     try:
         if key[0] != VERSION:
             return None
@@ -337,7 +334,7 @@ def read_partition(key: bytes) -> tuple[str, int] | None:
 
 
 def encode_map_value(value: MapValue) -> bytes:
-    """Encode the value of a map record."""
+    """Encode the value of a record of the offset map topic."""
     match value:
         case Era():
             return _encode_era(value)
@@ -354,7 +351,8 @@ def encode_map_value(value: MapValue) -> bytes:
 
 
 def decode_map_value(key: MapKey, data: bytes) -> MapValue:
-    """Decode the value of a map record with this key. Raises the errors of `decode_map_key`."""
+    """Decode the value of the offset map topic's record with this key. Raises the errors of
+    `decode_map_key`."""
     thinned = isinstance(key, MapSegmentKey) and data[0] == THINNED_SEGMENT_VERSION
     if data[0] != VERSION and not thinned:
         raise UnknownMapVersionError(f"offset-map value of version {data[0]} under {key}")
@@ -444,8 +442,8 @@ def read_segment_head(data: bytes) -> MapSegmentHead:
 
 
 def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
-    """Read `below` and `above` of an encoded segment, and return them with the position after
-    them."""
+    """Read the bounds `below` and `above` from an encoded segment, and return them with the
+    position after these fields."""
     if data[0] != THINNED_SEGMENT_VERSION:
         return 0, 0, _SEGMENT_VALUE.size
     below, at = primitive_types.read_unsigned_varint(data, _SEGMENT_VALUE.size)

@@ -25,11 +25,12 @@ class UnknownRecordVersionError(MalformedRecordError):
 
 
 class StringTooLongError(ValueError):
-    """A string is too long for a STRING field."""
+    """A string is too long for a STRING field, whose length is an INT16."""
 
 
 def encode_string(text: str) -> bytes:
-    """Encode a STRING. Lone surrogates become "?", as in Java. Raises `StringTooLongError`."""
+    """Encode a STRING field. Lone surrogates become "?", as in Java. Raises
+    `StringTooLongError`."""
     data = text.encode(errors="replace")
     if len(data) > STRING_BYTES_MAX:
         raise StringTooLongError(
@@ -52,7 +53,8 @@ def encode_int64(value: int) -> bytes:
 
 
 class FieldReader:
-    """Reads fields sequentially. All methods raise `MalformedRecordError`."""
+    """Reads the fields of a record one after the other. All methods raise `MalformedRecordError` if
+    the data ends too early or is invalid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -76,10 +78,9 @@ class FieldReader:
         return self._data[self._at - size : self._at].decode(errors="replace")
 
     def check_version(self, expected: int) -> None:
-        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `expected`.
-
-        Java only asserts the version, so in production it reads any version like the known one.
-        """
+        """Read a record's version (INT16). Raises `UnknownRecordVersionError` unless it is
+        `expected`. Java checks the version only with an `assert`, so in production it reads every
+        version like the known one."""
         found = self.read_int16()
         if found != expected:
             raise UnknownRecordVersionError(

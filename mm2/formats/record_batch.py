@@ -20,7 +20,8 @@ import crc32c
 
 HEADER_BYTES = 61
 LENGTH_END = 12
-"""End of the length field. A batch's size is its length field plus this value."""
+"""Number of bytes up to the end of the length field. A batch's size is the value of its length
+field plus this number."""
 CRC_START = 21
 MAGIC_V2 = 2
 
@@ -79,10 +80,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def oldest_timestamp(self) -> int:
-        """Approximate timestamp of the oldest record.
+        """Approximate timestamp of the oldest record: the smaller of base and max timestamp.
 
-        This is the first record's timestamp unless compaction replaced it with a delete horizon
-        (KIP-534), which is later than all record timestamps.
+        Compaction may have replaced the base timestamp with a delete horizon (KIP-534), which is
+        later than all record timestamps.
         """
         return min(self.base_timestamp, self.max_timestamp)
 
@@ -101,15 +102,15 @@ def read_batch_header(batch: memoryview) -> BatchHeader:
 
 
 def has_valid_crc(batch: memoryview, header: BatchHeader) -> bool:
-    """Return whether the batch's checksum is valid."""
+    """Return whether the batch's CRC-32C checksum is valid."""
     return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
 
 
 def stamp_producer_fields(
     batch: memoryview, *, attributes: int, producer: tuple[int, int, int]
 ) -> int:
-    """Re-stamp a batch in place for producing: base offset 0, new attributes and producer, new
-    CRC-32C. Returns the CRC.
+    """Overwrite a batch's producer fields in place so that it can be produced: base offset 0, new
+    attributes and producer, new CRC-32C. Returns the CRC.
 
     `producer` is (producer id, epoch, base sequence). The partition leader epoch is set by the
     broker and not covered by the CRC. Brokers since 4.0 reject any base offset except 0 (error 87).
@@ -123,12 +124,12 @@ def stamp_producer_fields(
 
 
 def write_batch_crc(batch: bytearray | memoryview, crc: int) -> None:
-    """Write the checksum into the batch header."""
+    """Write the checksum `crc` into the batch header."""
     _CRC.pack_into(batch, _CRC_AT, crc)
 
 
 def compute_next_sequence(sequence: int, count: int) -> int:
-    """Compute the sequence number after `count` more records."""
+    """Compute the sequence number that follows `count` more records, wrapping around as in Java."""
     return (sequence + count) & SEQUENCE_MASK
 
 

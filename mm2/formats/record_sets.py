@@ -52,14 +52,14 @@ second; the copy loop runs between calls."""
 
 
 class ConvertedMessage(NamedTuple):
-    """A converted message, or the converted part of a message."""
+    """A message of an old format, or a part of one, converted to a v2 batch."""
 
     batch: bytearray
     """The batch in format v2."""
     decoded_bytes: int
-    """Uncompressed size of the whole message."""
+    """Uncompressed size of the whole original message in bytes."""
     is_whole: bool
-    """True if the batch contains the last inner message."""
+    """True if the batch contains the message's last inner message."""
 
 
 def convert_legacy_message(
@@ -157,12 +157,12 @@ def _decompress_inner_messages(body: bytes, *, codec: int, max_bytes: int) -> me
 
 
 def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
-    """Check that the offsets of inner messages increase. Returns the stored offsets of the first
-    and the last inner message."""
+    """Check that the offsets of a compressed message's inner messages increase. Returns the stored
+    offsets of the first and the last inner message."""
     first: int | None = None
     last = at = 0
     while at < len(data):
-        offset, size = _read_inner_head(data, at)
+        offset, size = _read_inner_message_head(data, at)
         if first is None:
             first = offset
         elif offset <= last:
@@ -181,15 +181,16 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
 def _decode_inner_messages(
     data: memoryview, *, shift: int, position: int, stamped: int | None
 ) -> list[BatchRecord]:
-    """Decode the inner messages starting at offset `position`, at most one part of limited size.
+    """Decode the inner messages from offset `position` on, up to the limits `CONVERTED_RECORDS_MAX`
+    and `CONVERTED_BYTES_MAX`.
 
-    `shift` is added to stored offsets. `stamped` is the broker's timestamp, which applies to all
-    inner messages that have a timestamp.
+    `shift` is added to the stored offsets. `stamped` is the broker's log append time, which
+    replaces the timestamps of all inner messages that have one; None for the original timestamps.
     """
     found: list[BatchRecord] = []
     at = size = 0
     while at < len(data) and len(found) < CONVERTED_RECORDS_MAX:
-        offset, length = _read_inner_head(data, at)
+        offset, length = _read_inner_message_head(data, at)
         start, at = at, at + length
         if offset + shift < position:
             continue
@@ -209,7 +210,7 @@ def _decode_inner_messages(
     return found
 
 
-def _read_inner_head(data: memoryview, at: int) -> tuple[int, int]:
+def _read_inner_message_head(data: memoryview, at: int) -> tuple[int, int]:
     """Return the stored offset and the size of the inner message at `at`."""
     left = len(data) - at
     if left < _OFFSET_SIZE.size:
@@ -230,7 +231,7 @@ _new = tuple.__new__
 
 
 class DamagedBatchError(Exception):
-    """The data is not a valid batch. `base_offset` is the offset as read."""
+    """The data is not a valid record batch. `base_offset` is the base offset as read from it."""
 
     def __init__(
         self, base_offset: int, why: str, *, next_offset: int = -1, too_large: bool = False
@@ -238,7 +239,7 @@ class DamagedBatchError(Exception):
         super().__init__(why)
         self.base_offset = base_offset
         self.next_offset = next_offset
-        """Offset after the batch; -1 if unknown."""
+        """Offset after the damaged batch; -1 if unknown."""
         self.too_large = too_large
         """True if the batch is intact but decompresses to more bytes than the caller allows."""
 
@@ -249,7 +250,8 @@ def iter_batches(
     position: int = 0,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Iterate over whole batches and their bytes. A truncated last batch is omitted.
+    """Iterate over the complete batches of a record set: their headers and bytes. A truncated last
+    batch is omitted.
 
     Old messages are converted starting at offset `position`, each up to `max_bytes`. Messages that
     exceed `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX` are omitted; call again with a
@@ -297,7 +299,11 @@ def _check_is_legacy_message(offset: int, batch: memoryview, magic: int) -> None
     if magic < record_batch.MAGIC_V2:
         return
     unknown = magic > record_batch.MAGIC_V2
-    why = f"unsupported record format v{magic}" if unknown else "too short for a batch header"
+    why = (
+        f"unsupported record format v{magic}"
+        if unknown
+        else "the data is too short for a batch header"
+    )
     raise DamagedBatchError(offset, f"{why} ({len(batch)} bytes)")
 
 

@@ -45,7 +45,8 @@ class MalformedRecordsError(Exception):
 
 
 class BatchRecord(NamedTuple):
-    """One record: its offset and timestamp (ms) as seen by consumers, and its body."""
+    """A record of a batch: its offset and timestamp (ms) as seen by consumers, and its encoded
+    body."""
 
     offset: int
     timestamp: int
@@ -53,7 +54,7 @@ class BatchRecord(NamedTuple):
 
 
 def _wrap_int64(value: int) -> int:
-    """Wrap a sum that exceeds 64 bits to a signed 64-bit integer, as in Java."""
+    """Wrap an integer to a signed 64-bit integer, as a sum in Java does on overflow."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -123,13 +124,13 @@ class BatchDecoder:
         self._at = 0
         self._before = -1
         self.size = len(self._data)
-        """Memory held in bytes; decreases while records are read."""
+        """Size of the undecoded data in bytes, which decreases while records are read."""
         self.remaining = _check_record_count(header.record_count, self._data)
         """Number of unread records."""
 
     def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
-        """Decode the next records: at most `count` records and about `max_bytes` by average size,
-        but at least one record while any remain."""
+        """Decode the next records of the batch: at most `count` records and, estimated from the
+        average size, about `max_bytes`, but at least one record while any remain."""
         header = self._header
         average = max(1, (self.size - self._at) // max(1, self.remaining))
         count = min(count, self.remaining, max(1, max_bytes // average))
@@ -141,7 +142,7 @@ class BatchDecoder:
         )
         self.remaining -= len(found)
         if not self.remaining:
-            _check_records_end(self._data, self._at)
+            _check_no_trailing_bytes(self._data, self._at)
         if not self.remaining or self._at > len(self._data) // 2:
             self._data = self._data[self._at :]
             self._at, self.size = 0, len(self._data)
@@ -150,8 +151,8 @@ class BatchDecoder:
 
 
 def decode_single_record(header: BatchHeader, batch: memoryview) -> BatchRecord | None:
-    """Decode the record of a simple uncompressed batch with one record, as written by producers.
-    Returns None if the batch needs `decode_batch`."""
+    """Decode the only record of a simple uncompressed batch, as producers write it. Returns None if
+    the batch needs `decode_batch`."""
     data = bytes(batch[record_batch.HEADER_BYTES :])
     try:
         size, at = data[0], 1
@@ -183,7 +184,7 @@ def decode_records(
         raise MalformedRecordsError(explain_too_many_records(count))
     found: list[BatchRecord] = []
     at, _, far = _parse_records(data, found, count=count, base=(base_offset, base_timestamp))
-    _check_records_end(data, at)
+    _check_no_trailing_bytes(data, at)
     return _wrap_timestamps(found, far=far, base_timestamp=base_timestamp)
 
 
@@ -193,7 +194,7 @@ def _check_record_count(count: int, data: bytes) -> int:
     return count
 
 
-def _check_records_end(data: bytes, at: int) -> None:
+def _check_no_trailing_bytes(data: bytes, at: int) -> None:
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} unexpected bytes after the last record")
 
@@ -207,7 +208,7 @@ def _wrap_timestamps(
 
 
 def explain_too_many_records(count: int) -> str:
-    """Return the error message for more than `DECODED_RECORDS_MAX` records."""
+    """Return the error message for a batch of `count` records, more than `DECODED_RECORDS_MAX`."""
     return f"{count} records, of which at most {DECODED_RECORDS_MAX} can be decoded at once"
 
 
@@ -222,13 +223,10 @@ def _parse_records(
     base: tuple[int, int],
     place: tuple[int, int] = _PARSE_START,
 ) -> tuple[int, int, bool]:
-    """Parse `count` records and append them to `found`.
-
-    `base` is the batch's offset and timestamp; `place` is the position of the first record and the
-    raw offset delta of the previous record. Returns both values of `place` for the next record, and
-    whether any timestamp is outside the range in which the sum cannot overflow. Raises
-    `MalformedRecordsError`.
-    """
+    """Parse `count` records and append them to `found`. `base` is the batch's base offset and base
+    timestamp; `place` is the position of the first record and the raw offset delta of the previous
+    record. Returns both values of `place` for the next record, and whether any timestamp is outside
+    the range in which the sum cannot overflow. Raises `MalformedRecordsError`."""
     try:
         return _parse_records_unchecked(data, found, count=count, base=base, place=place)
     except (IndexError, ValueError) as error:
@@ -243,8 +241,8 @@ def _parse_records_unchecked(
     base: tuple[int, int],
     place: tuple[int, int],
 ) -> tuple[int, int, bool]:
-    """Parse records without converting errors. Varints are read as unsigned first: value << 1 |
-    sign."""
+    """Parse records as `_parse_records` does, without converting errors. Zigzag varints are first
+    read as unsigned integers: value << 1 | sign."""
     far = False
     at, before = place
     end, whole = at, len(data)
@@ -368,7 +366,7 @@ class RecordFields(NamedTuple):
 
 
 def decode_record_body(body: bytes) -> RecordFields:
-    """Decode a record's body. Raises `MalformedRecordsError`."""
+    """Decode a record's body into key, value and headers. Raises `MalformedRecordsError`."""
     try:
         key, at = _read_sized_bytes(body, 0)
         value, at = _read_sized_bytes(body, at)
@@ -392,7 +390,7 @@ def decode_record_body(body: bytes) -> RecordFields:
 
 
 def encode_record_body(fields: RecordFields) -> bytes:
-    """Encode a record's body."""
+    """Encode key, value and headers as a record's body."""
     parts = [
         _encode_sized_bytes(fields.key),
         _encode_sized_bytes(fields.value),

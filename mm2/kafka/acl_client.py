@@ -28,7 +28,7 @@ _MAX_ACLS_PER_REQUEST = 500
 
 
 class KafkaAclAdmin:
-    """Implementation of `AclAdmin` that connects on first use."""
+    """Implementation of `AclAdmin`, which documents the methods. Connects on first use."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class KafkaAclAdmin:
         clock: Clock,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create the client. After `is_shutting_down` returns True, every call returns promptly.
-        Raises `FatalError` for unsupported settings."""
+        """Create the client without connecting. Once `is_shutting_down` returns True, every call
+        returns promptly. Raises `FatalError` for unsupported settings."""
         self._where = access.name_and_addresses
         self._calls = AdminRequestClient(
             access.to_connection_settings(client_id),
@@ -51,7 +51,7 @@ class KafkaAclAdmin:
         )
 
     def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
-        """Return all topic ACLs. `AclAdmin` documents this method and the methods below."""
+        """Return all topic ACLs of the cluster."""
         request = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.build_describe_topic_acls_request(),

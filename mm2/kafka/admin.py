@@ -40,7 +40,8 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaAdmin:
-    """Implementation of `Admin`. Connects on first use. Not thread-safe."""
+    """Implementation of `Admin`, which documents the methods. Connects on first use. Not
+    thread-safe."""
 
     def __init__(
         self,
@@ -51,8 +52,8 @@ class KafkaAdmin:
         topics_per_request: int = _TOPICS_PER_REQUEST,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create the client. After `is_shutting_down` returns True, calls promptly raise
-        `RetriableError`."""
+        """Create the client without connecting. Once `is_shutting_down` returns True, calls
+        promptly raise `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
         self._where = access.name_and_addresses
@@ -61,7 +62,7 @@ class KafkaAdmin:
         )
 
     def cluster_id(self, timeout_s: float) -> str:
-        """Return the cluster id. `Admin` documents this method and the methods below."""
+        """Return the Kafka cluster id."""
         return self._client.read_cluster_id(timeout_s)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
@@ -71,18 +72,22 @@ class KafkaAdmin:
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
         found = self._client.describe_topics(sorted(set(names)), timeout_s)
-        return self._convert_entities(found, doing="describing topic", read=_to_description)
+        return self._convert_entities(
+            found, doing="describing topic", read=_convert_to_topic_description
+        )
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         found = self._client.describe_topic_configs(sorted(set(names)), timeout_s)
-        return self._convert_entities(found, doing="reading configs of", read=_to_topic_configs)
+        return self._convert_entities(
+            found, doing="reading configs of", read=_convert_to_topic_configs
+        )
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        end = self._start_deadline(timeout_s)
+        end = self._create_deadline(timeout_s)
         brokers = self._client.list_brokers(timeout_s)
         for tried, broker in enumerate(brokers, start=1):
             left_s = end.remaining_s(self._clock.now_s())
@@ -101,23 +106,25 @@ class KafkaAdmin:
     ) -> PerTopicResult[None]:
         by_name = {topic.name: topic for topic in topics}
 
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_creation(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.create_topics(
                 [by_name[name] for name in chunk], left_s, validate_only=validate_only
             )
 
-        return self._change_topics(by_name, request, timeout_s, doing="creating topic")
+        return self._change_topics(by_name, request_creation, timeout_s, doing="creating topic")
 
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_new_partitions(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.create_partitions(
                 {name: partitions[name] for name in chunk}, left_s
             )
 
-        end = self._start_deadline(timeout_s)
-        grown = self._change_topics(partitions, request, timeout_s, doing="adding partitions to")
+        end = self._create_deadline(timeout_s)
+        grown = self._change_topics(
+            partitions, request_new_partitions, timeout_s, doing="adding partitions to"
+        )
         if not grown.failed:
             return grown
         # Kafka refuses to increase to the present count; another process may have been faster.
@@ -133,10 +140,12 @@ class KafkaAdmin:
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+        def request_config_changes(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.alter_topic_configs({name: changes[name] for name in chunk}, left_s)
 
-        return self._change_topics(changes, request, timeout_s, doing="changing configs of")
+        return self._change_topics(
+            changes, request_config_changes, timeout_s, doing="changing configs of"
+        )
 
     def close(self) -> None:
         self._client.close()
@@ -151,13 +160,14 @@ class KafkaAdmin:
             if isinstance(failure, NotAuthorizedError):
                 return None
             raise failure
-        entries = _to_topic_configs(found)
+        entries = _convert_to_topic_configs(found)
         return {name: entries[name].value if name in entries else None for name in names}
 
     def _convert_entities(
         self, found: Mapping[str, Any], *, doing: str, read: Callable[[Any], T]
     ) -> PerTopicResult[T]:
-        """Convert the topic entities of a response to results; entities may have error codes."""
+        """Convert the topic entities of a response to results per topic. Entities with an error
+        code become errors."""
         return PerTopicResult(
             succeeded={name: read(each) for name, each in found.items() if not each.error_code},
             failed={
@@ -175,11 +185,9 @@ class KafkaAdmin:
         *,
         doing: str,
     ) -> PerTopicResult[None]:
-        """Send requests that change topics, each for a limited number of topics.
-
-        A request that is rejected as a whole is split, to find the topic that caused the error.
-        """
-        end = self._start_deadline(timeout_s)
+        """Send requests that change topics, each for a limited number of topics. A request that is
+        rejected as a whole is split to find the topic that caused the error."""
+        end = self._create_deadline(timeout_s)
         found: dict[str, Any] = {}
         chunks = _split_into_chunks(sorted(set(names)), self._chunk)
         while chunks:
@@ -191,7 +199,7 @@ class KafkaAdmin:
                 found.update(entities)
         return self._convert_entities(found, doing=doing, read=_discard_result)
 
-    def _start_deadline(self, timeout_s: float) -> Deadline:
+    def _create_deadline(self, timeout_s: float) -> Deadline:
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
 
 
@@ -207,7 +215,7 @@ def _discard_result(_: object) -> None:
     return None
 
 
-def _to_description(topic: Any) -> TopicDescription:
+def _convert_to_topic_description(topic: Any) -> TopicDescription:
     """Convert the topic entity of a metadata response, which has no topic id before version 10."""
     topic_id: uuid.UUID | None = getattr(topic, "topic_id", None)
     leaders = (
@@ -221,11 +229,11 @@ def _to_description(topic: Any) -> TopicDescription:
     )
 
 
-def _to_topic_configs(found: Any) -> TopicConfigs:
+def _convert_to_topic_configs(found: Any) -> TopicConfigs:
     return {
         str(entry.name): ConfigEntry(
             value=entry.value,
-            source=_to_config_source(int(entry.config_source)),
+            source=_convert_to_config_source(int(entry.config_source)),
             read_only=entry.read_only,
             sensitive=entry.is_sensitive,
         )
@@ -233,7 +241,7 @@ def _to_topic_configs(found: Any) -> TopicConfigs:
     }
 
 
-def _to_config_source(number: int) -> ConfigEntrySource:
+def _convert_to_config_source(number: int) -> ConfigEntrySource:
     try:
         return ConfigEntrySource(number)
     except ValueError:

@@ -1,4 +1,5 @@
-"""Reads the operations for which a client is authorized (KIP-430), without attempting them."""
+"""Reads the operations for which a client is authorized (KIP-430), without attempting the
+operations."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _INVISIBLE_TOPIC_CODES = frozenset({3, 29})
 """UNKNOWN_TOPIC_OR_PARTITION and TOPIC_AUTHORIZATION_FAILED. Without DESCRIBE, brokers do not
 reveal whether a topic exists."""
 _NOT_AUTHORIZED_CODES = frozenset({29, 30, 31})
-"""TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is authorized."""
+"""Error codes TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is authorized."""
 
 
 class AuthorizedOperationsClient:
@@ -43,7 +44,7 @@ class AuthorizedOperationsClient:
     def read_for_topics(
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
-        """Read the authorized operations per topic, whether or not the topic exists. Raises
+        """Read the authorized operations per topic, including topics that do not exist. Raises
         `RetriableError` after a timeout, and `FatalError`."""
         chunks = [
             names[at : at + _MAX_TOPICS_PER_REQUEST]
@@ -87,7 +88,7 @@ class AuthorizedOperationsClient:
         for name, answer in zip(
             names, self._calls.send_requests(questions, timeout_s), strict=True
         ):
-            if _is_refusal(answer):
+            if _is_access_denied(answer):
                 found[name] = AuthorizedOperations(operations=frozenset())
                 continue
             if isinstance(answer, ConnectError):
@@ -133,5 +134,5 @@ def _decode_operations(code: int, bits: int) -> frozenset[str] | None:
     )
 
 
-def _is_refusal(answer: object) -> bool:
+def _is_access_denied(answer: object) -> bool:
     return isinstance(answer, (CoordinatorLookupRefused, NotAuthorizedError))

@@ -10,7 +10,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.formats import mm2_records
+from mm2.formats import mirrormaker2_records
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
 from mm2.kafka.client_interfaces import StateTopics, TopicRecord
 from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate
@@ -28,12 +28,13 @@ class CheckpointWriteTimes:
         self._found: dict[str, dict[TopicPartition, int]] = {}
 
     def record(self, record: TopicRecord) -> None:
-        """Record the timestamp of a checkpoint record."""
+        """Store the timestamp of a checkpoint record as the write time of its group and
+        partition."""
         if record.time_ms < 0 or record.key is None:
             return
         self.newest_ms = max(self.newest_ms or 0, record.time_ms)
         with contextlib.suppress(MalformedRecordError):
-            about = mm2_records.decode_checkpoint_key(record.key)
+            about = mirrormaker2_records.decode_checkpoint_key(record.key)
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
     def get_group(self, group: str) -> Mapping[TopicPartition, int]:
@@ -51,9 +52,9 @@ def read_checkpoints(
     timeout_s: float,
     on_record: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
-    """Read the checkpoints of the groups that `group_filter` accepts. `on_record` is called with
-    each record. `CheckpointTable.explain_unreadable` reports groups whose checkpoints cannot be
-    read.
+    """Read the checkpoints of the groups that `group_filter` accepts. Each record read is also
+    passed to `on_record`. `CheckpointTable.explain_unreadable` reports groups whose checkpoints
+    cannot be read.
 
     Raises `TopicMissingError` with the existing checkpoints topics if no checkpoints topic exists
     for `remote_alias`. Also raises `RetriableError` and `FatalError`.
@@ -84,9 +85,9 @@ def check_group_readable(table: CheckpointTable, group: str) -> None:
 
 
 def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
-    """Apply a checkpoint record. Records that are not checkpoints are skipped, as in Java. A
-    checkpoint of an unknown version makes its group unreadable, because the checkpoint that it
-    replaces is outdated."""
+    """Apply a record of the checkpoints topic to the table. Records that are not checkpoints are
+    skipped, as in Java. A checkpoint of an unknown version makes its group unreadable, because the
+    checkpoint that it replaces is outdated."""
     where = f"reading {record.topic}: the record at offset {record.offset}"
     if record.key is None:
         _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)

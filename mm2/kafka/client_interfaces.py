@@ -36,7 +36,7 @@ from mm2.topics.mirror_plan import ConfigEntry, ObservedTopic
 
 
 class FlowStateLogFullError(RetriableError):
-    """Too many unacknowledged records: call `poll`, then append again."""
+    """The flow state log has too many unacknowledged records: call `poll`, then append again."""
 
 
 class LogTruncatedError(RetriableError):
@@ -45,7 +45,8 @@ class LogTruncatedError(RetriableError):
 
 
 class FlowStateLogBrokenError(FatalError):
-    """A record could not be stored, so no later record may be stored: reopen the log."""
+    """A record could not be stored, so the flow state log rejects all later records to keep their
+    order: reopen the log."""
 
 
 class GroupInUseError(FatalError):
@@ -63,7 +64,8 @@ TopicConfigs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerTopicResult(Generic[T]):
-    """Result per topic. Every requested topic is in exactly one of the two maps.
+    """Result of a request per topic. Every requested topic is in exactly one of the maps
+    `succeeded` and `failed`.
 
     `failed` contains `TopicMissingError`, `TopicExistsError`, `NotAuthorizedError`, or a plain
     `FatalError` or `RetriableError` with the broker's message.
@@ -101,7 +103,7 @@ class Admin(Protocol):
     """
 
     def cluster_id(self, timeout_s: float) -> str:
-        """Return the cluster id."""
+        """Return the Kafka cluster id."""
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
         """Return the names of all topics for which DESCRIBE is authorized, including internal
@@ -110,7 +112,7 @@ class Admin(Protocol):
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        """Describe topics: topic ids, partitions and leaders."""
+        """Return the topic ids, partitions and leaders of topics."""
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
@@ -155,8 +157,8 @@ def observe_topics(
 ) -> PerTopicResult[ObservedTopic]:
     """Describe topics together with their configs.
 
-    `configs` is None for topics whose configs the client is not authorized to read. For other
-    failures of either request, the topic fails.
+    `configs` is None for topics whose configs the client is not authorized to read. A topic fails
+    if either request fails for another reason.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     described = admin.describe_topics(names, timeout_s)
@@ -187,7 +189,8 @@ RefusedOffsets = Mapping[TopicPartition, ConnectError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerGroupResult(Generic[T]):
-    """Result per group. Every requested group is in exactly one of the two maps."""
+    """Result of a request per consumer group. Every requested group is in exactly one of the maps
+    `succeeded` and `failed`."""
 
     succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
@@ -218,7 +221,7 @@ class ConsumerGroups(Protocol):
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[tuple[str, ...]]:
         """List the host of each member of each group, including Connect workers. The list is empty
-        for groups of the new protocol (KIP-848)."""
+        for groups of the consumer protocol of KIP-848."""
 
     def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         """Return the assignor of each classic group, such as `range`, or `stream` for Kafka
@@ -249,7 +252,8 @@ class ConsumerGroups(Protocol):
         """Fetch committed offsets like `fetch_positions`, but skip groups whose offsets have not
         changed since `seen` was updated.
 
-        Unchanged groups are in neither map, if brokers support batched requests (3.0).
+        If brokers support batched requests (3.0), unchanged groups are in neither map of the
+        result.
         """
 
     def commit_offsets(
@@ -268,7 +272,8 @@ class ConsumerGroups(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerPartitionResult(Generic[T]):
-    """Result per partition. Every requested partition is in exactly one of the two maps."""
+    """Result of a request per partition. Every requested partition is in exactly one of the maps
+    `succeeded` and `failed`."""
 
     succeeded: Mapping[TopicPartition, T]
     failed: Mapping[TopicPartition, ConnectError]
@@ -278,8 +283,8 @@ class LogOffsets(Protocol):
     """Log offsets and timestamps of one cluster.
 
     All methods raise `AuthenticationError` as soon as credentials or certificates are rejected.
-    Offsets raise `UnreachableError` if no leader responds in time; if other leaders respond, only
-    the partitions of the silent leader fail. Needs DESCRIBE; timestamps need READ.
+    Offset lookups raise `UnreachableError` if no leader responds in time; if some leaders respond,
+    only the partitions of the others fail. Offset lookups need DESCRIBE, timestamps need READ.
     """
 
     def fetch_bounds(
@@ -360,11 +365,11 @@ class RecordWriter(Protocol):
     """Writes records to one topic. The caller limits the number of records in flight."""
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """Queue a record for sending. Never blocks."""
+        """Queue a record to be sent by `poll` or `close`. Never blocks."""
 
     def poll(self, timeout_s: float) -> None:
         """Send queued records and run due callbacks, waiting up to `timeout_s` for the first
-        callback. Must be called regularly, because records are sent only meanwhile."""
+        callback. Must be called regularly, because records are sent only during this call."""
 
     def close(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for records in flight, then discard the remaining records and
@@ -410,7 +415,8 @@ class StateTopics(Protocol):
 
 
 class TopicTail(Protocol):
-    """Reads one state topic repeatedly as it grows. Raises the same errors as `StateTopics`."""
+    """Follows one state topic: each call reads the records that were added since the previous call.
+    Raises the same errors as `StateTopics`."""
 
     def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
         """Read all records since the last call, up to the topic's current end.
@@ -421,8 +427,8 @@ class TopicTail(Protocol):
         """
 
     def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
-        read."""
+        """Read new records up to the topic's current end, and pass each record to `take` once, as
+        soon as it is read."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -498,7 +504,7 @@ class FlowStateLog(Protocol):
 
     @property
     def pending(self) -> int:
-        """Number of records whose callback has not run yet."""
+        """Number of appended records whose callback has not run yet."""
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
         """Read all records since the last call, by any writer, in log order per topic.
@@ -517,7 +523,7 @@ class FlowStateLog(Protocol):
 
 
 class ClusterClients(Protocol):
-    """Read clients of one cluster. Not thread-safe."""
+    """Clients that read one cluster's groups, logs and state topics. Not thread-safe."""
 
     @property
     def groups(self) -> ConsumerGroups:

@@ -19,7 +19,8 @@ ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 
 
 class _ProcessConfigFile:
-    """Holds the path of this process's configuration file; "" on a plain Connect worker."""
+    """Path of the configuration file of this process; "" on a plain Connect worker, which has
+    none."""
 
     file = ""
 
@@ -34,8 +35,8 @@ def build_operator_commands(
 ) -> OperatorCommands:
     """Build the operator commands for a flow's two clusters.
 
-    Commands use the reading login for the source and the writing login for the target. `connector`
-    is used only if this process has no configuration file.
+    Commands use mm2's login for reading on the source, and its login for writing on the target.
+    `connector` is used only if this process has no configuration file.
     """
     return OperatorCommands(
         file=_ProcessConfigFile.file,
@@ -56,7 +57,7 @@ def build_cluster_commands(access: KafkaClusterAccess) -> ClusterCommands:
 
 
 def resolve_principal(security: SecuritySettings) -> str:
-    """Derive the client's principal by Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
+    """Derive the client's principal using Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
 
     For OAuth, only the client id is known, not the token's subject.
     """

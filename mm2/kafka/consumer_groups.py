@@ -47,7 +47,7 @@ from mm2.offsets.group_selection import ListedGroup
 
 T = TypeVar("T")
 MAX_GROUPS_PER_REQUEST = 100
-"""Maximum number of groups in one request."""
+"""Maximum number of groups in one batched request."""
 _COORDINATOR_NOT_AVAILABLE = 15
 _MAX_COORDINATORS_PER_REQUEST = 500
 _BATCH_TIMEOUT_S = 10.0
@@ -141,8 +141,8 @@ class BatchedGroupRequests:
     def _send_supported_requests(
         self, questions: Sequence[AdminRequest], end: Deadline
     ) -> list[AdminResponse]:
-        """Send the requests, except requests for APIs that a broker has already rejected as
-        unsupported."""
+        """Send the requests and return their responses. Nothing is sent if a broker has already
+        rejected an API of these requests as unsupported."""
         known = [each for each in questions if each.message.api not in self._unknown_apis]
         if len(known) < len(questions):
             return [RetriableError("the brokers do not support this request")] * len(questions)
@@ -195,7 +195,7 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaGroups:
-    """Implementation of `ConsumerGroups` that connects on first use."""
+    """Implementation of `ConsumerGroups`, which documents the methods. Connects on first use."""
 
     def __init__(
         self,
@@ -205,8 +205,8 @@ class KafkaGroups:
         clock: Clock,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create the client. After `is_shutting_down` returns True, every call returns promptly.
-        Raises `FatalError` for unsupported settings."""
+        """Create the client without connecting. Once `is_shutting_down` returns True, every call
+        returns promptly. Raises `FatalError` for unsupported settings."""
         self._where = access.name_and_addresses
         self._clock = clock
         self._calls = AdminRequestClient(
@@ -220,7 +220,7 @@ class KafkaGroups:
         self._batches = BatchedGroupRequests(self._calls, clock=clock)
 
     def list_groups(self, timeout_s: float) -> list[ListedGroup]:
-        """List all groups. `ConsumerGroups` documents this method and the methods below."""
+        """List all groups of the cluster for which DESCRIBE is authorized."""
         doing = f"listing groups on {self._where}"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         cluster = AdminRequest(
@@ -242,7 +242,7 @@ class KafkaGroups:
         for answer in answers:
             if isinstance(answer, ConnectError):
                 raise answer
-            listed += map(_to_listed_group, answer.groups)
+            listed += map(_convert_to_listed_group, answer.groups)
         return listed
 
     def describe_states(
@@ -256,7 +256,7 @@ class KafkaGroups:
             group_requests.build_describe_consumer_groups_request,
             timeout_s,
             fine=_WRONG_GROUP_TYPE_CODES,
-            read=_to_consumer_group_state,
+            read=_convert_consumer_group_state,
         )
         older = [
             group
@@ -269,7 +269,7 @@ class KafkaGroups:
             group_requests.build_describe_classic_groups_request,
             end.remaining_s(self._clock.now_s()),
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
-            read=_to_classic_group_state,
+            read=_convert_classic_group_state,
         )
         known = {group: state for group, state in consumers.succeeded.items() if state is not None}
         failed = {
@@ -316,7 +316,7 @@ class KafkaGroups:
                 get_error_code=_find_share_group_error,
             ),
             timeout_s,
-            read=_to_share_partitions,
+            read=_convert_to_share_partitions,
         )
 
     def fetch_changed_positions(
@@ -385,7 +385,7 @@ class KafkaGroups:
                 if each.error_code:
                     self._batches.forget_coordinators([each.group])
                 else:
-                    done[each.group] = _to_committed_positions(each.offsets)
+                    done[each.group] = _convert_to_committed_positions(each.offsets)
                     data[each.group] = each.data
         alone = self._request_groups_individually(
             set(groups) - done.keys() - same,
@@ -393,7 +393,9 @@ class KafkaGroups:
                 name, group_requests.build_fetch_offsets_request(name, stable=stable), doing=doing
             ),
             end.remaining_s(self._clock.now_s()),
-            read=lambda body: _to_committed_positions(group_requests.get_fetched_offsets(body)),
+            read=lambda body: _convert_to_committed_positions(
+                group_requests.get_fetched_offsets(body)
+            ),
             others=len(done) + len(same),
         )
         seen |= data  # only now: after an error nothing counts as seen
@@ -444,7 +446,7 @@ class KafkaGroups:
         others: int = 0,
     ) -> PerGroupResult[T]:
         """Send one request per group. `others` is the number of groups for which a batched response
-        was received."""
+        has already been received."""
         names = sorted(set(groups))
         answers = self._calls.send_requests([question(group) for group in names], timeout_s)
         failed = {
@@ -475,7 +477,7 @@ def _build_group_request(
 
 
 def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) -> None:
-    """Raise an error that affects the whole cluster if no request received a response or if
+    """Raise the error if it affects the whole cluster: no request received a response, or
     authentication failed."""
     for error in failed.values():
         if isinstance(error, AuthenticationFailed):
@@ -485,7 +487,7 @@ def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) ->
         raise silent[0]
 
 
-def _to_listed_group(group: Any) -> ListedGroup:
+def _convert_to_listed_group(group: Any) -> ListedGroup:
     return ListedGroup(
         group=str(group.group_id),
         type=getattr(group, "group_type", ""),
@@ -493,14 +495,14 @@ def _to_listed_group(group: Any) -> ListedGroup:
     )
 
 
-def _to_consumer_group_state(group: Any) -> GroupState | None:
+def _convert_consumer_group_state(group: Any) -> GroupState | None:
     """Return the state of a KIP-848 group, or None if the group is of another type."""
     if int(group.error_code) in _WRONG_GROUP_TYPE_CODES:
         return None
     return _STATES_BY_NAME.get(group.group_state, GroupState.UNKNOWN)
 
 
-def _to_classic_group_state(group: Any) -> GroupState:
+def _convert_classic_group_state(group: Any) -> GroupState:
     state = (
         GroupState.ABSENT
         if int(group.error_code)
@@ -515,7 +517,7 @@ def _get_member_hosts(group: Any) -> tuple[str, ...]:
     return tuple(str(each.client_host).lstrip("/") for each in group.members)
 
 
-def _to_committed_positions(
+def _convert_to_committed_positions(
     found: Mapping[TopicPartition, CommittedOffset],
 ) -> CommittedPositions:
     return {
@@ -530,7 +532,7 @@ def _get_only_group(body: Any) -> Any:
     """Return the group in the response to a request for one group. Raises `RetriableError` if there
     is none."""
     if len(body.groups) != 1:
-        raise RetriableError("the response of the group coordinator does not contain one group")
+        raise RetriableError("the group coordinator's response does not contain exactly one group")
     return body.groups[0]
 
 
@@ -547,7 +549,7 @@ def _find_share_group_error(body: Any) -> int:
     return min(codes - group_requests.RETRIABLE_GROUP_ERRORS or codes, default=0)
 
 
-def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
+def _convert_to_share_partitions(body: Any) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(str(topic.topic_name), int(each.partition_index))
         for topic in _get_only_group(body).topics
@@ -556,8 +558,8 @@ def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
 
 
 def _find_common_partition_error(body: Any) -> int:
-    """Return the error code that all partitions share, or any retriable code among them. Returns 0
-    if some partitions succeeded."""
+    """Return the error code that all partitions of a response share, or a retriable code among
+    them. Returns 0 if some partitions succeeded."""
     codes = group_requests.get_partition_errors(body)
     passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:

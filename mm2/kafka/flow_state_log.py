@@ -22,8 +22,8 @@ from mm2.kafka.state_topic_reader import TopicReader
 
 
 class FlowStateLogReader:
-    """Reads the topics of a flow's log (offset map and incidents). After an error, create a new
-    reader."""
+    """Reads the topics of a flow's log (offset map and incidents). Cannot be used after an error:
+    create a new reader."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class FlowStateLogReader:
 
 
 class KafkaFlowStateLog:
-    """Implementation of `FlowStateLog`. Creates and validates the topics through `target_admin`.
+    """Implementation of `FlowStateLog`, which documents the methods. Creates and validates the
+    topics through `target_admin`.
 
     Invariant: writer and reader are either both present (open) or both None.
     """
@@ -110,8 +111,7 @@ class KafkaFlowStateLog:
         self._reader: FlowStateLogReader | None = None
 
     def open(self, timeout_s: float) -> None:
-        """Create and validate the topics, and connect. `FlowStateLog` documents this method and the
-        methods below."""
+        """Create and validate the flow's topics on the target, and connect."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.close(0.0)
         self._owner = threading.get_ident()

@@ -71,7 +71,7 @@ DEFAULT_UNACKNOWLEDGED_LIMITS = UnacknowledgedLimits()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _QueuedRecord:
-    """A record that is queued until it is handed over to librdkafka."""
+    """A record that is queued until it is passed to librdkafka."""
 
     topic: FlowStateTopic
     key: bytes
@@ -84,11 +84,11 @@ class _QueuedRecord:
 
 
 class FlowStateLogWriter:
-    """Appends records with one producer. After `failure` is set, no more records are sent: create a
-    new writer.
+    """Appends records to a flow's log with one producer. After `failure` is set, no more records
+    are sent: create a new writer.
 
     Invariant: `_unacknowledged` counts the records in `_queue` and the `_handed_over` records that
-    librdkafka has.
+    librdkafka has not reported on yet.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class FlowStateLogWriter:
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0
         self.failure: ConnectError | None = None
-        """First failure; None while the writer is operational."""
+        """First error that prevented storing a record; None while the writer is operational."""
         self.next_offsets: dict[FlowStateTopic, int] = {}
         """Offset after the newest acknowledged record, by topic."""
         self._producer = librdkafka_clients.create_producer(
@@ -134,7 +134,7 @@ class FlowStateLogWriter:
         *,
         on_recorded: OnRecorded,
     ) -> None:
-        """Queue one record. See `FlowStateLog.append`."""
+        """Queue one record to be appended to the log. See `FlowStateLog.append`."""
         if self.failure is not None:
             raise self._create_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
@@ -145,10 +145,10 @@ class FlowStateLogWriter:
 
     def poll(self, timeout_s: float) -> int:
         """Send queued records and run due callbacks. See `FlowStateLog.poll`."""
-        self._hand_over_records()
+        self._pass_records_to_producer()
         if not self._finished:
             self._poll_producer(timeout_s)
-            self._hand_over_records()
+            self._pass_records_to_producer()
         if self._fatal is not None and self.failure is None:
             self._poll_producer(0.1)  # delivery reports that name the cause
             self._fail_remaining_records()
@@ -157,7 +157,7 @@ class FlowStateLogWriter:
         return self._run_callbacks()
 
     def close(self, timeout_s: float) -> None:
-        """Wait for pending records and close. See `FlowStateLog.close`."""
+        """Wait for pending records and close the producer. See `FlowStateLog.close`."""
         self._closing = True
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (
@@ -165,7 +165,7 @@ class FlowStateLogWriter:
             and not self._has_failed
             and not end.is_expired(self._clock.now_s())
         ):
-            self._hand_over_records()
+            self._pass_records_to_producer()
             self._poll_producer(end.remaining_s(self._clock.now_s()))
         if self.failure is None and self._fatal is None and self._unacknowledged:
             self.failure = RetriableError(
@@ -193,9 +193,9 @@ class FlowStateLogWriter:
             "poll, then append again"
         )
 
-    def _hand_over_records(self) -> None:
-        """Hand over all records if only a few are unacknowledged. Otherwise hand over the next
-        burst after the previous burst is acknowledged."""
+    def _pass_records_to_producer(self) -> None:
+        """Pass all queued records to librdkafka if only a few are unacknowledged. Otherwise pass
+        the next burst once the previous burst is acknowledged."""
         if self._handed_over and self._handed_over + len(self._queue) > _MIN_IN_FLIGHT:
             return
         for topic, burst in itertools.groupby(
@@ -215,7 +215,7 @@ class FlowStateLogWriter:
         return burst
 
     def _produce_records(self, topic: FlowStateTopic, burst: list[_QueuedRecord]) -> None:
-        """Hand over a burst to librdkafka in one call, so that its records linger and are sent
+        """Pass a burst of records to librdkafka in one call, so that they linger and are sent
         together."""
         messages: list[dict[str, Any]] = [
             {
@@ -249,8 +249,8 @@ class FlowStateLogWriter:
         *,
         record: _QueuedRecord,
     ) -> None:
-        """Record the delivery result. This callback runs inside librdkafka's poll and must not
-        raise."""
+        """Process the delivery report of a record. This callback runs inside librdkafka's poll and
+        must not raise."""
         self._handed_over -= 1
         self._record_result(record, error, offset=message.offset() or 0)
 
@@ -271,8 +271,8 @@ class FlowStateLogWriter:
         self._finished.append((record.on_recorded, error))
 
     def _store_offset(self, topic: FlowStateTopic, offset: int) -> ConnectError | None:
-        """Store the acknowledged offset. Returns an error if it is lower than before, which means
-        that the topic was truncated or recreated."""
+        """Store the offset at which a record was acknowledged. Returns an error if it is lower than
+        an earlier one, because the topic was then truncated or recreated."""
         if offset < self.next_offsets.get(topic, 0):
             self.failure = self.failure or LogTruncatedError(
                 f"appending to {self._topics[topic]} on {self._where}: the record was stored at "
@@ -299,7 +299,8 @@ class FlowStateLogWriter:
             self._fatal = error.args[0]
 
     def _fail_remaining_records(self) -> None:
-        """Fail all remaining records in order, and wait for their delivery reports."""
+        """Report all remaining records as failed, in order, after waiting for pending delivery
+        reports."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         end = Deadline.after(_DELIVERY_REPORT_TIMEOUT_S, now_s=self._clock.now_s())
         while self._handed_over and not end.is_expired(self._clock.now_s()):

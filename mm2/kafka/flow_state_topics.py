@@ -34,8 +34,8 @@ FLOW_LOG_TOPIC_CONFIGS = {
 
 
 class MisconfiguredTopicError(FatalError):
-    """A topic's configuration is unsuitable. The message ends with the remedy, after which
-    validation succeeds."""
+    """The configuration of a flow's own topic is unsuitable. The message ends with the remedy,
+    after which validation succeeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,8 @@ class FlowStateTopics:
     replication_factor: int | None
     clock: Clock
     secured: bool = False
-    """True if suggested commands need a client properties file."""
+    """True if the suggested commands need a client properties file, because the cluster requires
+    credentials or TLS."""
 
     @property
     def _cluster_commands(self) -> ClusterCommands:
@@ -104,8 +105,8 @@ class FlowStateTopics:
     def _describe_topics_until_known(
         self, names: Collection[str], end: Deadline
     ) -> PerTopicResult[TopicDescription]:
-        """Describe topics until all brokers know them. The controller knows a new topic first, and
-        leaders are elected last."""
+        """Describe new topics repeatedly until all brokers know them and their leaders. The
+        controller knows a new topic first, and leaders are elected last."""
         described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
 
         def is_known() -> bool:

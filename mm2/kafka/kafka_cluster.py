@@ -79,7 +79,7 @@ class KafkaCluster:
     # The caller closes the clients below.
 
     def open_tail(self, topic: str) -> TopicTail:
-        """Open a reader that follows a topic as it grows."""
+        """Open a reader that follows a topic: each read continues where the last one ended."""
         return TopicReader(
             self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
         )
@@ -92,7 +92,7 @@ class KafkaCluster:
         return OffsetMapReader(lambda: self.open_tail(topic), where=self.alias, flow=flow)
 
     def create_writer(self, topic: str) -> KafkaRecordWriter:
-        """Create a producer for one topic."""
+        """Create a producer that writes to one topic."""
         return KafkaRecordWriter(
             self._reading, client_id=self._client_id, topic=topic, clock=self._clock
         )
@@ -100,8 +100,8 @@ class KafkaCluster:
     def create_authorized_operations_client(
         self, *, administering: bool
     ) -> AuthorizedOperationsClient:
-        """Create a client that reads the authorized operations of the administering login if
-        `administering`, otherwise of the reading login."""
+        """Create a client that reads which operations a login is authorized for: the administering
+        login if `administering` is True, otherwise the reading login."""
         access = self._administering if administering else self._reading
         return AuthorizedOperationsClient(access, client_id=self._client_id, clock=self._clock)
 

@@ -37,7 +37,8 @@ _OUT_OF_RANGE = "the log does not contain the next offset to read"
 
 
 def create_truncated_error(doing: str, problem: str) -> LogTruncatedError:
-    """Create the error for records that no longer exist. `doing` includes the cluster."""
+    """Create the error for records that no longer exist in the log. `doing` starts the message and
+    names the cluster."""
     return LogTruncatedError(
         f"{doing}: {problem}; the topic was truncated (unclean leader election) or recreated, and "
         "will be read again from the beginning"
@@ -46,14 +47,15 @@ def create_truncated_error(doing: str, problem: str) -> LogTruncatedError:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RequestGroup:
-    """Requests in flight to a leader for the same partitions. The leader answers them in order."""
+    """Requests in flight to one leader, all for the same partitions. The leader responds in the
+    order of the requests."""
 
     node_id: int
     partitions: Sequence[TopicPartition]
     size: int
     """Number of requests."""
     replies: dict[int, Any] = field(default_factory=dict)
-    """Replies by the position of their request."""
+    """Replies of the leader, by the position of the request in the group."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -72,39 +74,42 @@ class LeaderCall(abc.ABC):
     _cluster: ClusterConnections = field(init=False)
     _poller: Poller = field(init=False)
     _waiting: dict[TopicPartition, None] = field(default_factory=dict)
-    """In the order of the next requests."""
+    """Partitions that are not done, in the order in which the next requests list them."""
     _in_flight: dict[TopicPartition, RequestGroup] = field(default_factory=dict)
     _busy: dict[int, RequestGroup] = field(default_factory=dict)
-    """The group in flight by node id of the leader."""
+    """The request group in flight to each leader, by node id."""
     _answered: deque[RequestGroup] = field(default_factory=deque)
     _resume_at_s: dict[TopicPartition, float] = field(default_factory=dict)
     _errors: dict[TopicPartition, ConnectError] = field(default_factory=dict)
-    """The last error of each waiting partition whose last request failed."""
+    """The last error of each partition in `_waiting` whose last request failed."""
     _failed: dict[TopicPartition, ConnectError] = field(default_factory=dict)
 
     @abc.abstractmethod
     def _send(self, group: RequestGroup) -> bool:
-        """Send the requests of a group. Each calls `_create_callback(group, its position)`.
+        """Send the requests of a group. The callback of each request is `_create_callback(group,
+        position)`.
 
         Returns False if the connection is not ready yet. Raises UnsupportedVersion.
         """
 
     @abc.abstractmethod
     def _read(self, group: RequestGroup) -> Mapping[TopicPartition, tuple[int, Any]]:
-        """Decode the replies to a group. Returns the error code and the content per partition.
+        """Decode the replies to a request group. Returns the error code and the content for each
+        partition.
 
         Raises TruncatedResponse.
         """
 
     @abc.abstractmethod
     def _handle(self, partition: TopicPartition, content: Any) -> None:
-        """Process the content of a reply without error code. Ends with one of `_finish`, `_fail`,
-        `_retry` and `_continue`."""
+        """Process a partition's content in a reply without an error code. Ends with a call of
+        `_finish`, `_fail`, `_retry` or `_continue`."""
 
     def run(
         self, partitions: Collection[TopicPartition], cluster: ClusterConnections, poller: Poller
     ) -> dict[TopicPartition, ConnectError]:
-        """Run the call and return the error of each partition that failed."""
+        """Send requests until each partition is done or has failed, and return the errors of the
+        failed partitions."""
         self._cluster, self._poller = cluster, poller
         self._waiting = dict.fromkeys(partitions)
         try:
@@ -121,12 +126,12 @@ class LeaderCall(abc.ABC):
         while self._waiting:
             now_s = self.clock.now_s()
             if self.end.is_expired(now_s):
-                self._fail_waiting()
+                self._fail_waiting_partitions()
                 break
             if now_s >= refresh_at_s:
                 refresh_at_s = now_s + _METADATA_REFRESH_S
                 cluster.refresh_metadata()
-            self._raise_refusal()
+            self._raise_authentication_error()
             self._send_groups(now_s)
             wait_s = cluster.tick(now_s)
             if not self._answered:
@@ -137,7 +142,8 @@ class LeaderCall(abc.ABC):
     # Requests
 
     def _request_topics(self, names: set[str]) -> None:
-        """Request the metadata of these topics, again if a partition had no leader before."""
+        """Request the metadata of these topics. Topics in which a partition had no leader are
+        requested again."""
         view = self._cluster.view
         known = set(view.list_requested_topics())
         outdated = {
@@ -223,7 +229,7 @@ class LeaderCall(abc.ABC):
                 self._handle(partition, found[partition][1])
 
     def _handle_failure(self, partitions: Sequence[TopicPartition], failure: ConnectError) -> None:
-        """Handle requests without a valid response."""
+        """Handle a group of requests that got no valid response: fail or retry its partitions."""
         self._cluster.refresh_metadata()
         for partition in partitions:
             error = self._translate_failure(partition, failure)
@@ -271,24 +277,25 @@ class LeaderCall(abc.ABC):
         self._failed[partition] = error
 
     def _retry(self, partition: TopicPartition, error: ConnectError) -> None:
-        """Send the next request for a partition after a pause."""
+        """Record a partition's error, and send its next request after a pause."""
         self._errors[partition] = error
         self._resume_at_s[partition] = self.clock.now_s() + _RETRY_DELAY_S
 
     def _continue(self, partition: TopicPartition) -> None:
-        """Send the next request for a partition, in which the other partitions precede it."""
+        """Request more from a partition. In the next request it comes after the leader's other
+        partitions."""
         del self._waiting[partition]
         self._waiting[partition] = None
 
-    def _raise_refusal(self) -> None:
-        """Raise the error if credentials or certificates were rejected, even if another broker
-        accepts them."""
+    def _raise_authentication_error(self) -> None:
+        """Raise the error if a broker rejected the credentials or certificates, even if another
+        broker accepts them."""
         for failure in self._cluster.get_connection_errors().values():
             error = self._translate_failure(next(iter(self._waiting)), failure)
             if isinstance(error, AuthenticationError):
                 raise error
 
-    def _fail_waiting(self) -> None:
+    def _fail_waiting_partitions(self) -> None:
         for partition in list(self._waiting):
             error = self._errors.get(partition)
             if error is None or partition in self._in_flight:

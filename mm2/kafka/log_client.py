@@ -33,19 +33,19 @@ from mm2.replication import read_committed
 from mm2.replication.read_committed import SourceBatch
 
 _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-"""Limit of a Fetch response. A leader exceeds the limit only if the first batch is larger."""
+"""Maximum size of a Fetch response. A leader exceeds it only if the first batch is larger."""
 _MAX_DECODED_RECORDS = 10_000
 _MAX_WAIT_MS = 10
 _EMPTY_TIME_AT_END_S = 0.5
 _NO_SESSION_EPOCH = -1
 _NO_EPOCH = -1
 _NO_OFFSET = -1
-_OTHER_TOPIC = "another topic has the name now"
+_OTHER_TOPIC = "another topic has this name now"
 
 
 class OffsetSpec(NamedTuple):
-    """An offset to look up: the first one at or after a timestamp in ms, or a special timestamp
-    (KIP-79)."""
+    """An offset to look up: the first offset at or after a timestamp in ms, or a special timestamp
+    such as latest (KIP-79)."""
 
     timestamp: int
     read_committed: bool = True
@@ -59,7 +59,7 @@ HIGH_WATERMARK = OffsetSpec(-1, read_committed=False)
 @dataclass(slots=True)
 class LogPosition:
     """The next offset to read from a partition, and the leader epoch of the last batch that was
-    read (-1 without one)."""
+    read (-1 if none was read or the batch has no epoch)."""
 
     offset: int
     leader_epoch: int = _NO_EPOCH
@@ -76,7 +76,7 @@ class FetchedBatches(NamedTuple):
 
     batches: Sequence[SourceBatch]
     next_offset: int
-    """Offset after the batches and after everything that was skipped."""
+    """Next offset to read: after the batches and after everything that was skipped."""
     end: int
     """The leader's high watermark, or its last stable offset with read_committed."""
 
@@ -90,7 +90,7 @@ def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
     """Iterate over the records of a batch from offset `batch.first` on, decoding them in parts.
 
     Raises `FatalError` if the batch is malformed or decompresses to more than 256 MB. `doing`
-    starts its message.
+    starts the error message.
     """
     try:
         decoder = BatchDecoder(batch.header, batch.batch)
@@ -132,13 +132,13 @@ class LogClient:
         reached: Mapping[TopicPartition, LogPosition] = _NO_POSITIONS,
         all_required: bool = False,
     ) -> PerPartitionResult[tuple[int, ...]]:
-        """Look up the offsets of each partition, one after the other. An offset is -1 if no record
-        has the timestamp.
+        """Look up offsets of each partition, in the order of its `specs`. An offset is -1 if no
+        record has a timestamp that late.
 
-        `reached` has positions that the logs are known to have reached. While the last offset is
-        below, the lookup is repeated, because a deposed leader that does not know it yet may have
-        responded. At the deadline, or if the topic was recreated, the error is `LogTruncatedError`.
-        `doing` starts the error messages.
+        `reached` has positions that the logs are known to have reached. While the last offset
+        looked up is lower, the lookup is repeated, because a deposed leader may have responded. If
+        it is still lower at the deadline, or if the topic was recreated, the partition fails with
+        `LogTruncatedError`. `doing` starts the error messages.
         """
         lookup = _OffsetLookup(
             where=self._access.name_and_addresses,
@@ -183,7 +183,7 @@ class LogClient:
         return self._run(fetching, positions)
 
     def get_topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic in the last metadata (16 bytes); all zero if it is unknown or
+        """Return a topic's 16-byte id from the latest metadata; all zeros if the id is unknown or
         the brokers have no topic ids."""
         found = None if self._cluster is None else self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if found is None else found.topic_id
@@ -234,7 +234,7 @@ def _close_all(cluster: ClusterConnections, poller: Poller) -> None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _OffsetLookup(LeaderCall):
-    """Looks up offsets with ListOffsets, which has one timestamp per partition and request."""
+    """Looks up offsets with ListOffsets requests, each of which has one timestamp per partition."""
 
     specs: Mapping[TopicPartition, Sequence[OffsetSpec]]
     reached: Mapping[TopicPartition, LogPosition]
@@ -286,7 +286,7 @@ class _OffsetLookup(LeaderCall):
                 return
             if offsets[-1] < reached.offset:
                 self._cluster.refresh_metadata()
-                problem = f"the log ends at offset {offsets[-1]}, but {reached.offset} was known"
+                problem = f"the log ends at offset {offsets[-1]}, but had reached {reached.offset}"
                 self._retry(partition, self._create_truncated_error(partition, problem))
                 return
         self.found[partition] = tuple(offsets)
@@ -295,7 +295,7 @@ class _OffsetLookup(LeaderCall):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _BatchFetch(LeaderCall):
-    """Fetches batches without a fetch session."""
+    """Fetches record batches from leaders without a fetch session."""
 
     positions: Mapping[TopicPartition, LogPosition]
     accept: AcceptBatches
@@ -376,7 +376,7 @@ class _BatchFetch(LeaderCall):
         fetched: FetchResponsePartition
         fetched, is_first = content
         position = self.positions[partition]
-        problem = _find_truncation(fetched, position)
+        problem = _explain_truncation(fetched, position)
         if problem is not None:
             self._fail(partition, self._create_truncated_error(partition, problem))
             return
@@ -392,7 +392,7 @@ class _BatchFetch(LeaderCall):
             return
         end = fetched.last_stable_offset if self.committed_only else fetched.high_watermark
         next_offset = scan.position
-        if is_first and self._is_rest_compacted(partition, fetched) and next_offset < end:
+        if is_first and self._is_rest_of_log_compacted(partition, fetched) and next_offset < end:
             next_offset, position.leader_epoch = end, _NO_EPOCH
         try:
             is_done = self.accept(partition, FetchedBatches(scan.batches, next_offset, end))
@@ -412,13 +412,13 @@ class _BatchFetch(LeaderCall):
             problem = f"the leader returned no whole batch; its log ends at offset {end}"
             self._retry(partition, RetriableError(self._explain(partition, problem)))
 
-    def _is_rest_compacted(
+    def _is_rest_of_log_compacted(
         self, partition: TopicPartition, fetched: FetchResponsePartition
     ) -> bool:
         """Return whether compaction has removed all batches from the position to the end.
 
         The first partition of a request gets a batch if there is any (KIP-74). Brokers also omit
-        records that remote storage does not return in time, so the leader must repeat its answer.
+        records that remote storage does not return in time, so only repeated empty responses count.
         """
         if len(fetched.records) or fetched.preferred_read_replica >= 0:
             self._empty_since_s.pop(partition, None)
@@ -427,9 +427,9 @@ class _BatchFetch(LeaderCall):
         return self.clock.now_s() - since_s >= _EMPTY_TIME_AT_END_S
 
 
-def _find_truncation(fetched: FetchResponsePartition, position: LogPosition) -> str | None:
-    """Return why the records at the position are not those that follow the records before it; None
-    if they are."""
+def _explain_truncation(fetched: FetchResponsePartition, position: LogPosition) -> str | None:
+    """Return why the log no longer continues the records read before this position (truncated or
+    recreated topic); None if it does."""
     if fetched.diverging_end_offset >= 0:
         return (
             f"the log diverges at offset {fetched.diverging_end_offset}, but the next offset to "

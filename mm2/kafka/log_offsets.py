@@ -27,7 +27,7 @@ _BOUNDS = (log_client.LOG_START, log_client.HIGH_WATERMARK, log_client.LAST_STAB
 
 
 class KafkaLogOffsets:
-    """Implementation of `LogOffsets`. Connects on first use."""
+    """Implementation of `LogOffsets`, which documents the methods. Connects on first use."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class KafkaLogOffsets:
     def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """Fetch the log bounds. `LogOffsets` documents this method and the methods below."""
+        """Fetch the log start and end offsets of the partitions."""
         listed = self._list_offsets(
             dict.fromkeys(partitions, _BOUNDS), timeout_s, doing="reading the log bounds of"
         )
@@ -68,15 +68,19 @@ class KafkaLogOffsets:
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_first_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
-                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                for record in log_client.iter_records(
+                    batch, doing=self._describe_timestamp_read(partition)
+                ):
                     if record.timestamp != NO_TIMESTAMP:
                         found[partition] = record.timestamp
                     return True
             return fetched.next_offset >= fetched.end
 
-        self._fetch(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
+        self._fetch(
+            offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept_first_record
+        )
         return found
 
     def read_newest_timestamps(
@@ -85,10 +89,12 @@ class KafkaLogOffsets:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: dict[TopicPartition, int] = {}
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_last_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             last = ends[partition].end
             for batch in fetched.batches:
-                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                for record in log_client.iter_records(
+                    batch, doing=self._describe_timestamp_read(partition)
+                ):
                     if record.offset < last and record.timestamp != NO_TIMESTAMP:
                         found[partition] = record.timestamp
             return fetched.next_offset >= min(last, fetched.end)
@@ -99,7 +105,7 @@ class KafkaLogOffsets:
             if at.start < at.end
         }
         while positions and not end.is_expired(self._clock.now_s()):
-            self._fetch(positions, end, accept)
+            self._fetch(positions, end, accept_last_record)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
                 for each, at in positions.items()
@@ -129,9 +135,9 @@ class KafkaLogOffsets:
     def _fetch(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> None:
-        """Read committed records from these offsets until `accept` returns True. Partitions that
-        cannot be read are omitted."""
-        failed = self._fetch_once(offsets, end, accept)
+        """Read committed records of each partition from these offsets until `accept` returns True
+        for the partition. Partitions that cannot be read are omitted."""
+        failed = self._fetch_without_retry(offsets, end, accept)
         gone = [each for each, error in failed.items() if isinstance(error, LogTruncatedError)]
         starts = self._client.list_offsets(
             dict.fromkeys(gone, (log_client.LOG_START,)), end, doing="reading the log start of"
@@ -139,9 +145,9 @@ class KafkaLogOffsets:
         later = {  # retention may delete offsets meanwhile
             each: start for each, (start,) in starts.succeeded.items() if start > offsets[each]
         }
-        self._fetch_once(later, end, accept)
+        self._fetch_without_retry(later, end, accept)
 
-    def _fetch_once(
+    def _fetch_without_retry(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> Mapping[TopicPartition, ConnectError]:
         return self._client.fetch(
@@ -153,5 +159,5 @@ class KafkaLogOffsets:
             partition_bytes=_PARTITION_BYTES,
         )
 
-    def _describe(self, partition: TopicPartition) -> str:
+    def _describe_timestamp_read(self, partition: TopicPartition) -> str:
         return f"reading timestamps of {partition} on {self._where}"

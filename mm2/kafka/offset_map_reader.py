@@ -20,8 +20,8 @@ class MapReadTimeoutError(RetriableError):
 
 
 class OffsetMapReader:
-    """Keeps the offset map of one flow up to date and stores only current records in memory. Not
-    thread-safe."""
+    """Reads the offset map of one flow and keeps only its current records in memory. Each read adds
+    new records. Not thread-safe."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class OffsetMapReader:
         self._map = OffsetMap(key_filter=key_filter)
 
     def read(self, timeout_s: float, *, must_end: Callable[[], bool] = lambda: False) -> OffsetMap:
-        """Read all new records and return the map, which is empty if the topic does not exist.
+        """Read all new records of the map topic and return the map, which is empty if the topic
+        does not exist.
 
         `timeout_s` limits how long brokers may take to respond. `must_end` is called for each
         record: if it returns True, reading ends with `MapReadTimeoutError`.

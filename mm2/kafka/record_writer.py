@@ -33,7 +33,7 @@ from mm2.kafka.client_interfaces import OnWritten
 _MAX_QUEUED_RECORDS = 100_000
 _MAX_BATCH_BYTES = 65_536
 _RECORD_TIMEOUT_S = 30.0
-"""Time after which a record is given up, because newer records replace it."""
+"""Time after which a queued record is dropped with an error, because newer records replace it."""
 _REQUEST_TIMEOUT_S = 15.0
 _PARTITION = 0
 
@@ -49,7 +49,8 @@ class _QueuedRecord:
 
 
 class KafkaRecordWriter:
-    """Implementation of `RecordWriter` over the runtime's own connections.
+    """Implementation of `RecordWriter`, which documents the methods, over the runtime's own
+    connections.
 
     Invariant: the first `_in_flight` records of `_queue` are in the batch that is being sent.
     """
@@ -86,8 +87,7 @@ class KafkaRecordWriter:
         self._connections.request_topics([topic])
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """Queue a record for sending. `RecordWriter` documents this method and the methods
-        below."""
+        """Queue a record for sending."""
         if self._closing or len(self._queue) >= _MAX_QUEUED_RECORDS:
             reason = "the writer is closing" if self._closing else "the send buffer is full"
             self._finished.append((on_written, RetriableError(f"{self._doing}: {reason}")))
@@ -154,7 +154,8 @@ class KafkaRecordWriter:
         self._send_at_s = now_s + self._backoff.next_delay_s(self._rng)
 
     def _find_missing_leader_error(self) -> ConnectError | None:
-        """Return why the leader is unknown; None if the metadata has not been received yet."""
+        """Return the error that explains why the leader is unknown; None if the metadata has not
+        been received yet."""
         topic = self._connections.view.get_topic(self._topic)
         if topic is not None and topic.error_code:
             return client_errors.translate_error_code(
@@ -213,7 +214,7 @@ class KafkaRecordWriter:
         error = (
             client_errors.translate_request_failure(reply.failure, self._doing)
             if reply.failure is not None
-            else self._find_error(reply.body)
+            else self._find_produce_error(reply.body)
         )
         if error is None:
             self._backoff.reset()
@@ -227,8 +228,8 @@ class KafkaRecordWriter:
         else:
             self._fail_records(count, error)
 
-    def _find_error(self, body: Any) -> ConnectError | None:
-        """Return the error of a Produce response; None if the batch was stored."""
+    def _find_produce_error(self, body: Any) -> ConnectError | None:
+        """Return the error in a Produce response; None if the batch was stored."""
         partitions = [
             each
             for topic in body.responses

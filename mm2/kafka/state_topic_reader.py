@@ -43,14 +43,16 @@ class TopicReader:
         clock: Clock,
         partitions: int = 1,
     ) -> None:
-        """Create a reader without connecting. Each topic has `partitions` partitions."""
+        """Create a reader without connecting. `partitions` is the number of partitions of each
+        topic."""
         self._where = access.name_and_addresses
         self._clock = clock
         self._partitions = [
             TopicPartition(name, number) for name in topics for number in range(partitions)
         ]
         self._positions: dict[TopicPartition, LogPosition] = {}
-        """Invariant: every record below a position was passed on or is in `_found`."""
+        """Next offset to read of each partition. Invariant: every record before this offset was
+        passed to the caller or is in `_found`."""
         self._found: list[TopicRecord] = []
         self._client = LogClient(access, client_id=client_id, clock=clock)
 
@@ -80,9 +82,9 @@ class TopicReader:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = self._find_end_offsets(end, at_least)
 
-        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+        def accept_batches(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
-                self._pass_on(partition, batch, take)
+                self._pass_records_to_caller(partition, batch, take)
             return fetched.next_offset >= ends[partition]
 
         self._client.fetch(
@@ -92,7 +94,7 @@ class TopicReader:
                 if position.offset < ends[each]
             },
             end,
-            accept=accept,
+            accept=accept_batches,
             doing="reading",
             all_required=True,
         )
@@ -103,11 +105,9 @@ class TopicReader:
     def _find_end_offsets(
         self, end: Deadline, at_least: Mapping[str, int]
     ) -> dict[TopicPartition, int]:
-        """Look up the current end offsets, and set the initial positions. Stale responses are
-        retried.
-
-        A new leader returns a retriable error until its own view is complete (KIP-207).
-        """
+        """Look up the current end offsets, and set the initial positions. Lookups with outdated
+        responses are retried. A new leader returns a retriable error until it knows the high
+        watermark (KIP-207)."""
         found = self._client.list_offsets(
             dict.fromkeys(self._partitions, (log_client.LOG_START, log_client.HIGH_WATERMARK)),
             end,
@@ -134,8 +134,11 @@ class TopicReader:
         position = self._positions.get(partition, LogPosition(0))
         return dataclasses.replace(position, offset=max(at_least, position.offset))
 
-    def _pass_on(self, partition: TopicPartition, batch: SourceBatch, take: RecordHandler) -> None:
-        """Pass the records of a batch to `take`, and advance the position with each."""
+    def _pass_records_to_caller(
+        self, partition: TopicPartition, batch: SourceBatch, take: RecordHandler
+    ) -> None:
+        """Pass the records of a batch to `take`, and advance the partition's position after each
+        record."""
         position, topic = self._positions[partition], partition.topic
         doing = f"reading {partition} on {self._where}"
         for offset, time_ms, body in log_client.iter_records(batch, doing=doing):
@@ -151,7 +154,7 @@ class TopicReader:
 
 
 class KafkaStateTopics:
-    """Implementation of `StateTopics` that connects on first use."""
+    """Implementation of `StateTopics`, which documents the methods. Connects on first use."""
 
     def __init__(
         self,
@@ -170,7 +173,7 @@ class KafkaStateTopics:
         self._admin: KafkaAdmin | None = None
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """List all topics. `StateTopics` documents this method and the methods below."""
+        """Return the names of all topics for which DESCRIBE is authorized."""
         if self._admin is None:
             self._admin = KafkaAdmin(self._listing, client_id=self._client_id, clock=self._clock)
         return self._admin.list_topics(timeout_s)
@@ -197,12 +200,13 @@ class KafkaStateTopics:
 _LOG = logging.getLogger(__name__)
 
 ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
-"""Function that applies one record. If it raises `MalformedRecordError`, it has changed nothing."""
+"""Function that applies the key and value of one record. If it raises `MalformedRecordError`, it
+has changed nothing."""
 
 
 def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
-    """Apply all records in order. Records without a key and unreadable records are logged and
-    skipped."""
+    """Pass all records in order to the function `apply`. Records without a key and unreadable
+    records are logged and skipped."""
     for each in found:
         where = f"{each.topic}: the record at offset {each.offset}"
         if each.key is None:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import HistogramValue, MetricFamily, MetricRegistry, Series
 from mm2 import version
-from mm2.cluster_reachability import ClusterSide
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import (
@@ -42,6 +41,7 @@ from mm2.status.replication_health import FlowHealth
 from mm2.status.status_document import FlowReport, ReportedLag
 from mm2.status.topic_rows import FlowsOverview, TopicRow
 from mm2.topics import naming
+from mm2.unreachable_cluster import ClusterSide
 
 COUNTER_RETENTION_MS = 600_000
 """Time for which counters of a removed flow or topic are still exported, so that they are scraped
@@ -65,8 +65,8 @@ _FLOW_COUNTERS = (
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """Counter values of a task on this node, as of the last snapshot, since the task last started
-    counting at zero."""
+    """Values that a task on this node had counted at the last snapshot. Tasks count from zero after
+    each start."""
 
     life: int
     restarts: int = 0
@@ -76,7 +76,7 @@ class _TaskCounts:
 
 @dataclass(slots=True)
 class FlowCounters:
-    """Derives counters from successive snapshots. Used by one thread.
+    """Derives the process's counter metrics from successive status snapshots. Used by one thread.
 
     Invariant: a counter has increased by the sum of all increases of the values that a task
     reported since it last started counting at zero. A value that decreased has restarted from 0.
@@ -93,8 +93,8 @@ class FlowCounters:
     time."""
 
     def count_status(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
-        """Count the increases from `before`, the previous snapshot of the same flow, to
-        `status`."""
+        """Add the increases since `before`, the previous status of the same flow, to the flow's
+        counters."""
         flow = status.flow
         self.registry.increase_counter(metric_declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
@@ -120,7 +120,7 @@ class FlowCounters:
         self._update_missing_topics(status, wall_ms)
 
     def count_latencies(self, pulses: _LatencyByTask) -> None:
-        """Add the latency samples of all running tasks since the previous call."""
+        """Add the latency samples that all running tasks have collected since the previous call."""
         there = {(flow, number) for flow, found in pulses.items() for number in found}
         self._latencies = {key: each for key, each in self._latencies.items() if key in there}
         for flow, number in there:
@@ -134,16 +134,15 @@ class FlowCounters:
                 )
 
     def count_rebalances(self, totals: Mapping[str, int]) -> None:
-        """Count rebalances. `totals` contains the number of rebalances of each flow on this node so
-        far."""
+        """Add new rebalances to the counters. `totals` contains the number of rebalances of each
+        flow on this node so far."""
         for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
             self.registry.increase_counter(metric_declarations.REBALANCES, rise, labels=(flow,))
         self._rebalances = dict(totals)
 
     def drop_expired_counters(self, flows: Collection[str], wall_ms: int) -> None:
-        """Drop counters of flows and topics that were absent for longer than
-        `COUNTER_RETENTION_MS`.
+        """Drop the counters of flows and topics that have been absent for `COUNTER_RETENTION_MS`.
 
         `flows` are the flows that still exist.
         """
@@ -164,8 +163,8 @@ class FlowCounters:
                 del self._topics[key[0]]
 
     def _drop_lost_partitions(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
-        """Drop the state of partitions that a task lost, because the count starts at 0 if the
-        partition is assigned to it again."""
+        """Drop the counts of partitions that a task no longer has, because a task counts from 0
+        when the partition is assigned to it again."""
         there = {(each.task, each.partition) for each in shown}
         for (name, number), task in self._tasks.items():
             if name == flow:
@@ -199,8 +198,8 @@ class FlowCounters:
     def _count_replicated_records(
         self, flow: str, now: PartitionStatus, known: _TaskCounts | None
     ) -> None:
-        """Count the replicated records of a partition. If `known` is None, the values have already
-        been counted or cannot be counted, and nothing is added."""
+        """Add a partition's newly replicated records, bytes and batches to the topic's counters. If
+        `known` is None, the partition's values cannot be counted and nothing is added."""
         before = now
         if known is not None:
             before = known.copied.get(now.partition, _NOTHING_COPIED)
@@ -253,8 +252,8 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_task_countable(task: TaskStatus) -> bool:
-    """Return True if a task's values can be counted. While `counter_generation` is 0, the values
-    still belong to the task's previous start."""
+    """Return True if a task's values can be counted: it has not failed, and its values do not
+    belong to its previous start (`counter_generation` is 0 until then)."""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
@@ -276,21 +275,21 @@ def _find_changed_partitions(
     if (
         before is None
         or len(was) != len(status.partitions)
-        or _list_incarnations(status) != _list_incarnations(before)
+        or _list_task_generations(status) != _list_task_generations(before)
     ):
         return status.partitions
     both = zip(status.partitions, was, strict=True)
     moved = [(now, then) for now, then in both if now is not then]
-    if any(_get_partition_and_owner(now) != _get_partition_and_owner(then) for now, then in moved):
+    if any(_get_partition_and_task(now) != _get_partition_and_task(then) for now, then in moved):
         return status.partitions
     return [now for now, _ in moved]
 
 
-def _list_incarnations(status: FlowStatus) -> list[tuple[int, int]]:
+def _list_task_generations(status: FlowStatus) -> list[tuple[int, int]]:
     return [(each.index, each.counter_generation) for each in status.tasks]
 
 
-def _get_partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
+def _get_partition_and_task(each: PartitionStatus) -> tuple[TopicPartition, int]:
     return each.partition, each.task
 
 
@@ -309,7 +308,7 @@ def make_metrics_registry() -> MetricRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInputs:
-    """Inputs of the metrics that are not part of the flow statuses."""
+    """Inputs of the metrics other than the flow statuses."""
 
     latencies: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
     """Latency snapshots by flow and task, as in `RegistrySnapshot`."""
@@ -318,7 +317,7 @@ class MetricInputs:
     )
     """Checkpoint progress by flow and task, as in `RegistrySnapshot`."""
     rebalances: Mapping[str, int] = field(default_factory=dict)
-    """Total number of rebalances by flow."""
+    """Total number of group rebalances, by flow."""
     overrides: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
     """Operator overrides by flow and connector, excluding the source connector."""
     spark_slots: tuple[int, int] | None = None
@@ -331,7 +330,7 @@ class MetricInputs:
 
 @dataclass(slots=True)
 class _FlowReading:
-    """Values of a flow in the last snapshot that the metrics need."""
+    """Values that the metrics need of a flow's last status."""
 
     status: FlowStatus
     phases: SeriesValues
@@ -352,7 +351,7 @@ class FlowMetricsCollector:
 
     registry: MetricRegistry = field(default_factory=make_metrics_registry)
     times_to_data_loss: Callable[[], Series] = dict
-    """Callback that returns the time to data loss in seconds, by flow and topic."""
+    """Returns the time to data loss in seconds, by flow and topic."""
     inputs: Callable[[], MetricInputs] = MetricInputs
     wall_ms: Callable[[], int] = lambda: 0
     now_s: Callable[[], float] = lambda: 0.0
@@ -360,7 +359,7 @@ class FlowMetricsCollector:
     """A flow that has replicated within this number of seconds is healthy
     (`replication_health.evaluate_flow`)."""
     statuses: tuple[FlowStatus, ...] = ()
-    """Statuses of the last snapshot; safe to read from any thread."""
+    """Flow statuses of the last snapshot; safe to read from any thread."""
     _counters: FlowCounters = field(init=False)
     _readings: dict[str, _FlowReading] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
@@ -379,7 +378,8 @@ class FlowMetricsCollector:
         *,
         engine_ready: bool,
     ) -> None:
-        """Update and publish all metrics. `overview` must be built from the same `statuses`."""
+        """Update all metrics from these statuses and publish them. `overview` must be built from
+        the same `statuses`."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
         replace = self.registry.set_gauge_series
         self._count_statuses(statuses, wall_ms)
@@ -393,7 +393,7 @@ class FlowMetricsCollector:
         self._set_topic_metrics(overview.topics, beside.reports)
         replace(metric_declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
         self._set_age_metrics(now_s, wall_ms)
-        self._set_other_inputs(beside, now_s)
+        self._set_input_metrics(beside, now_s)
         self.registry.publish_values()
 
     # Metrics from flow statuses
@@ -453,8 +453,8 @@ class FlowMetricsCollector:
             self.registry.set_gauge_series(metric, found[metric.name])
 
     def _set_age_metrics(self, now_s: float, wall_ms: int) -> None:
-        """Set the age metrics. A heartbeat is at least as old as the time since it was first seen,
-        because clocks may differ."""
+        """Set the age metrics of a flow. A heartbeat counts as at least as old as the time since
+        this node first saw it, because clocks may differ."""
         beats_before, self._heartbeats = self._heartbeats, {}
         map_ages: SeriesValues = {}
         beats: SeriesValues = {}
@@ -478,7 +478,7 @@ class FlowMetricsCollector:
 
     # Metrics from other inputs
 
-    def _set_other_inputs(self, beside: MetricInputs, now_s: float) -> None:
+    def _set_input_metrics(self, beside: MetricInputs, now_s: float) -> None:
         skews: SeriesValues = {}
         for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
@@ -588,7 +588,8 @@ def collect_partition_metrics(
 def _list_paused_lags(
     reports: Iterable[FlowReport],
 ) -> Iterator[tuple[tuple[str, str], ReportedLag]]:
-    """Yield (flow, topic) and the lag of the topic's paused partitions."""
+    """Yield, for each topic with paused partitions, (flow, topic) and the lag of these
+    partitions."""
     for each in reports:
         paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]
         for topic, parts in status_document.group_partitions_by_topic(paused).items():
@@ -614,7 +615,8 @@ def _read_flow_values(status: FlowStatus) -> _FlowReading:
 
 
 def _find_partition_state(status: FlowStatus, each: PartitionStatus) -> str:
-    """Return the label `phase` of a partition. A halted partition is never reported as paused."""
+    """Return the value of the label `phase` for a partition. A halted partition is never reported
+    as paused."""
     paused = status.overrides.is_topic_paused(each.partition.topic) and not each.is_halted
     return topic_rows.PAUSED_STATE if paused else each.phase
 

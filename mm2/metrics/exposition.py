@@ -1,8 +1,8 @@
 """Exposes all metrics of this process as two sets that are scraped separately.
 
 - `/metrics`: mm2's flow metrics, and the metrics of each flow's Connect worker.
-- `/metrics/java`: the names used by dashboards and alerts made for MirrorMaker 2. These are ten or
-  more series per partition, so they are not part of the other scrape.
+- `/metrics/java`: the names used by dashboards and alerts made for MirrorMaker 2. With ten or more
+  series per partition, they are too many for the scrape of `/metrics`.
 
 Metrics of MM2's connectors identify the flow with the same labels as in Java. Metrics of Connect
 workers have an additional `flow` label, because a process has one worker per flow.
@@ -20,7 +20,7 @@ from mm2.metrics import jmx_aliases
 FLOW_LABEL = "flow"
 MM2_PREFIX = "mm2_"
 FLOW_AWARE_PREFIXES = (MM2_PREFIX, "kafka_connect_mirror_", "kafka_connect_plugins_")
-"""Prefixes of metrics that already have a label for their flow."""
+"""Name prefixes of the metrics that already have a flow label."""
 MetricFamilies = Iterable[MetricFamily]
 FamiliesByFlow = Callable[[], Mapping[str, MetricFamilies]]
 
@@ -73,10 +73,8 @@ class JmxMetrics:
 def merge_metric_families(
     own: MetricFamilies, by_flow: Mapping[str, MetricFamilies]
 ) -> tuple[MetricFamily, ...]:
-    """Merge metric families of the same name. The first of equal series or declarations is kept.
-
-    Families without a flow label are given one.
-    """
+    """Merge metric families of the same name. Of equal series or declarations, the first is kept. A
+    flow label is added to families without one."""
     merged = {family.metric.name: family for family in own}
     for flow, families in by_flow.items():
         for family in families:

@@ -1,9 +1,10 @@
-"""Writes the configurations of a flow's connectors if this node is the group's leader (Java:
-`MirrorHerder`).
+"""Writes the configurations of a flow's connectors if this node leads the flow's Connect group
+(Java: `MirrorHerder`).
 
-Operator overrides are preserved. If the files of two nodes differ, the keys are logged but not the
-values, which may be secrets. Never blocks: requests are submitted to the herder and the replies are
-polled. A rejected configuration is logged once and not written again until it changes.
+Operator overrides are preserved. If two nodes have different configuration files, the differing
+keys are logged but not the values, which may be secrets. Never blocks: requests are submitted to
+the herder and the replies are polled. A rejected configuration is logged once and not written again
+until it changes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from connect_runtime.herder.herder_requests import (
 )
 from mm2.config import (
     dedicated_mode,
-    extension_keys,
     flow_plan,
     mirror_connector_keys,
+    mm2_only_keys,
     operator_overrides,
 )
 from mm2.config.flow_plan import FlowPlan
@@ -43,15 +44,15 @@ change the files one after the other."""
 _COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
 """Keys that can be set only on the command line. Keys in `_COMMAND_LINE_OR_FILE_KEYS` may also be
 set in the file."""
-_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {extension_keys.THROTTLE.name}
+_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mm2_only_keys.THROTTLE.name}
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _WriteRound:
-    """Pending write requests for the connector configurations of a plan, and the deadline for the
-    replies."""
+class _PendingWrites:
+    """The write requests for a plan's connector configurations whose replies are pending, and the
+    deadline for the replies."""
 
     member: FleetMember
     plan: FlowPlan
@@ -69,7 +70,8 @@ class _WriteRefusal:
 
 
 class ConfigPublisher:
-    """Writes the configurations of a flow's connectors. Never blocks.
+    """Writes the configurations of a flow's connectors if this node leads the flow's Connect group.
+    Never blocks.
 
     `notify_leadership` and `set_plan` are thread-safe. `poll` must be called by the flow's thread.
     """
@@ -78,7 +80,7 @@ class ConfigPublisher:
         self._plan = plan
         self._written: FlowPlan | None = None
         self._attempted: FlowPlan | None = None
-        self._round: _WriteRound | None = None
+        self._round: _PendingWrites | None = None
         self._became_leader = threading.Event()
         self._was_leader = False
         self._retry_at_s = 0.0
@@ -96,16 +98,16 @@ class ConfigPublisher:
 
     @property
     def is_settled(self) -> bool:
-        """True if this node has no configuration left to write."""
+        """True if this node has no connector configuration left to write."""
         return self._written is self._plan
 
     def set_plan(self, plan: FlowPlan) -> None:
-        """Replace the plan of connector configurations. The next `poll` writes them."""
+        """Replace the planned connector configurations. The next call of `poll` writes them."""
         self._plan, self._refusals = plan, {}
         self.other_leader_reason = ""
 
     def notify_leadership(self, _: FleetMember) -> None:
-        """Record that this worker has become the leader of its group.
+        """Record that this node's worker has become the leader of its Connect group.
 
         May be called repeatedly. The configurations are written again, because another leader may
         have changed them in the meantime.
@@ -113,12 +115,12 @@ class ConfigPublisher:
         self._became_leader.set()
 
     def poll(self, member: FleetMember, now_s: float) -> None:
-        """Write configurations that have not been written yet, and compare the configurations that
-        other nodes wrote."""
+        """If this node leads the group, write configurations that have not been written yet.
+        Otherwise log how the leader's configurations differ from this node's plan."""
         if not member.herder.is_ready():
             return
         self._detect_leadership(member)
-        if self._round is not None and not self._is_round_finished(self._round, member, now_s):
+        if self._round is not None and not self._are_writes_finished(self._round, member, now_s):
             return
         plan = self._plan
         differing = _diff_connectors(plan, member)
@@ -141,16 +143,17 @@ class ConfigPublisher:
                 plan,
                 {},
             )  # another node writes them once it has the same file
-            self._log_mismatch(plan, differing, now_s)
+            self._log_config_mismatch(plan, differing, now_s)
 
     def _detect_leadership(self, member: FleetMember) -> None:
-        """Mark all configurations as not written if this worker has become the leader."""
+        """Mark all connector configurations as not written if this node's worker has become the
+        group's leader."""
         if member.is_leader and (self._became_leader.is_set() or not self._was_leader):
             self._became_leader.clear()
             self._written = self._attempted = None
         self._was_leader = member.is_leader
 
-    def _log_mismatch(
+    def _log_config_mismatch(
         self, plan: FlowPlan, differing: Mapping[str, list[str]], now_s: float
     ) -> None:
         if self._mismatch_since_s is None:
@@ -178,13 +181,14 @@ class ConfigPublisher:
             for name, request in requests.items()
             if request is not None and not self._is_request_refused(name, request)
         }
-        self._round = _WriteRound(member, plan, replies, now_s + WRITE_TIMEOUT_S)
-        self._is_round_finished(self._round, member, now_s)
+        self._round = _PendingWrites(member, plan, replies, now_s + WRITE_TIMEOUT_S)
+        self._are_writes_finished(self._round, member, now_s)
 
-    def _is_round_finished(
-        self, write_round: _WriteRound, member: FleetMember, now_s: float
+    def _are_writes_finished(
+        self, write_round: _PendingWrites, member: FleetMember, now_s: float
     ) -> bool:
-        """Return True if all replies have arrived or the deadline has passed."""
+        """Return True if all replies to the write requests have arrived or their deadline has
+        passed."""
         if member is not write_round.member:  # an ended worker does not reply
             self._round = None
             return True
@@ -202,8 +206,8 @@ class ConfigPublisher:
         refusal = self._refusals.get(name)
         return refusal is not None and refusal.is_final and refusal.request == request
 
-    def _is_request_settled(self, write_round: _WriteRound, name: str) -> bool:
-        """Return True if the configuration was written or permanently rejected."""
+    def _is_request_settled(self, write_round: _PendingWrites, name: str) -> bool:
+        """Return True if the connector's configuration was written or permanently rejected."""
         plan, (request, future) = write_round.plan, write_round.replies[name]
         try:
             reply = future.result(0.0)
@@ -276,7 +280,8 @@ def _list_differing_keys(differing: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _describe_difference_cause(differing: Mapping[str, list[str]]) -> str:
-    """Name what differs between the nodes: their command lines, their files, or either."""
+    """Return what differs between the nodes: "command line", "file", or "file or command line" if
+    it may be either."""
     keys = {key for connector_keys in differing.values() for key in connector_keys}
     if keys and keys <= _COMMAND_LINE_KEYS:
         return "command line"

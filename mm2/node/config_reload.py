@@ -1,7 +1,7 @@
 """Reads the configuration again while flows are running, on SIGHUP or for `mm2 reload`.
 
-Also responds to `mm2 why`, `status`, `lag`, and to commands that need the REST API's address, from
-the status of the flows. Runs on a separate thread because requests may block.
+Also serves `mm2 why`, `status`, `lag`, and commands that need the address of the REST API. Runs on
+a separate thread because requests may block.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ReloadableNode(Protocol):
 
 
 class ConfigReloader:
-    """Serves requests from `mm2` commands to this process, and reloads the configuration.
+    """Serves the requests that `mm2` commands send to this process, and reloads the configuration.
 
     `load` reads the configuration file and applies the process's command-line options; it raises
     `SettingsError`. If `socket` is None, only SIGHUP triggers a reload.
@@ -99,16 +99,17 @@ class ConfigReloader:
                 stop.wait(POLL_INTERVAL_S)
 
     def answer_request(self, request: ProcessRequest) -> ProcessResponse:
-        """Respond to a request from the socket or from SIGHUP. Never raises an exception."""
+        """Return the response to a request from the process socket or from SIGHUP. Never raises an
+        exception."""
         try:
-            return self._answer_request(request)
+            return self._dispatch_request(request)
         except Exception as error:  # noqa: BLE001 - logged; must not stop replication
             _log.exception("answering %s failed", request)
             return ProcessResponse(
                 code=exit_codes.FAILED, lines=(f"reload failed with {error!r}: see the log",)
             )
 
-    def _answer_request(self, request: ProcessRequest) -> ProcessResponse:
+    def _dispatch_request(self, request: ProcessRequest) -> ProcessResponse:
         match request:
             case ReloadRequest():
                 if request.dry_run:
@@ -142,12 +143,14 @@ class ConfigReloader:
 
     def reload(self, request: ReloadRequest) -> ProcessResponse:
         """Read the configuration file, compare it with the settings in effect, and apply the
-        changes unless it is a dry run. Changes are logged."""
+        changes unless the request is a dry run. Applied changes are logged."""
         try:
             settings = self._load()
         except SettingsError as error:
             problems = [each.describe(error.file) for each in error.problems]
-            return self._build_failure([*problems, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT)
+            return self._build_failure_response(
+                [*problems, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT
+            )
         changes = config_diff.plan_config_changes(self._node.settings, settings)
         lines = [f"warning: {line}" for line in settings.format_warnings()] + changes.format_lines()
         detail = {"warnings": settings.format_warnings(), **changes.as_json()}
@@ -159,7 +162,9 @@ class ConfigReloader:
         try:
             self._node.apply(settings, changes)
         except ConnectError as error:
-            return self._build_failure([str(error), CONFIG_KEPT_TEXT], code=exit_codes.FAILED)
+            return self._build_failure_response(
+                [str(error), CONFIG_KEPT_TEXT], code=exit_codes.FAILED
+            )
         for line in lines:
             _log.info("reload: %s", line)
         settled = self._wait_until_applied()
@@ -178,7 +183,7 @@ class ConfigReloader:
             detail={"outcome": outcome, **detail, "not_in_force": led_elsewhere},
         )
 
-    def _build_failure(self, lines: list[str], *, code: int) -> ProcessResponse:
+    def _build_failure_response(self, lines: list[str], *, code: int) -> ProcessResponse:
         for line in lines:
             _log.error("reload failed: %s", line)
         detail = {"outcome": "failed", "errors": lines[:-1]}
@@ -197,7 +202,8 @@ class ConfigReloader:
 def _describe_reload_result(
     changes: ReloadPlan, *, settled: bool, led_elsewhere: bool
 ) -> tuple[str, str]:
-    """Return the outcome of a reload for programs, and the last output line for users."""
+    """Return the outcome of a reload as a keyword for programs, and the last output line for
+    users."""
     if changes.is_empty:
         return "unchanged", ""
     if not changes.flows:

@@ -1,4 +1,5 @@
-"""Decides when a failed connector or task is restarted, and when restarting a flow is given up.
+"""Decides when a failed connector or task is restarted, and when `mm2 run` gives up restarting a
+flow.
 
 Kafka Connect does not restart failed connectors and tasks. `mm2 run` restarts them after a delay
 that grows with each consecutive failure; a long run without failure resets the delay. Only failures
@@ -32,7 +33,7 @@ UNLIMITED_RESTARTS = -1
 
 @dataclass(frozen=True, slots=True)
 class RunAttempt:
-    """The current run of a connector or task."""
+    """The current run of a connector or task: its number and its reported state."""
 
     number: int
     """Number of starts so far. It distinguishes runs, because a run may fail and be restarted
@@ -43,12 +44,13 @@ class RunAttempt:
 
 @dataclass(slots=True)
 class _FailureHistory:
-    """Failure history of a connector or task."""
+    """When a connector or task failed, and how long it has run since."""
 
     attempt: int = 0
     failures: int = 0
     failed_at_s: float | None = None
-    """Time of the failure; None if the item has not failed since its last start."""
+    """Time of the failure of the connector or task; None if it has not failed since its last
+    start."""
     ran_s: float = 0.0
     """Observed running time since the last failure, in seconds."""
     running_at_s: float | None = None
@@ -66,9 +68,11 @@ class RestartPlanner:
     _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
     def find_due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
-        """Return the names of the items to restart now. `attempts` must contain all items.
+        """Return the names of the connectors and tasks to restart now. `attempts` must contain all
+        connectors and tasks that are running here.
 
-        An item is not returned again until it has been running or was started again.
+        A name is not returned again until the connector or task has been running or was started
+        again.
         """
         self._histories = {
             name: history for name, history in self._histories.items() if name in attempts
@@ -88,7 +92,8 @@ class RestartPlanner:
         return due_names
 
     def record_restart(self, name: str, *, failed: bool) -> None:
-        """Record the result of a restart. After a failed restart, the item becomes due again."""
+        """Record the result of restarting a connector or task. If the restart failed, another one
+        becomes due."""
         history = self._histories.get(name)
         if history is not None and failed:
             history.failed_at_s, history.restarted = None, False
@@ -96,14 +101,15 @@ class RestartPlanner:
     def record_rejection(self, name: str, now_s: float) -> None:
         """Record that a restart was rejected, for example because of a rebalance.
 
-        The item becomes due again after the same delay, and the restart is not counted.
+        Another restart becomes due after the same delay. The rejected restart is not counted.
         """
         history = self._histories.get(name)
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
     def find_given_up(self, names: Iterable[str]) -> list[str]:
-        """Return those of `names` that have failed too often to be restarted."""
+        """Return the connectors and tasks among `names` that have failed too often to be
+        restarted."""
         return [
             name
             for name in names
@@ -146,8 +152,8 @@ _HEALTHY_STATES = (_State.RUNNING, _State.PAUSED, _State.STOPPED)
 
 
 class ConfigOrigin(enum.Enum):
-    """Origin of a running item's configuration: this node's file, the leader's different file, or a
-    previous configuration that is about to be replaced."""
+    """Origin of the configuration with which a connector or task runs: this node's file, the
+    leader's different file, or a previous configuration that is about to be replaced."""
 
     OURS = "ours"
     OTHERS = "others"
@@ -177,12 +183,12 @@ class RunningItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision:
-    """Items to restart, and whether the flow is given up."""
+    """Connectors and tasks to restart, and whether `mm2 run` gives up the flow."""
 
     due: tuple[RunningItem, ...] = ()
     """Connectors and tasks to restart now."""
     give_up_reason: str = ""
-    """Reason why the flow is given up; "" if it is not given up."""
+    """Reason why `mm2 run` gives up the flow; "" if it does not."""
 
 
 def list_running_items(
@@ -236,15 +242,16 @@ def _drop_null_values(config: RawConfig) -> dict[str, str]:
 class FailureTracker:
     """Decides which connectors and tasks of a flow to restart.
 
-    `_ran` contains the item types (connector, task) of which a mirroring item has run without
-    failure on this node.
+    `_ran` contains the connector type, the task type, or both, once a mirroring item of that type
+    has run without failure on this node.
     """
 
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
     def evaluate(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
-        """Return the restart decision for the current items."""
+        """Decide which of the connectors and tasks on this node to restart, and whether to give up
+        the flow."""
         by_name = {str(each.item): each for each in items}
         self._ran.update(
             type(each.item)
@@ -264,16 +271,13 @@ class FailureTracker:
                 by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
             ),
             give_up_reason=next(
-                (each.reason for each in failed_items if self._ends_flow(each)), ""
+                (each.reason for each in failed_items if self._is_fatal_for_flow(each)), ""
             ),
         )
 
-    def _ends_flow(self, item: RunningItem) -> bool:
-        """Return True if a failure ends the flow.
-
-        Heartbeat and checkpoint failures never end the flow; these items are not passed to this
-        method.
-        """
+    def _is_fatal_for_flow(self, item: RunningItem) -> bool:
+        """Return True if the failure of a mirroring connector or task ends the flow. Heartbeat and
+        checkpoint failures never end the flow and are not passed to this method."""
         if item.config_origin is ConfigOrigin.OLD:
             return False
         return self._failed_at_first_start(item) or bool(

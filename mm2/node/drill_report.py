@@ -36,8 +36,8 @@ class DrillReportError(FatalError):
 def record_drill_result(
     path: pathlib.Path, flow: str, result: Mapping[str, Any], *, passed: bool, at_ms: int
 ) -> None:
-    """Store the result of a flow's drill. Results of other flows are preserved. Raises
-    `DrillReportError`."""
+    """Store the result of a flow's drill in the drill report. Results of other flows are preserved.
+    Raises `DrillReportError`."""
     flows = dict(read_drill_results(path)) if path.exists() else {}
     previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
@@ -57,7 +57,8 @@ def record_drill_result(
 
 
 def _replace_file(path: pathlib.Path, content: bytes) -> None:
-    """Replace a file as a whole, through a new file that no other user can have prepared."""
+    """Replace a file as a whole, by renaming a new temporary file that no other user can have
+    created."""
     opened, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(opened, "wb") as stream:
@@ -101,7 +102,8 @@ def _check_time(passed_at_ms: object) -> None:
 
 
 class LastDrillTimes:
-    """Times of each flow's last successful drill. The file is read again when it has changed."""
+    """Times of each flow's last successful drill. The drill report is read again when it has
+    changed."""
 
     def __init__(self, path: pathlib.Path | None) -> None:
         self._path = path

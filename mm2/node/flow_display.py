@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class FlowDisplay(Protocol):
-    """Displays frames, each with the current status of all flows, until `close` is called. Closing
+    """Displays the status of all flows, updated with every frame, until `close` is called. Closing
     is idempotent."""
 
     def show(self, frame: TableFrame, now_s: float) -> None: ...
@@ -45,8 +45,8 @@ class LineDisplay:
     """
 
     def __init__(self, *, log_figures: bool = True) -> None:
-        """Create a display that logs lines. If `log_figures` is False, lines per flow are omitted
-        because metrics are exposed."""
+        """Create a display that logs lines. If `log_figures` is False, the lines per flow are
+        omitted, because the same figures are exposed as metrics."""
         self._figures = log_figures
         self._next_s: dict[str, float] = {}
         self._last: dict[str, str] = {}
@@ -87,7 +87,7 @@ class LiveDisplay:
         if not self._started:
             self._started = True
             self._open.enter_context(self._live)
-            self._open.enter_context(_print_logs_above(self._console))
+            self._open.enter_context(_print_logs_above_table(self._console))
         size = self._console.size
         picture = live_table.render_table(frame, width=size.width, height=size.height)
         self._live.update(picture, refresh=True)
@@ -120,7 +120,7 @@ def exit_process_immediately(code: int) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _print_logs_above(out: console.Console) -> Iterator[None]:
+def _print_logs_above_table(out: console.Console) -> Iterator[None]:
     """Redirect the terminal's log handlers to the console that draws the table, inside a `with`
     block."""
     redirected = []

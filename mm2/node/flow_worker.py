@@ -1,4 +1,4 @@
-"""A flow's Connect worker on a separate thread: started, monitored, restarted, stopped.
+"""Runs a flow's Connect worker on a separate thread: starts, monitors, restarts and stops it.
 
 The leader of the group writes the connectors' configurations (Java: `MirrorHerder`). Failed
 connectors and tasks are restarted after a delay.
@@ -72,8 +72,8 @@ class FlowWorker:
 
         `can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
         with the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of
-        the flow is unreachable, or "" if both clusters are reachable. `rebalance_count` is the
-        number of rebalances that the previous worker has counted.
+        the flow is unreachable, or "" if both clusters are reachable. `rebalances` is the number of
+        rebalances that the previous worker of the flow has counted.
         """
         self.plan = plan
         self._can_copy = can_copy
@@ -119,13 +119,13 @@ class FlowWorker:
 
     @property
     def plugin_metrics(self) -> tuple[MetricFamily, ...]:
-        """Metrics of the flow's worker and of the worker's plugins."""
+        """Metrics of the flow's Connect worker and of its plugins."""
         member = self._member
         return () if member is None else member.all_families
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
-        """Metrics of the flow's worker, without those of its plugins."""
+        """Metrics of the flow's Connect worker, without those of its plugins."""
         member = self._member
         return () if member is None else member.own_metric_families
 
@@ -138,8 +138,8 @@ class FlowWorker:
 
     @property
     def connector_overrides(self) -> Mapping[str, OverrideKind]:
-        """Connectors other than the source connector that an operator paused or stopped; empty
-        while unknown."""
+        """The flow's connectors, except the source connector, that an operator paused or stopped;
+        empty while unknown."""
         member = self._member
         return (
             {}
@@ -149,7 +149,7 @@ class FlowWorker:
 
     @property
     def readiness(self) -> FlowReadiness:
-        """Readiness of the flow as of the last call of `update_status`."""
+        """Readiness of the flow when `update_status` was last called."""
         member, (seen, made) = self._member, self._last_status
         joined = (
             self._state is Life.WORKING and member is not None and member.assignment_offset >= 0
@@ -198,10 +198,8 @@ class FlowWorker:
     def update_status(
         self, snapshot: RegistrySnapshot, before: FlowStatus | None, *, broken: str
     ) -> FlowStatus:
-        """Return the current status of the flow; `before` itself if unchanged.
-
-        `broken` is the reason why this node cannot copy any partition.
-        """
+        """Return the current status of the flow; the object `before` if it has not changed.
+        `broken` is the reason why this node cannot copy any partition."""
         snapshot_now = self._build_worker_snapshot(snapshot, broken)
         last_snapshot, status = self._last_status
         if before is not None and before is status and snapshot_now == last_snapshot:
@@ -229,12 +227,14 @@ class FlowWorker:
         )
 
     def _explain_unreachable_cluster(self) -> str:
-        """Return why a cluster is unreachable, and what else prevents the worker from starting."""
+        """Return why a cluster of the flow is unreachable, and what else prevents the worker from
+        starting."""
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
     def apply_plan(self, plan: FlowPlan) -> None:
-        """Apply a plan that has the same worker settings but different connector configurations."""
+        """Replace the flow's plan by one with the same worker settings but different connector
+        configurations."""
         self.plan = plan
         self._failures.restarts.max_restarts = plan.restart_max
         self._publisher.set_plan(plan)
@@ -278,8 +278,8 @@ class FlowWorker:
         return (self._unreachable() if refused else "") or str(error)
 
     def _start_member(self) -> FleetMember | None:
-        """Start a worker. Return None if the start failed with a transient error. Raises
-        `FatalError` if a retry cannot help."""
+        """Start the flow's Connect worker. Return None if this failed with a transient error.
+        Raises `FatalError` if a retry cannot help."""
         flow_ends = self.plan.ends
         try:
             member = self._fleet.create_member(
@@ -287,7 +287,7 @@ class FlowWorker:
                 namespace=(flow_ends.source, flow_ends.target),
                 prefix=flow_ends.rest_path,
                 on_leading=self._publisher.notify_leadership,
-                before_joining=self._await_engine,
+                before_joining=self._wait_for_engine,
                 on_trouble=self._set_start_problem,
             )
             member.start()
@@ -302,7 +302,7 @@ class FlowWorker:
         self._rebalances = (member, self.rebalance_count)
         return member
 
-    def _await_engine(self, among_others: Callable[[], bool]) -> None:
+    def _wait_for_engine(self, among_others: Callable[[], bool]) -> None:
         """Wait until the engine is ready before joining a group that has other members.
 
         A joining member is assigned tasks that other members then stop, so it must be able to run
@@ -316,12 +316,12 @@ class FlowWorker:
                 raise RetriableError("the worker was stopped before it joined the group")
 
     def _set_start_problem(self, text: str) -> None:
-        """Record what prevents the worker from starting; "" if nothing prevents it."""
+        """Set the reason why the worker cannot start; "" if nothing prevents it."""
         self._trouble = text
         self._reason = text or self._connecting
 
     def _log_once(self, level: int, text: str) -> None:
-        """Log a line. The same line is logged again only after the worker has joined its group."""
+        """Log a line, unless it was already logged since the worker last joined its group."""
         if text != self._logged:
             self._logged = text
             _log.log(level, "%s: %s", self.plan.name, text)

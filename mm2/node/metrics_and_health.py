@@ -1,4 +1,4 @@
-"""Builds the metrics and health endpoints of a running node."""
+"""Builds the metrics and health endpoints of a running `mm2 run` process (node)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mm2.status.retention_watch import RetentionWatch
 
 JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0
-"""Maximum age in seconds of the reports used by metrics and /health/replicating."""
+"""Maximum age in seconds of the flow reports that metrics and /health/replicating use."""
 JAVA_METRICS_CACHE_TTL_S = 5.0
 """Maximum age in seconds of the Java metrics page, which is large and shared by several
 scrapers."""
@@ -43,8 +43,8 @@ class NodeTelemetry:
         clock: Clock,
         watch: RetentionWatch,
     ) -> None:
-        """Create the telemetry of a node. `watch` creates the reports and estimates when sources
-        delete unreplicated records."""
+        """Create the telemetry of a node. `watch` creates the flow reports and estimates when
+        retention deletes unreplicated records on the sources."""
         self._node = node
         self._clock = clock
         self._drills = LastDrillTimes(settings.health.drill_report)
@@ -52,7 +52,7 @@ class NodeTelemetry:
         self._reports = CachedValue(watch.reports, ttl_s=REPORT_CACHE_TTL_S, clock=clock)
         self.metrics = FlowMetricsCollector(
             times_to_data_loss=watch.list_seconds_left,
-            inputs=self._collect_inputs,
+            inputs=self._collect_metric_inputs,
             wall_ms=clock.wall_ms,
             now_s=clock.now_s,
             replication_objective_s=within_s,
@@ -79,7 +79,7 @@ class NodeTelemetry:
         }
 
     def describe_unreachable(self) -> dict[str, str]:
-        """Describe which cluster does not respond, since when and why, by flow."""
+        """Describe, for each affected flow, which cluster does not respond, since when and why."""
         by_flow: dict[str, str] = {}
         for each in self._reports.get():
             unreachable = [one.describe() for one in each.unreachable if not one.broker]
@@ -90,7 +90,7 @@ class NodeTelemetry:
     def _collect_partition_metrics(self) -> tuple[MetricFamily, ...]:
         return collector.collect_partition_metrics(self.metrics.statuses, self._clock.wall_ms())
 
-    def _collect_inputs(self) -> MetricInputs:
+    def _collect_metric_inputs(self) -> MetricInputs:
         snapshot = status_registry.REGISTRY.snapshot()
         return MetricInputs(
             latencies=snapshot.latencies,

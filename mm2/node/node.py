@@ -1,8 +1,8 @@
 """A single `mm2 run` process: a Connect worker for each flow, the data plane, the REST servers.
 
 This is the composition root: it creates the components and connects them. Nodes that run the same
-file form one group per flow and share its work. Workers that do not stop in time during a reload
-are waited for again when the process exits (`GracefulShutdown`).
+file form one group per flow and share its work. When the process exits, it waits again for workers
+that did not stop in time during a reload (`GracefulShutdown`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GracefulShutdown:
         return self._ending
 
     def request_stop(self, workers: Iterable[StoppableWorker]) -> None:
-        """Request the workers to stop, without waiting."""
+        """Request the workers to stop, without waiting until they have ended."""
         for each in workers:
             each.stop_requested.set()
             self._ending.append(each)
@@ -98,13 +98,14 @@ class GracefulShutdown:
 
 
 STOP_TIMEOUT_S = 2.7
-"""Total time for an orderly stop in seconds, below its limit of three seconds."""
+"""Total time for an orderly stop of the node in seconds, below the documented limit of three
+seconds."""
 ENGINE_STOP_TIMEOUT_S = 0.7
 """Minimum part of `STOP_TIMEOUT_S` that is reserved for stopping the engine."""
 REST_CLOSE_TIMEOUT_S = 1
 """Time limit for in-progress REST responses at shutdown, in whole seconds."""
 OPERATOR_LOG_TIMEOUT_S = 1.0
-"""How long the final stop waits until the operators' last actions are recorded, in seconds."""
+"""How long, in seconds, the process waits at exit until the last operator actions are recorded."""
 
 
 class FleetFactory(Protocol):
@@ -152,7 +153,7 @@ class Mm2Node:
         plans = flow_plan.plan_flows(settings, selection, environment=environment)
         self._pages = pages if pages is not None else {}
         self.action_log = OperatorLog(lambda: self._settings, now=self._clock)
-        """Log of operators' actions in this process; closed by `stop`."""
+        """Log of operator actions in this process; closed by `stop`."""
         self._fleet = create_fleet(
             flow_plan.plan_rest_server(settings, environment=environment),
             pages=self._pages,
@@ -170,7 +171,7 @@ class Mm2Node:
     # Lifecycle
 
     def start(self) -> None:
-        """Start the node in the background; `statuses` reports the progress.
+        """Start the node's flows in the background; `statuses` reports the progress.
 
         Raises `ConnectError` if the data plane or the REST servers cannot listen.
         """
@@ -259,7 +260,7 @@ class Mm2Node:
 
     @property
     def crash_reason(self) -> str:
-        """Error of a flow's thread that ended unexpectedly; "" if no thread ended unexpectedly."""
+        """Error of the flow thread that last ended unexpectedly; "" if none did."""
         return self._crashed
 
     @property
@@ -271,15 +272,12 @@ class Mm2Node:
         return not self._is_reloading and all(each.is_final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop all flows.
-
-        In-flight batches are acknowledged and resume points written. Then the engine stops while
-        the workers leave their groups.
-        """
+        """Stop all flows. In-flight batches are acknowledged and resume points stored first. Then
+        the engine stops while the workers leave their groups."""
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
         self._shutdown.request_stop(self._workers)
-        self._shutdown.wait_for(self._have_copies_ended, until_s - ENGINE_STOP_TIMEOUT_S)
+        self._shutdown.wait_for(self._have_copy_processes_ended, until_s - ENGINE_STOP_TIMEOUT_S)
         if self._plane is not None:
             self._plane.release()
             data_plane.close(max(ENGINE_STOP_TIMEOUT_S, until_s - self._clock.now_s()))
@@ -292,7 +290,7 @@ class Mm2Node:
 
     @property
     def settings(self) -> Mm2Settings:
-        """Settings that are in effect."""
+        """Settings of the node that are in effect."""
         return self._settings
 
     @property
@@ -344,7 +342,7 @@ class Mm2Node:
         finally:
             self._is_reloading = False
 
-    def _have_copies_ended(self) -> bool:
+    def _have_copy_processes_ended(self) -> bool:
         stopping = {each.name for each in self._shutdown.unfinished}
         return stopping.isdisjoint(
             name for name, tasks in status_registry.REGISTRY.snapshot().tasks.items() if tasks

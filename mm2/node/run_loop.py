@@ -32,11 +32,13 @@ CATCH_UP_POLL_INTERVAL_S = 0.1
 """Poll interval in seconds with `--until-caught-up`."""
 MAX_POLL_INTERVAL_S = 5.0
 IDLE_POLL_INTERVAL_S = 15.0
-"""Maximum poll interval in seconds while no status changes and only lags grow."""
+"""Maximum status poll interval in seconds while nothing changes except growing lags."""
 POLL_CPU_SHARE = 0.01
-"""Maximum share of a CPU core for polling: the poll interval grows with thousands of partitions."""
+"""Maximum share of a CPU core used for status polls. With thousands of partitions, the poll
+interval grows."""
 DISPLAY_CPU_SHARE = 0.05
-"""Maximum share of a CPU core for drawing the table, higher because a user is watching."""
+"""Maximum share of a CPU core used for drawing the table. It is higher than for polls, because a
+user is watching."""
 RETRY_DELAY_S = 60.0
 """Delay in seconds before metrics or cluster observation are retried after a failure."""
 
@@ -88,12 +90,12 @@ class StopCondition:
     until_caught_up: bool = False
     """True to exit once all records that the source currently contains are replicated."""
     timeout_s: float | None = None
-    """Seconds after which the loop ends unconditionally; None for no limit."""
+    """Seconds after which the main loop ends in any case; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """Exit reason and output of a run."""
+    """Exit reason, exit code and final output lines of `mm2 run`."""
 
     reason: ExitReason
     code: int
@@ -111,7 +113,7 @@ class RunLoopDeps:
     display: FlowDisplay
     metrics: FlowMetricsCollector
     stop_signal: Callable[[], int | None]
-    """Returns the signal number that requested a stop, or None if no stop was requested."""
+    """Returns the number of the signal that requested a stop, or None if no stop was requested."""
     wait: Callable[[float], object]
     """Waits for a number of seconds or until a signal is received."""
     notes: tuple[str, ...] = ()
@@ -121,7 +123,7 @@ class RunLoopDeps:
 
 
 class RunLoop:
-    """The main loop. Runs once, on one thread."""
+    """The main loop of `mm2 run`. Runs once, on one thread."""
 
     def __init__(
         self, node: RunnableNode, stop_condition: StopCondition, deps: RunLoopDeps
@@ -138,7 +140,7 @@ class RunLoop:
         self._observed_s = float("-inf")
         self._observe_interval_s = 0.0
         self._retry_at_s: dict[str, float] = {}
-        """Secondary actions that failed, and when they may run again."""
+        """Secondary actions (metrics, display) that failed, and when each may run again."""
 
     def run(self) -> RunResult:
         """Start the node, run until there is a reason to exit, and stop the node."""
@@ -234,10 +236,8 @@ class RunLoop:
         return ("starting Spark …",) if starting else ()
 
     def _run_isolated_action(self, name: str, action: Callable[[], object]) -> None:
-        """Run a secondary action (metrics, display), unless it failed a short time ago.
-
-        A table that failed is not drawn again: the terminal may be gone.
-        """
+        """Run a secondary action (metrics, display) and log its failure. A failed action is skipped
+        for a while; a failed table is never drawn again, because the terminal may be gone."""
         now_s = self._deps.clock.now_s()
         if now_s < self._retry_at_s.get(name, -math.inf):
             return

@@ -1,11 +1,12 @@
 """Decides which checkpoints a flow publishes for consumer groups, and when a round is complete.
 
 As in `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2, a checkpoint is built from a
-group's committed offset and published if it differs from the previous one. It never moves back on
-the target unless the group moved back on the source.
+group's committed offset and published if it differs from the previous one. It is never rewound on
+the target unless the group was rewound on the source.
 
-A round of checkpoints counts once the target has acknowledged all records sent before the end of
-the round. Records are acknowledged in any order, possibly after the next round has begun.
+A round of checkpoints (one pass over all groups) is complete once the target has acknowledged all
+records sent before the end of the round. Records are acknowledged in any order, possibly after the
+next round has begun.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records, primitive_types
-from mm2.formats.mm2_records import Checkpoint, CheckpointKey
+from mm2.formats import mirrormaker2_records, primitive_types
+from mm2.formats.mirrormaker2_records import Checkpoint, CheckpointKey
 from mm2.offsets.offset_translation import (
     EarlierOffset,
     ExactOffset,
@@ -31,9 +32,9 @@ from mm2.topics.naming import ReplicationPolicy
 
 NamePredicate = Callable[[str], bool]
 GroupCheckpoints = Mapping[TopicPartition, Checkpoint]
-"""Checkpoints of one group by the partition's name on the target."""
+"""Checkpoints of one group, by target partition."""
 _NO_CHECKPOINTS: GroupCheckpoints = {}
-_MAX_NEXT_OFFSET = mm2_records.MAX_RECORD_OFFSET + 1
+_MAX_NEXT_OFFSET = mirrormaker2_records.MAX_RECORD_OFFSET + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +67,13 @@ class CheckpointTable:
     _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> str | None:
-        """Apply one record; a `value` of None is a tombstone. Returns the group if its checkpoint
-        changed.
-
-        Raises `MalformedRecordError` and changes nothing; the reader logs the error and continues.
-        """
-        about = mm2_records.decode_checkpoint_key(key)
+        """Apply one record of the checkpoints topic; a `value` of None is a tombstone. Returns the
+        group if its checkpoint changed. If the record is malformed, raises `MalformedRecordError`
+        and changes nothing; the reader logs the error and continues."""
+        about = mirrormaker2_records.decode_checkpoint_key(key)
         if not self.group_filter(about.group):
             return None
-        after = None if value is None else mm2_records.decode_checkpoint(key, value)
+        after = None if value is None else mirrormaker2_records.decode_checkpoint(key, value)
         self._unreadable.pop(about, None)
         before = self._groups.get(about.group, _NO_CHECKPOINTS).get(about.partition)
         if before == after:
@@ -89,7 +88,7 @@ class CheckpointTable:
     def mark_unreadable(self, key: bytes, reason: str) -> None:
         """Mark the current checkpoint of this key as unreadable until another record replaces it.
         The previous checkpoint, now outdated, remains in the table."""
-        self._unreadable[mm2_records.decode_checkpoint_key(key)] = reason
+        self._unreadable[mirrormaker2_records.decode_checkpoint_key(key)] = reason
 
     def explain_unreadable(self, group: str) -> str:
         """Return why a current checkpoint of the group cannot be read; "" if all are readable."""
@@ -123,12 +122,13 @@ class NewCheckpoints:
     checkpoints: list[Checkpoint]
     """Checkpoints to publish."""
     is_final: bool
-    """True if the group need not be checked again until it commits offsets or the map restarts."""
+    """True if the group's checkpoints cannot change until the group commits offsets or the offset
+    map is read again from the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRules:
-    """Rules by which one flow creates checkpoints."""
+    """Decides which checkpoints one flow creates from the groups' committed offsets."""
 
     source: str
     target: str
@@ -149,7 +149,7 @@ class CheckpointRules:
     def find_new_checkpoints(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
-        """Return the checkpoints that should now be published for the group."""
+        """Return the checkpoints to publish now for the group."""
         return self.compare_group(group, positions, published).checkpoints
 
     def compare_group(
@@ -233,9 +233,10 @@ class CheckpointRules:
 
 
 def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool:
-    """Return whether `point` should replace the published checkpoint (`checkpointIsMoreRecent`).
+    """Return whether checkpoint `point` should replace the published one (Java:
+    `checkpointIsMoreRecent`).
 
-    True if no checkpoint was published, if the group moved back on the source, or if `point` is
+    True if no checkpoint was published, if the group was rewound on the source, or if `point` is
     ahead on the target. An equal or lower target offset proves nothing, because translations of old
     offsets become less precise over time.
     """
@@ -277,22 +278,22 @@ class AcknowledgedRounds:
     _waiting: deque[tuple[int, CheckpointRound]] = field(default_factory=deque)
 
     def count_sent(self, records: int) -> None:
-        """Count records that have been sent."""
+        """Count checkpoint records that were sent to the target."""
         self.sent += records
 
     def count_acknowledged(self, records: int) -> None:
-        """Count records that were stored on the target or dropped by a transform."""
+        """Count checkpoint records that were stored on the target or dropped by a transform."""
         self.acknowledged += records
 
     def end_round(self, found: CheckpointRound) -> None:
-        """End a round after all its records have been sent."""
+        """Record that all checkpoint records of a round have been sent."""
         if self._waiting and self._waiting[-1][0] == self.sent:
             self._waiting.pop()
         self._waiting.append((self.sent, found))
 
     def pop_acknowledged_round(self) -> CheckpointRound | None:
-        """Return the latest round that was acknowledged since the last call; None if there is
-        none."""
+        """Return the latest checkpoint round that became acknowledged since the last call; None if
+        there is none."""
         found = None
         while self._waiting and self._waiting[0][0] <= self.acknowledged:
             _, found = self._waiting.popleft()

@@ -2,7 +2,7 @@
 
 Follows `MirrorCheckpointTask.syncGroupOffset`, plus a guard: a group is written only after it was
 observed without members. Java treats a group that it does not know to be idle as new and writes all
-its offsets, so a group that becomes idle in the meantime is moved back (KAFKA-19794). Callers plan,
+its offsets, so a group that becomes idle in the meantime is rewound (KAFKA-19794). Callers plan,
 read the group again just before writing, and plan again, so the remaining race lasts one request.
 
 Therefore neither a task that started with old checkpoints nor a second writer moves a group back.
@@ -27,16 +27,16 @@ class GroupState(enum.Enum):
     KIP-848."""
 
     ABSENT = "absent"
-    """Unknown to the broker, or dead. The group has no offsets that could be moved back."""
+    """Unknown to the broker, or dead. The group has no offsets that could be rewound."""
     EMPTY = "empty"
-    """The group has offsets and no members."""
+    """The group has committed offsets and no members."""
     ACTIVE = "active"
     """The group has members or is about to have some: stable, (re)balancing, assigning or
     reconciling."""
     FOREIGN = "foreign"
-    """Not a consumer group: Connect workers, share groups, streams groups."""
+    """Not a consumer group, but for example a Connect, share or streams group."""
     UNKNOWN = "unknown"
-    """The state was not reported, or the request failed."""
+    """The broker did not report the group's state, or the request failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class UnchangedReason(enum.Enum):
     """Reason why a partition's offset on the target is not written."""
 
     AHEAD = "ahead"
-    """The group's offset is the same or higher."""
+    """The group's offset on the target already equals the checkpoint's or is higher."""
     MISSING = "missing"
     """The partition does not exist on the target (any more), so a request that includes it would
     fail."""
@@ -62,7 +62,8 @@ class UnchangedReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncPlan:
-    """Offsets to write for one group, and the partitions that are not written."""
+    """Offsets to write for one group on the target, and the partitions whose offsets are not
+    written."""
 
     group: str
     blocked_by: GroupState | None = None
@@ -89,8 +90,8 @@ def plan_group_sync(
     `partitions` contains the partition counts of the target's topics and `ends` the log end
     offsets, as far as they are known.
 
-    Offsets only move forward. If a group moved back on the source, its target offset remains
-    unchanged, because it is unknown whether the move is wanted on the target, and the group may
+    Offsets only move forward. If a group was rewound on the source, its target offset remains
+    unchanged, because it is unknown whether the rewind is wanted on the target, and the group may
     have run there. Its checkpoints do move back, and `mm2 failover` moves the group back on
     request.
     """

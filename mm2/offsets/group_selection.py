@@ -23,7 +23,8 @@ STREAMS_ASSIGNOR = "stream"
 """Protocol name of Kafka Streams applications in classic groups. Such groups are listed as consumer
 groups."""
 UNSUPPORTED_GROUP_TYPES = ("share", "streams")
-"""Group types of KIP-932 and KIP-1071. MirrorMaker 2 and mm2 follow consumer groups only."""
+"""Group types of KIP-932 (share groups) and KIP-1071 (streams groups), which are not followed: like
+MirrorMaker 2, mm2 follows only consumer groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredGroups:
-    """Result of the group filter: sorted group names."""
+    """Result of applying the group filter: the sorted names that pass, and those that cannot be
+    matched."""
 
     accepted: tuple[str, ...]
     """Groups that pass the filter."""
@@ -68,14 +70,15 @@ class SelectedGroups:
 
     groups: frozenset[str]
     unread: frozenset[str] = frozenset()
-    """Groups whose offsets could not be read. Groups that are already followed remain selected."""
+    """Groups whose committed offsets could not be read. Groups among them that are already followed
+    remain selected."""
     unwritable: frozenset[str] = frozenset()
     """Groups whose ids cannot be represented in a task configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelectionChange:
-    """Difference between two selections. Evaluates to False if nothing changed."""
+    """Difference between two group selections. Evaluates to False if nothing changed."""
 
     new: frozenset[str]
     gone: frozenset[str]
@@ -85,7 +88,7 @@ class GroupSelectionChange:
 
 
 def filter_candidates(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
-    """Filter the listed groups by type and name. The offsets of the remaining groups are read
+    """Select the listed groups whose type and name qualify. Their committed offsets are read
     next."""
     return filter_groups(flow.groups, (each.group for each in listed if each.is_consumer))
 
@@ -109,8 +112,8 @@ def select_groups(
     *,
     followed: Collection[str] = (),
 ) -> SelectedGroups:
-    """Select the groups to follow. `topics` maps each candidate to the topics with committed
-    offsets, or to None if its offsets are unreadable."""
+    """Select the groups to follow from the candidates. `topics` maps each candidate to the topics
+    with committed offsets, or to None if its offsets are unreadable."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     wanted = {
         group
@@ -125,7 +128,8 @@ def select_groups(
 
 
 def compare_selection(followed: Collection[str], selected: SelectedGroups) -> GroupSelectionChange:
-    """Compare the selection with the groups that are currently followed."""
+    """Return which groups to add and remove, compared with the groups that are currently
+    followed."""
     return GroupSelectionChange(
         new=selected.groups - set(followed), gone=frozenset(followed) - selected.groups
     )
@@ -133,7 +137,7 @@ def compare_selection(followed: Collection[str], selected: SelectedGroups) -> Gr
 
 def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
     """Assign groups to tasks for the first time, in consecutive blocks of similar size. No task is
-    empty (Java's taskConfigs)."""
+    empty (Java: `taskConfigs`)."""
     ordered = sorted(groups)
     return connector.group_partitions(ordered, min(tasks_max, len(ordered))) if ordered else []
 

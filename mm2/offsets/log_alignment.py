@@ -2,9 +2,9 @@
 
 Used if there is no offset map. Records are compared by digests of their entire content. A digest
 that occurs once on each side is a match, because replication preserves the source's order. Records
-between two matches are paired one to one if both sides are equal and no record is missing. If
-records were replicated twice, the last copy counts. Ambiguous records are not paired: their result
-is a bound, never a guess.
+between two matches are matched one to one, in order, if both sides are equal and no record is
+missing. If records were replicated twice, the last copy counts. Ambiguous records are not paired:
+their result is a bound, never a guess.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ _HOLE_FLAG = 2
 
 @dataclass(slots=True, kw_only=True)
 class LogDigests:
-    """Digests of one log from `start` on, in order. An item is a single record or a batch of
-    consecutive records.
+    """Digests of one log's items from offset `start` on, in order. An item is a record or a batch
+    of consecutive records.
 
-    `optional` items may be missing on the other side. These are aborted records, which MirrorMaker
-    2 replicates by default. A *hole* is a gap in the offsets that no marker explains, left by
-    compaction. Invariant: `end` is after every item that was added or skipped.
+    `optional` items may be missing on the other side. These are aborted records: MirrorMaker 2
+    replicates them by default, mm2 does not. A *hole* is a gap in the offsets that no marker
+    explains, left by compaction. Invariant: `end` is after every item that was added or skipped.
+
+
     """
 
     start: int
@@ -54,7 +56,7 @@ class LogDigests:
         optional: bool = False,
         producer_id: int = -1,
     ) -> None:
-        """Add the next item, which covers `span` offsets starting at `offset`.
+        """Add the digest of the log's next item, which covers `span` offsets starting at `offset`.
 
         `digest` is a signed 64-bit number.
         """
@@ -75,7 +77,7 @@ class LogDigests:
             self.end = offset
 
     def get_end_offset(self, at: int) -> int:
-        """Return the offset after the item at index `at`."""
+        """Return the offset after the log's item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
     def is_needed(self, at: int) -> bool:
@@ -94,7 +96,7 @@ class LogDigests:
 
 
 class MatchedPair(NamedTuple):
-    """Source and target index of equal items."""
+    """Indexes of a source item and the target item that it matches."""
 
     source: int
     target: int
@@ -102,20 +104,23 @@ class MatchedPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """Result of matching two logs: all pairs, and the certain pairs."""
+    """Result of matching the items of two logs: all matched pairs, and the pairs that are certain
+    to be copies."""
 
     pairs: list[MatchedPair]
-    """All pairs, in order."""
+    """All matched pairs, in log order."""
     certain: list[MatchedPair]
-    """Pairs for which every earlier source record has a copy before the pair's target record."""
+    """Matched pairs where every earlier source record has its copy before the pair's target
+    record."""
     bounded: Set[int]
-    """Indexes in `certain` of pairs after which only a bound is known until the next pair."""
+    """Indexes in `certain` of pairs followed by offsets that cannot be matched exactly: until the
+    next pair, only bounds of their target offsets are known."""
 
 
 class AlignedRange(NamedTuple):
-    """Source records from offset `first` up to `through` are below target offset `target_next`.
-    `runs` contains (source offset, delta) pairs: from that offset on, target offset = source offset
-    + delta.
+    """A source offset range from `first` up to `through` (exclusive), whose copies are below target
+    offset `target_next`. `runs` contains (source offset, delta) pairs: from that offset on, target
+    offset = source offset + delta.
 
     If `below` or `above` is set, only the first offset is exact. Later offsets may be lower or
     higher by that amount on the target.
@@ -131,7 +136,8 @@ class AlignedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAlignment:
-    """Aligned offset ranges of two logs. The ranges are consecutive without gaps."""
+    """Aligned offset ranges of a source and a target log. The ranges are consecutive without
+    gaps."""
 
     first_source: int
     first_target: int
@@ -139,9 +145,9 @@ class LogAlignment:
     matched_offsets: int
     """Number of source offsets that have a copy on the target."""
     bounded_offsets: int
-    """Number of source offsets for which only a bound is known."""
+    """Number of source offsets for which only bounds of the target offset are known."""
     unmatched_tail: int
-    """Number of target items after the last match."""
+    """Number of target items after the last matched item."""
     producer_ids: tuple[int, ...]
     """Producer ids of matched items, in order of appearance."""
 
@@ -155,7 +161,8 @@ class LogAlignment:
 
 
 def build_alignment(source: LogDigests, target: LogDigests, matches: LogMatches) -> LogAlignment:
-    """Build the alignment of two logs from matches that include at least one certain pair."""
+    """Build the alignment of two logs from their matches, which must include at least one certain
+    pair."""
     return _AlignmentBuilder(source, target, matches).build()
 
 
@@ -170,7 +177,7 @@ class _AlignmentBuilder:
         self._unsure = found.bounded
         self._ranges: list[AlignedRange] = []
         self._runs: list[tuple[int, int]] = []
-        self._first = self._find_first_source()
+        self._first = self._find_first_source_offset()
 
     def build(self) -> LogAlignment:
         first_source = self._first
@@ -180,20 +187,20 @@ class _AlignmentBuilder:
                 self._runs.append((offset, delta))
             if index in self._unsure and index + 1 < len(self._sure):
                 self._add_bounded_range(index)
-        self._add_range(*self._find_end())
+        self._add_exact_range(*self._find_alignment_end())
         return LogAlignment(
             first_source=first_source,
-            first_target=self._find_first_target(),
+            first_target=self._find_first_target_offset(),
             ranges=tuple(self._ranges),
             matched_offsets=sum(self._source.spans[each.source] for each in self._pairs),
             bounded_offsets=sum(
                 each.through - each.first - 1 for each in self._ranges if each.below or each.above
             ),
-            producer_ids=self._list_writers(),
+            producer_ids=self._list_producer_ids(),
             unmatched_tail=len(self._target) - 1 - self._sure[-1].target,
         )
 
-    def _list_writers(self) -> tuple[int, ...]:
+    def _list_producer_ids(self) -> tuple[int, ...]:
         writers = self._target.producer_ids
         return tuple(dict.fromkeys(writers[each.target] for each in self._pairs))
 
@@ -202,8 +209,8 @@ class _AlignmentBuilder:
         return offset, self._target.offsets[pair.target] - offset
 
     def _add_bounded_range(self, index: int) -> None:
-        """Add a range that starts at the last record of the pair at `index` and in which only that
-        first offset is exact."""
+        """Add the range after the certain pair at `index`. It starts at the last record of that
+        pair, whose target offset is exact; for later offsets only bounds are known."""
         pair = self._sure[index]
         _, delta = self._get_offset_and_delta(pair)
         last = self._source.get_end_offset(pair.source) - 1
@@ -212,19 +219,19 @@ class _AlignmentBuilder:
         below = max(0, through - last - 2)
         above = max(0, target_next - (last + 1 + delta))
         if last > self._first:
-            self._add_range(last, last + delta)
+            self._add_exact_range(last, last + delta)
         run = (last, delta)
         self._ranges.append(
             AlignedRange(last, through, target_next, (run,), below=below, above=above)
         )
         self._first, self._runs = through, []
 
-    def _add_range(self, through: int, target_next: int) -> None:
+    def _add_exact_range(self, through: int, target_next: int) -> None:
         runs = tuple(each for each in self._runs if each[0] < through)
         self._ranges.append(AlignedRange(self._first, through, target_next, runs))
         self._first, self._runs = through, []
 
-    def _find_first_source(self) -> int:
+    def _find_first_source_offset(self) -> int:
         """Find the first source offset of the alignment, including preceding offsets that need no
         copy."""
         source, at = self._source, self._sure[0].source
@@ -233,11 +240,11 @@ class _AlignmentBuilder:
             return source.offsets[at]
         return source.start
 
-    def _find_first_target(self) -> int:
+    def _find_first_target_offset(self) -> int:
         target, at = self._target, self._sure[0].target
         return target.offsets[at] if at or target.has_hole(0, 0) else target.start
 
-    def _find_end(self) -> tuple[int, int]:
+    def _find_alignment_end(self) -> tuple[int, int]:
         """Find the source and target offset at which the alignment ends.
 
         The end is right after the last certain pair if unknown items follow on the target,
@@ -273,7 +280,8 @@ def align_logs(
     """Align a source and a target log. Returns None if no record on the target is known to be from
     the source.
 
-    `assume_unique` asserts that no two source records were ever equal, including deleted records.
+    If `assume_unique` is True, no two source records may ever have been equal, including deleted
+    records.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(
@@ -284,7 +292,7 @@ def align_logs(
 
 
 def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
-    """Find the longest sequence of pairs that are in the same order on both sides.
+    """Find the longest sequence of matched pairs that are in the same order in both logs.
 
     A target record that occurs only before a copy of an earlier source record is not a copy.
     """
@@ -308,7 +316,7 @@ def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
 
 
 class _LogMatcher:
-    """Finds pairs of equal items in both logs."""
+    """Matches equal items of a source and a target log in pairs."""
 
     def __init__(self, source: LogDigests, target: LogDigests) -> None:
         self._source = source
@@ -316,7 +324,7 @@ class _LogMatcher:
         self._source_index = _index_unique_digests(source.digests)
 
     def find_unique_pairs(self, *, all_differ: bool) -> list[_Pair]:
-        """Find pairs of items that occur once on each side.
+        """Match the items that occur exactly once in each log.
 
         Aborted records are excluded if some source records were deleted, because the target record
         may be a copy of an equal committed record.
@@ -331,8 +339,9 @@ class _LogMatcher:
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
     def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """Add the pairs that certainly match before, between and after the known pairs. Also
-        returns the indexes of pairs that are followed by unknown items."""
+        """Add the pairs that certainly match before, between and after the already matched pairs of
+        `chain`. Also returns the indexes of pairs followed by target items that may be copies but
+        cannot be matched."""
         if not chain:
             return self._match_whole_logs(), set()
         pairs = self._extend_pairs_backward(chain[0])
@@ -348,8 +357,7 @@ class _LogMatcher:
         return pairs, unknown
 
     def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Return the pairs before the first place where records without a copy may have been
-        skipped.
+        """Return the matched pairs before the first one that is dubious.
 
         A record that is unique now may have had an equal predecessor that was deleted, and the
         target record may be a copy of that predecessor. The pairs after a record without a known
@@ -361,13 +369,14 @@ class _LogMatcher:
             here = self._count_missing_items_before(left, right)
             gone += here
             among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
-            most = gone if self._has_no_copy(among, left, right) else here if among else -1
+            most = gone if self._has_uncopied_item(among, left, right) else here if among else -1
             if most >= len(pairs) - index:
                 return pairs[:index]
         return pairs
 
-    def _has_no_copy(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
-        """Return whether any of these source items certainly has no copy between the two pairs."""
+    def _has_uncopied_item(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
+        """Return whether any of the source items `among` certainly has no copy on the target
+        between the two matched pairs."""
         target = self._target
         if not among or target.has_hole(left.target + 1, right.target):
             return False
@@ -377,7 +386,8 @@ class _LogMatcher:
         return any(self._source.digests[at] not in copies for at in among)
 
     def mark_certain(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
-        """Mark pairs as certain unless a copy of an earlier source record follows them."""
+        """Return the matches, in which a pair is certain unless a copy of an earlier source record
+        follows it on the target."""
         behind = self._compute_copy_ends()
         sure: list[_Pair] = []
         unsure: set[int] = set()
@@ -393,8 +403,8 @@ class _LogMatcher:
         return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
     def _count_missing_items_before(self, left: _Pair, right: _Pair) -> int:
-        """Return the number of source records that may have been deleted between two pairs; at
-        least one if the log does not begin with its first record."""
+        """Return the number of source records that may have been deleted between two matched pairs.
+        For the first pair this is at least one if the log no longer begins at offset 0."""
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
@@ -403,7 +413,7 @@ class _LogMatcher:
         return gone
 
     def _match_whole_logs(self) -> list[_Pair]:
-        """Pair both logs as a whole. Used if no item is unique."""
+        """Match all items of both logs one to one. Used if no item is unique."""
         if self._source.start or self._target.start:
             return []
         return (
@@ -414,8 +424,8 @@ class _LogMatcher:
         )
 
     def _match_items_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """Pair the items between two pairs one to one. Returns None if the items differ or some are
-        missing."""
+        """Match the items between two already matched pairs one to one, in order. Returns None if
+        the items differ or some are missing."""
         source, target = self._source, self._target
         here = range(left.source + 1, right.source)
         there = range(left.target + 1, right.target)
@@ -435,8 +445,9 @@ class _LogMatcher:
         return None
 
     def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """Pair the items between two pairs with their last copy if they were replicated more than
-        once. Returns None if the copy is incomplete."""
+        """Match the source items between two already matched pairs with their last copy on the
+        target, because they may have been replicated more than once. Returns None if that copy is
+        incomplete."""
         pairs = self._extend_pairs_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
         if self._source.has_hole(left.source + 1, begins):
@@ -445,8 +456,8 @@ class _LogMatcher:
         return None if any(map(self._source.is_needed, rest)) else pairs
 
     def _has_unknown_items_between(self, left: _Pair, right: _Pair) -> bool:
-        """Return whether a target item between the two pairs may be a copy of a source item between
-        them."""
+        """Return whether any target item between the two matched pairs may be a copy of a source
+        item between them."""
         source = self._source
         there = {self._target.digests[at] for at in range(left.target + 1, right.target)}
         if not there:
@@ -455,7 +466,8 @@ class _LogMatcher:
         return alike or source.has_hole(left.source + 1, right.source)
 
     def _extend_pairs_forward(self, link: _Pair) -> list[_Pair]:
-        """Pair the following items while both sides are equal and have no holes."""
+        """Match the items after the pair `link`, as long as both logs have equal items and no
+        holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link.source + 1, link.target + 1
@@ -473,14 +485,15 @@ class _LogMatcher:
         return pairs
 
     def _has_equal_record(self, at: int) -> bool:
-        """Return whether another source item is equal to the item at `at`, so that the origin of a
-        repeated copy is ambiguous."""
+        """Return whether another source item is equal to the item at index `at`, so that it is
+        ambiguous which one a target item copies."""
         return self._source_index[self._source.digests[at]] != at
 
     def _extend_pairs_backward(
         self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR
     ) -> list[_Pair]:
-        """Pair the preceding items while both sides are equal and have no holes."""
+        """Match the items before the pair `link`, as long as both logs have equal items and no
+        holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link
@@ -512,7 +525,8 @@ class _LogMatcher:
 
 
 def _index_unique_digests(digests: Sequence[int]) -> dict[int, int]:
-    """Index the digests that occur once. All others have index -1."""
+    """Map each digest to the index of the only item that has it, or to -1 if several items have
+    it."""
     found: dict[int, int] = {}
     for at, digest in enumerate(digests):
         found[digest] = -1 if digest in found else at

@@ -1,4 +1,4 @@
-"""First and last offsets of a partition's log."""
+"""Start and end offsets of a partition's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class LogBounds:
     start: int
     end: int
     pending: int = 0
-    """Number of offsets after `end`, which are in open transactions or follow them."""
+    """Number of offsets between `end` and the high watermark, which are in open transactions or
+    follow their start."""
 
     def __post_init__(self) -> None:
         assert self.start <= self.end, self

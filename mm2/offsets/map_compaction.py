@@ -1,7 +1,7 @@
 """Plans which records of one partition's offset map are deleted or thinned out.
 
 Segments about source records that no longer exist are deleted. If the map exceeds its size budget,
-old runs (ranges with a constant offset difference) are removed evenly and pairs of segments are
+old runs (ranges with a constant offset difference) are removed evenly and neighboring segments are
 merged. The newer half of the budget is never changed, because the next acquisition resumes from
 there. The owner applies the changes in order, and the map is correct after each change.
 """
@@ -22,8 +22,8 @@ MERGED_SEGMENT_BYTES = 2048
 
 
 class MapChange(NamedTuple):
-    """A change to a map record: the record's key and its new value. A value of None deletes the
-    record."""
+    """A change to a record of the offset map topic: the record's key and its new value. A value of
+    None deletes the record."""
 
     key: MapSegmentKey
     segment: MapSegment | None
@@ -37,7 +37,8 @@ def plan_compaction(
     changes_max: int,
     segment_bytes: int = MERGED_SEGMENT_BYTES,
 ) -> list[MapChange]:
-    """Plan at most `changes_max` changes, or one more. Call again until the list is empty.
+    """Plan the next changes that compact a partition's offset map: at most `changes_max`, or one
+    more. Apply them and call again until the list is empty.
 
     `log_start` is the log start offset of the source topic of the newest era (mirror generation).
     The resume point and the newer half of the budget are never changed, and the last segment of an
@@ -129,8 +130,8 @@ class _ThinnableSegment:
 def _find_excess_segments(
     known: PartitionMap, budget_bytes: int
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
-    """Compute the number of bytes to save, and the groups of segments to merge in order to save
-    them."""
+    """Compute by how many bytes the map must shrink, and the groups of segments to merge for
+    this."""
     pieces = [
         _ThinnableSegment(
             mine, index, _count_segment_bytes(mine, index), mine.get_head(index).slack
@@ -159,8 +160,8 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
 def _exclude_newest_segments(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
-    """Select all segments except the newest ones. The excluded segments total `exact_bytes` bytes
-    and include the resume point."""
+    """Return all segments except the newest. The newest segments total at most `exact_bytes` bytes,
+    but always include the resume point."""
     kept = 0
     for place in range(len(pieces) - 1, -1, -1):
         kept += pieces[place].size

@@ -35,25 +35,27 @@ REBUILD_REASON = "rebuilt by matching both logs"
 
 
 class RebuildScope(enum.Enum):
-    """What can be rebuilt for a partition. The value is shown to users."""
+    """Which part of a partition's offset map can be rebuilt. The value is shown to users."""
 
     LOST = "all of it"
     """The map has no records of the partition."""
     BEFORE = "before the first era"
-    """The map begins inside the mirror, because another writer replicated the earlier records."""
+    """The map does not begin at the mirror's first record, because another writer replicated the
+    earlier records."""
     EMPTY = "nothing"
     """The mirror topic is empty."""
     KNOWN = "nothing, the map is complete"
     """The map is complete from the mirror's first record."""
     REBUILT = "nothing, rebuilt before"
     """The map was rebuilt before."""
-    NOT_STARTED = "nothing until the flow has run: its first era has no resume point"
+    NOT_STARTED = "nothing until the flow has run: its first mirror generation has no resume point"
     """The first era (mirror generation) has no resume point yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPlan:
-    """What to rebuild for a partition."""
+    """Which part of a partition's offset map to rebuild, and up to which offsets the logs are
+    compared."""
 
     kind: RebuildScope
     source_to: int = -1
@@ -63,13 +65,13 @@ class RebuildPlan:
 
     @property
     def is_due(self) -> bool:
-        """True if there is anything to rebuild."""
+        """True if any part of the map has to be rebuilt."""
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 
 
 def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
-    """Plan the rebuild from the contents of the map topic. Eras (mirror generations) of deleted
-    topics are ignored."""
+    """Plan the rebuild of a partition's map from the records that the map topic still has. Eras
+    (mirror generations) of deleted topics are ignored."""
     if not partition_map.era_records:
         return RebuildPlan(kind=RebuildScope.LOST)
     eras = partition_map.eras
@@ -110,7 +112,7 @@ class FencingOwner:
     marker: int
     """Target offset of the owner's fence marker."""
     leader_epoch: int
-    """Leader epoch in which the marker was written."""
+    """Leader epoch in which the owner's fence marker was written."""
 
 
 def rebuild_lost_map(

@@ -59,7 +59,7 @@ _decode_large_cached = functools.lru_cache(maxsize=CACHED_LARGE_SEGMENTS_MAX)(_d
 
 
 class OwnerSegments:
-    """Segments of one owner in source order.
+    """Segments of one owner of a partition, in the order of their source offsets.
 
     Invariants: `firsts` is increasing and has as many entries as `values`.
     """
@@ -67,7 +67,7 @@ class OwnerSegments:
     __slots__ = ("_valid", "any_key", "firsts", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`name` is the key of any of the owner's segments."""
+        """Create an owner without segments. `name` is the key of any of its segments."""
         self.any_key = name
         self.firsts = array("q")
         self.values: list[bytes] = []
@@ -78,7 +78,7 @@ class OwnerSegments:
 
     @property
     def owner(self) -> OwnerOrder:
-        """Sort key of this owner; greater means newer."""
+        """Sort key of this owner. A newer owner has a greater key."""
         return self.any_key.owner_order
 
     @property
@@ -107,7 +107,7 @@ class OwnerSegments:
         return decode(self.get_key(index), value)
 
     def get_head(self, index: int) -> MapSegmentHead:
-        """Decode the fixed-size head of the segment at `index`, without its runs (ranges with a
+        """Decode the fixed-size head of the segment at `index`, but not its runs (ranges with a
         constant offset difference)."""
         return offset_map_records.read_segment_head(self.values[index])
 
@@ -185,7 +185,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
             self.store(key, offset_map_records.encode_map_value(segment))
 
     def store(self, key: MapSegmentKey, value: bytes | None) -> None:
-        """Store an encoded segment as in the map topic; a `value` of None deletes it."""
+        """Store a segment as encoded in the map topic. A `value` of None deletes the segment."""
         mine = self._list_owners.get(key.owner_order)
         if value is None:
             if mine is not None:
@@ -199,7 +199,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
 
     @property
     def owners(self) -> list[OwnerSegments]:
-        """All owners, oldest first."""
+        """All owners that have segments, oldest first."""
         return [self._list_owners[each] for each in sorted(self._list_owners)]
 
     def list_owners_of_era(self, number: int) -> list[OwnerSegments]:
@@ -241,8 +241,8 @@ class OffsetBounds(NamedTuple):
 
 
 class _StoredRun(NamedTuple):
-    """An offset run (range with a constant delta), and by how much the deltas of removed runs that
-    followed it may differ from its own delta."""
+    """An offset run (range with a constant delta), and how far the deltas of removed runs that
+    followed it may lie below and above its own delta."""
 
     run: OffsetRun
     below: int
@@ -266,9 +266,10 @@ class EraRuns:
     otherwise."""
 
     owners: list[OwnerSegments]
-    """Owners that replicated in this era (mirror generation), oldest first."""
+    """Segments of the owners that replicated in this era (mirror generation), oldest owner
+    first."""
     ends: list[int]
-    """Offset up to which the segments of each owner are valid."""
+    """Source offsets up to which the segments of the owners are valid, in the order of `owners`."""
     begins: int
     """First source offset of the era (mirror generation)."""
     floor: int
@@ -311,11 +312,11 @@ class EraRuns:
         )
 
     def to_target(self, upstream: int) -> OffsetBounds:
-        """Return the bounds of the target offset that corresponds to source offset `upstream`,
-        which must not be below `floor`.
+        """Translate source offset `upstream`, which must not be below `floor`, to bounds of the
+        target offset.
 
-        Source records at or after `upstream` are at or after that target offset; earlier source
-        records are before it.
+        Copies of source records at or after `upstream` are at or after the exact target offset;
+        copies of earlier records are before it.
         """
         before, behind = self._find_runs_around(upstream, order=_get_run_source)
         limit = self.target_next if behind is None else _get_run_target(behind)
@@ -330,11 +331,11 @@ class EraRuns:
         )
 
     def to_source(self, downstream: int) -> OffsetBounds | None:
-        """Return the bounds of the source offset that corresponds to target offset `downstream`.
-        Returns None if that part of the map was deleted.
+        """Translate target offset `downstream` to bounds of the source offset. Returns None if that
+        part of the map was deleted.
 
-        Target records at or after `downstream` are copies of source records at or after that source
-        offset; earlier target records are copies of earlier source records.
+        Target records at or after `downstream` are copies of source records at or after the exact
+        source offset; earlier target records are copies of earlier source records.
         """
         before, behind = self._find_runs_around(downstream, order=_get_run_target)
         limit = self.through if behind is None else behind.source
@@ -414,8 +415,8 @@ def _read_valid_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The newest owner's open segment. It shows up to which offset the partition was replicated,
-    and by which owner."""
+    """The last segment of a partition's newest owner. It shows up to which offset the partition was
+    replicated, and by which owner."""
 
     key: MapSegmentKey
     segment: MapSegment
@@ -448,8 +449,8 @@ class PartitionMap:
 
     @property
     def had_progress(self) -> bool:
-        """True if an era (mirror generation) was ever begun, even if its record has been skipped
-        since."""
+        """True if an era (mirror generation) was ever begun, even if an operator has since skipped
+        its unreadable record."""
         request = self.request
         lost = request is not None and request.request.startswith(
             offset_map_records.LOST_ERA_REQUEST_PREFIX
@@ -458,7 +459,7 @@ class PartitionMap:
 
     @property
     def next_ordinal(self) -> int:
-        """Ordinal for the next producer id."""
+        """Ordinal for the partition's next producer id, greater than all earlier ordinals."""
         owners = [each.any_key.ordinal for each in self.segments.owners]
         eras = [each.ordinal for each in self.era_records]
         return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
@@ -572,7 +573,7 @@ class UnreadableMapRecord:
 
     @property
     def decoded_key(self) -> MapKey | None:
-        """The decoded key; None if the key is also unreadable."""
+        """The record's decoded key; None if the key is unreadable, too."""
         try:
             return offset_map_records.decode_map_key(self.key)
         except offset_map_records.UNREADABLE_RECORD_ERRORS:
@@ -585,12 +586,12 @@ class UnreadableMapRecord:
         return isinstance(self.decoded_key, EraKey)
 
     def may_concern(self, partition: TopicPartition) -> bool:
-        """Return whether the record may affect this source partition."""
+        """Return whether the unreadable record may affect this source partition."""
         return self.partition is None or self.partition.topic == partition.topic
 
     def describe(self, *, topic: str, flow: str) -> str:
-        """Build the error message about the record. `topic` is the map topic, `flow` its flow (""
-        if unknown)."""
+        """Build the error message about the unreadable record. `topic` is the map topic, `flow` the
+        flow's name ("" if unknown)."""
         words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
         if self.is_era:
             words += ["--from", "earliest"]
@@ -607,14 +608,15 @@ class OffsetMap:
     order."""
 
     key_filter: Callable[[MapKey], bool] = lambda _: True
-    """Selects records by key. Other records are ignored."""
+    """Selects the records to keep, by key. Other records are ignored."""
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """Apply a record. An unreadable record is kept for `list_unreadable_records` until a later
-        record or tombstone with the same key replaces it."""
+        """Apply the next record of the map topic. An unreadable record is kept for
+        `list_unreadable_records` until a later record or tombstone with the same key replaces
+        it."""
         self._unreadable.pop(key, None)
         try:
             self.apply(key, value)
@@ -640,7 +642,7 @@ class OffsetMap:
         return [each for each in found if each.may_concern(partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record to the map; a `value` of None is a tombstone. Raises the errors of
+        """Apply one record of the map topic; a `value` of None is a tombstone. Raises the errors of
         `offset_map_records.decode_map_key`."""
         name = offset_map_records.decode_map_key(key)
         if not self.key_filter(name):
@@ -661,7 +663,7 @@ class OffsetMap:
                 partition.request = decoded
 
     def get_partition(self, partition: TopicPartition) -> PartitionMap:
-        """Return the map of one partition; empty if nothing was recorded."""
+        """Return the offset map of one partition; empty if nothing was recorded for it."""
         return self._partitions.get(partition) or PartitionMap()
 
     def list_partitions(self) -> list[TopicPartition]:

@@ -1,11 +1,11 @@
 """Offset syncs as in MirrorMaker 2: the store that translates offsets, and the writer that decides
 when a sync is written.
 
-`OffsetSyncStore` keeps a bounded number of syncs per partition, with fewer older syncs: translation
-is precise near the newest sync, and its precision is halved with every doubling of the distance. In
-any one state of the store, later offsets translate to later offsets. Over time an offset may
-translate to an earlier one, because a sync in between was dropped; publishers must not move back in
-this case.
+`OffsetSyncStore` keeps a bounded number of syncs per partition, more of them near the newest sync:
+translation is precise there, and its precision halves with every doubling of the distance. In any
+one state of the store, later offsets translate to later offsets. Over time an offset may translate
+to an earlier one, because a sync in between was dropped; publishers must not publish the earlier
+offset then.
 
 `OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record since the start, at
 a gap in the source's offsets, when the target's offsets moved back, and when the last sync is
@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.offsets.offset_translation import (
     EarlierOffset,
@@ -45,12 +45,14 @@ class OffsetSyncStore:
     """Offset syncs of all partitions of one flow, used to translate source offsets.
 
     Each partition has `SYNCS_PER_PARTITION` slots, each of which contains a sync. Invariants per
-    partition, for slots i < j with different source offsets, as far as 64 bits allow:
+    partition, for slots i < j with different source offsets, except where a bound would overflow 64
+    bits:
 
     - A: slot 0 contains the newest sync.
     - B: upstream[i] <= upstream[j] + 2^j - 2^i, so a sync is not too old for its slot.
     - C: upstream[i] >= upstream[j] + 2^max(i - 2, 0), so a sync is not too close to its neighbor.
     - D: slot 63 contains the oldest usable sync.
+
     """
 
     keep_history: bool
@@ -61,18 +63,18 @@ class OffsetSyncStore:
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record. A `value` of None is a tombstone, which removes all syncs of the
-        partition.
+        """Apply one record of the offset-syncs topic. A `value` of None is a tombstone, which
+        removes all syncs of the partition.
 
-        Raises `MalformedRecordError` and changes nothing.
+        If the record is malformed, raises `MalformedRecordError` and changes nothing.
         """
         if value is None:
-            self._partitions.pop(mm2_records.decode_offset_sync_key(key), None)
+            self._partitions.pop(mirrormaker2_records.decode_offset_sync_key(key), None)
         else:
-            self.add(mm2_records.decode_offset_sync(key, value))
+            self.add(mirrormaker2_records.decode_offset_sync(key, value))
 
     def add(self, sync: OffsetSync) -> None:
-        """Apply a decoded offset sync."""
+        """Add a decoded offset sync, which becomes the newest sync of its partition."""
         old = self._partitions.get(sync.partition)
         rewound = old is not None and sync.upstream < old[0].upstream
         if old is None or rewound or not (self._ready or self.keep_history):
@@ -86,7 +88,7 @@ class OffsetSyncStore:
 
     @property
     def is_ready(self) -> bool:
-        """True if offsets can be translated."""
+        """True if the topic was read to its end, so that offsets can be translated."""
         return self._ready
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
@@ -147,11 +149,8 @@ def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
 def _choose_replacement(
     syncs: PartitionSyncs, old: PartitionSyncs, slot: int, *, replacement: OffsetSync, at: int
 ) -> tuple[OffsetSync, int]:
-    """Choose a sync for `slot`, and the old slot to consider next.
-
-    An old sync that fits is preferred, so that few syncs are dropped. Recent syncs are preferred to
-    syncs of about the same precision, and syncs already in the next slot to both.
-    """
+    """Choose a sync for `slot`, and return it with the old slot to consider next. An old sync that
+    fits is preferred, so that few syncs are dropped."""
     while True:
         candidate = old[at]
         apart = _is_far_enough(syncs[slot - 1], candidate, slot - 1)
@@ -198,12 +197,13 @@ class PartitionSyncState:
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
     last_sync_downstream: int = _NO_OFFSET
-    """Target offset of the last sync that was due immediately."""
+    """Target offset of the last sync that was due at once, not only at the next commit."""
 
     def acknowledge(
         self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
     ) -> int | None:
-        """Record that `records` consecutive records starting at these offsets were acknowledged.
+        """Record that the target acknowledged `records` consecutive records starting at these
+        offsets.
 
         Returns how many of them precede the last record for which a sync is due. Returns None if no
         sync is due.
@@ -246,10 +246,8 @@ class OffsetSyncWriter:
     def acknowledge(
         self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
     ) -> None:
-        """Record that the target has `records` consecutive records starting at these offsets.
-
-        Equivalent to acknowledging them one by one (Java: `maybeQueueOffsetSyncs`).
-        """
+        """Record that the target acknowledged `records` consecutive records starting at these
+        offsets. Same result as one call per record (Java: `maybeQueueOffsetSyncs`)."""
         assert records > 0, records
         state = self._states.setdefault(partition, PartitionSyncState())
         due = state.acknowledge(upstream, downstream, records, offset_lag_max=self.offset_lag_max)
@@ -280,7 +278,7 @@ class OffsetSyncWriter:
 
         A failed sync is written again at the next commit unless a newer sync exists; Java drops it.
         An older sync must not follow a newer one, because readers would conclude that the source
-        moved back.
+        was rewound.
         """
         assert self._under_way > 0, sync
         self._under_way -= 1
@@ -293,25 +291,25 @@ class OffsetSyncWriter:
     def forget_partition(self, partition: TopicPartition) -> None:
         """Drop the state of a partition that is now assigned to another task.
 
-        Its queued syncs are dropped, because after a newer sync of the other task they would look
-        like a source that moved back.
+        Its queued syncs are dropped, because written after a newer sync of the other task, they
+        would look as if the source was rewound.
         """
         for table in (self._states, self._pending, self._delayed):
             table.pop(partition, None)
 
     @property
     def pending(self) -> Mapping[TopicPartition, OffsetSync]:
-        """Syncs that are due, by partition."""
+        """Offset syncs that are due now, by partition."""
         return self._pending
 
     @property
     def delayed(self) -> Mapping[TopicPartition, OffsetSync]:
-        """Syncs that become due at the next commit, by partition."""
+        """Offset syncs that become due at the next commit of source offsets, by partition."""
         return self._delayed
 
     @property
     def in_flight(self) -> int:
-        """Number of syncs in flight."""
+        """Number of offset syncs that are being written."""
         return self._under_way
 
     def check_invariants(self) -> None:
@@ -323,7 +321,8 @@ def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> O
 
 
 class ReplicatedSpan(NamedTuple):
-    """Consecutive records that start at these offsets on source and target."""
+    """Replicated records with consecutive offsets, starting at these offsets on source and
+    target."""
 
     upstream: int
     downstream: int
@@ -341,8 +340,8 @@ class ReplicatedSpanTracker:
     _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def extract_new_spans(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
-        """Return the spans that are new in this segment. The first segment of a partition or era
-        (mirror generation) only sets the start."""
+        """Return the replicated spans that are new in this version of a map segment. The first
+        segment of a partition or era (mirror generation) only sets the start."""
         name = TopicPartition(key.topic, key.partition)
         era, reported = self._reported.get(name, (0, 0))
         self._reported[name] = (key.era, segment.through)

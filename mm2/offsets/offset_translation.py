@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import Era
 from mm2.offsets.offset_map import EraRuns, PartitionMap
 
@@ -38,12 +38,12 @@ class EarlierOffset:
 
 
 class UntranslatedReason(enum.Enum):
-    """Why an offset has no translation."""
+    """Reason why an offset cannot be translated."""
 
     NOT_READY = "not ready"
     """The map has not been read yet, or the offset has not been replicated yet. Retry later."""
     UNKNOWN = "unknown"
-    """No record of this partition was replicated."""
+    """No record of this partition has been replicated."""
     TOO_OLD = "too old"
     """The offset is lower than every offset that the map can translate."""
 
@@ -69,7 +69,8 @@ def choose_closest_translation(one: TranslatedOffset, other: TranslatedOffset) -
 
 
 class MapTranslator:
-    """Translates many offsets of one partition. The partition's map must not change meanwhile."""
+    """Translates many offsets of one partition. The partition's map must not change while this
+    object is used."""
 
     def __init__(self, known: PartitionMap) -> None:
         self._segments = known.segments
@@ -79,7 +80,7 @@ class MapTranslator:
         self._runs: dict[int, EraRuns] = {}
 
     def translate(self, upstream: int) -> TranslatedOffset:
-        """Translate a source offset. See `translate_to_target`."""
+        """Translate a source offset to the target, as `translate_to_target` does."""
         eras = self._eras
         if not eras:
             return UntranslatedReason.UNKNOWN
@@ -104,10 +105,10 @@ class MapTranslator:
         return _build_translation_outcome(lowest, again_max=max(0, highest - lowest))
 
     def find_first_after(self, upstream: int) -> int | None:
-        """Find the first known target offset after an offset that is `TOO_OLD`.
+        """Find the first known target offset for a source offset that is `TOO_OLD` to translate.
 
-        Returns None if there is none, or if the map also has eras (mirror generations) of recreated
-        topics, whose offsets may have been translated before.
+        Returns None if no target offset is known, or if the map also has eras (mirror generations)
+        of recreated topics, whose offsets may have been translated before.
         """
         eras = self._eras
         if not eras or self._has_other_topics:

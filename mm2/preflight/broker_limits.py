@@ -36,7 +36,7 @@ BROKER_SETTINGS = (
         *_RETENTION_KEYS,
     ),
 )
-"""Broker settings that the check reads."""
+"""Names of the broker settings that the check reads."""
 
 _SHORT_EXPIRATION_MS = 3_600_000
 _RECOMMENDED_REPLICAS = 3

@@ -15,7 +15,8 @@ from connect_runtime.base import plurals
 
 
 class CheckArea(enum.Enum):
-    """Checked area. Areas are checked in order, and a failure skips all later areas."""
+    """Area of a preflight check, such as network or ACLs. Areas are checked in order; after a
+    failure, the later areas are skipped."""
 
     DNS = "DNS"
     NETWORK = "NETWORK"
@@ -48,7 +49,7 @@ class CheckSeverity(enum.Enum):
     FAILED = "failed"
     """Some data will not be replicated, or not as configured."""
     WARNING = "warning"
-    """A problem that may cause a failure later, or that has a cost."""
+    """A problem that may cause a failure later, or that increases cost."""
     NOTE = "note"
     """Information that requires no action."""
 
@@ -72,13 +73,13 @@ class CheckFinding:
     command: str = ""
     """Command that fixes the problem or shows details; "" if there is no such command."""
     affects: tuple[str, ...] = ()
-    """Topics that are affected by the problem."""
+    """Topics affected by the problem."""
     other_subjects: tuple[str, ...] = ()
-    """Additional subjects with the same finding."""
+    """Other clusters or flows with the same finding."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """All subjects that have this finding."""
+        """All clusters, flows or the engine to which this finding applies."""
         return (self.subject, *self.other_subjects)
 
 
@@ -88,8 +89,8 @@ time)."""
 
 
 class CheckResult(enum.Enum):
-    """Result of one area for a subject, shown in a cell of the table. SKIPPED means that an earlier
-    area failed."""
+    """Result of one check area for a cluster, a flow or the engine, shown in a cell of the table.
+    SKIPPED means that an earlier area failed."""
 
     OK = "ok"
     FAILED = "FAILED"
@@ -99,7 +100,8 @@ class CheckResult(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """Row of the table for one subject. Areas that do not apply have no cell."""
+    """Row of the check table for a cluster, a flow or the engine. Areas that do not apply have no
+    cell."""
 
     subject: str
     cells: Mapping[CheckArea, CheckResult]
@@ -131,7 +133,8 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSubject:
-    """A checked subject, with the areas that were checked and skipped."""
+    """A checked cluster, flow or engine, with the areas that were checked and the areas that were
+    skipped."""
 
     subject: str
     checked: frozenset[CheckArea]
@@ -142,7 +145,7 @@ def build_report(
     checked: Iterable[CheckedSubject], findings: Collection[CheckFinding]
 ) -> CheckReport:
     """Build a report. Findings with the same cause are merged, even if they affect different
-    subjects and topics."""
+    clusters, flows and topics."""
     rows = tuple(checked)
     places = {each.subject: number for number, each in enumerate(rows)}
     areas = list(CheckArea)
@@ -218,13 +221,13 @@ def format_report(report: CheckReport) -> Iterator[str]:
     for each in report.findings:
         yield ""
         head = f"{_SEVERITY_LABELS[each.severity]} {each.area.value} {', '.join(each.subjects)}"
-        yield f"{head}: {each.text}{_format_affected(each.affects)} ({each.code})"
+        yield f"{head}: {each.text}{_format_affected_subjects(each.affects)} ({each.code})"
         yield f"  effect: {each.effect}"
         yield f"  fix:    {each.fix}"
         if each.command:
             yield f"  $ {each.command}"
     yield ""
-    yield _format_summary(report)
+    yield _format_report_summary(report)
 
 
 def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
@@ -256,7 +259,7 @@ def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
     }
 
 
-def _format_affected(topics: Sequence[str]) -> str:
+def _format_affected_subjects(topics: Sequence[str]) -> str:
     if not topics:
         return ""
     more = len(topics) - _MAX_TOPICS_NAMED
@@ -264,7 +267,7 @@ def _format_affected(topics: Sequence[str]) -> str:
     return f"; affects {plurals.format_count(len(topics), 'topic')}: {named}"
 
 
-def _format_summary(report: CheckReport) -> str:
+def _format_report_summary(report: CheckReport) -> str:
     counts = (
         plurals.format_count(number, label)
         for severity, label in (

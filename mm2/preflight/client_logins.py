@@ -1,7 +1,7 @@
 """Logins of a flow's clients: which clients share a login, and which operations each client is
 authorized for.
 
-Equal logins to one cluster are checked once.
+Identical logins to one cluster are checked once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm2.topics.flow_config import Flow
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLogin:
     """A login to a cluster, with the clients that use it ("consumer of east->west"). An empty list
-    means all clients."""
+    of clients means all clients."""
 
     alias: str
     access: KafkaClusterAccess

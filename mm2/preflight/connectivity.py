@@ -79,8 +79,8 @@ which name the cause, are reported first."""
 def check_connectivity(
     login: ClusterLogin, *, clock: Clock, random: Random, timeout_s: float
 ) -> ConnectResult:
-    """Check all addresses, then all brokers, then all certificates, each step concurrently. Takes
-    at most three times `timeout_s`."""
+    """Check a cluster's bootstrap addresses, then its brokers, then their certificates, each step
+    concurrently. Takes at most three times `timeout_s`."""
     access = login.access
     blank = build_unreachable_result(login, clock=clock)
     options = dataclasses.replace(
@@ -114,8 +114,8 @@ def check_connectivity(
 
 
 def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
-    """Build a result without attempts, or a result in which every address failed for the reason
-    `why`."""
+    """Build the result for a cluster to which no connection was attempted or, with `why`, whose
+    addresses all failed for this reason."""
     access = login.access
     tried = (
         ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)

@@ -43,7 +43,7 @@ class ConnectResult:
 
     alias: str
     clients: tuple[str, ...]
-    """Clients with this login ("consumer of east->west"); empty for all clients."""
+    """Clients that use this login ("consumer of east->west"); empty for all clients."""
     protocol: str
     """Value of `security.protocol`."""
     user: str
@@ -94,7 +94,7 @@ class ConnectResult:
         return area if self._is_area_applicable(area) else _Area.LISTENER
 
     def list_findings(self) -> Iterator[CheckFinding]:
-        """Yield findings about failed addresses and expiring certificates. Equal failures of
+        """Yield findings about failed addresses and expiring certificates. Identical failures of
         several addresses are merged into one finding."""
         alike: dict[tuple[_Layer, str, int | None], list[str]] = {}
         for each in (*self.bootstrap, *self.brokers):
@@ -152,7 +152,9 @@ class ConnectResult:
             severity = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
         effect = cause.effect
         if severity is CheckSeverity.WARNING:
-            effect = "other bootstrap addresses respond; if they are down, clients cannot connect"
+            effect = (
+                "other bootstrap addresses respond, but clients cannot connect if those are down"
+            )
         return CheckFinding(
             subject=self.alias,
             area=area,
@@ -181,6 +183,8 @@ class ConnectResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailureCause:
+    """Finding code, effect and fix for a cause of connection failures."""
+
     code: str
     effect: str
     fix: str
@@ -223,7 +227,7 @@ _CAUSE_BY_LAYER = {
     _Layer.PROTOCOL: _FailureCause(
         code="protocol",
         effect=_NOTHING_REPLICATED,
-        fix="use brokers of Kafka 2.8 or newer for {alias}",
+        fix="upgrade the brokers of {alias} to Kafka 2.8 or later",
     ),
 }
 _CLIENT_CERTIFICATE_CAUSE = _FailureCause(

@@ -121,12 +121,12 @@ class FlowCheck:
             self._found.append(
                 CheckFinding(
                     subject=self._flow.name,
-                    area=_classify_error(error, word),
+                    area=_find_error_area(error, word),
                     severity=CheckSeverity.FAILED,
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
                     effect="this part of the flow could not be checked",
-                    fix="fix the cause that the message names, and check again",
+                    fix="fix the cause named in the message, then check again",
                 )
             )
 
@@ -216,9 +216,9 @@ class FlowCheck:
                 yield each
 
 
-def _classify_error(error: ConnectError, word: CheckArea) -> CheckArea:
-    """Return the area of an error, or the default `word` if the error does not indicate its
-    area."""
+def _find_error_area(error: ConnectError, word: CheckArea) -> CheckArea:
+    """Return the check area that an error belongs to, or the default `word` if the error does not
+    indicate its area."""
     match error:
         case NotAuthorizedError():
             return CheckArea.RIGHTS

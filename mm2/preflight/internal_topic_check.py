@@ -114,7 +114,7 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
             text=f"the cluster refuses to create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
             effect="the flow does not start",
-            fix="correct the cause that the cluster's error message names",
+            fix="correct the cause named in the cluster's error message",
         )
 
 
@@ -125,7 +125,7 @@ _Client = FlowClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicUse:
-    """Use of an internal topic by the flow, and the clients that need access."""
+    """Use of an internal topic by the flow, and the clients that need access to the topic."""
 
     expected: ExpectedInternalTopic
     creator: FlowClient
@@ -167,8 +167,8 @@ class FlowConnectorConfigs:
 
 
 def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnectorConfigs:
-    """Parse the connectors' configurations. Raises `ConfigError` in the same cases as the
-    connectors."""
+    """Parse the connectors' configurations. Raises `ConfigError` if a connector would reject its
+    configuration."""
     given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
     checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
     runs = dedicated_mode.can_connector_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
@@ -190,8 +190,8 @@ class ReplicationFactorCauses:
         self._target = target
 
     def find_cause(self, key: str) -> ReplicationFactorCause:
-        """Find the setting that determines the value of a key of the flow's worker or
-        connectors."""
+        """Find the configuration setting from which the flow's worker or connectors take the value
+        of `key`."""
         worker = self._config.worker.get(key)
         sections = self._config.connectors.values()
         given = (each[key] for each in sections if key in each and each[key].is_used)
@@ -218,7 +218,8 @@ def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[I
 
 
 def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
-    """List the topics of the reverse flow that this flow reads if topics keep their names."""
+    """List the topics of the reverse flow that this flow reads if mirror topics keep the source's
+    topic names."""
     if flow.policy.renames_topics:
         return ()
     syncs = flow.policy.offset_syncs_topic(flow.source)
@@ -316,8 +317,8 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
 
 
 def _build_mm2_topic(name: str, holds: str, *, factor: int, key: str) -> ExpectedInternalTopic:
-    """Build an internal topic that is shared with MirrorMaker 2, which is used even if its settings
-    differ from the expected settings."""
+    """Build an internal topic that is shared with MirrorMaker 2, which the flow uses even if the
+    topic's settings differ from the expected settings."""
     return ExpectedInternalTopic(
         name=name,
         content=holds,

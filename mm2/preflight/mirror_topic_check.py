@@ -45,7 +45,7 @@ class ObservedMirrors:
 def check_mirror_topics(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[CheckFinding]:
-    """Report problems with mirror topics. Equal problems of several topics are merged into one
+    """Report problems with mirror topics. Identical problems in several topics are merged into one
     finding."""
     if not seen.source and not seen.undescribed:
         yield _build_finding(
@@ -62,7 +62,7 @@ def check_mirror_topics(
                 "NAME", "Describe", "DescribeConfigs", "Read"
             ),
         )
-    yield from _merge_equal_findings(_check_each_topic(seen, operator))
+    yield from _merge_findings_by_topic(_check_each_topic(seen, operator))
     for mirror, topics in sorted(seen.name_conflicts.items()):
         yield _build_finding(
             seen,
@@ -85,8 +85,8 @@ def check_mirror_topics(
 def _check_each_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """Yield each finding with its topic, which is added to the finding when equal findings are
-    merged."""
+    """Yield each finding together with its topic. The caller adds the topic when it merges findings
+    that differ only in the topic."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (
@@ -126,7 +126,7 @@ def _check_each_topic(
                 "topic-unseen",
                 why.replace(f"topic {name}", "it"),
                 effect="it is unknown whether the topic can be replicated",
-                fix="fix the cause that the message names, and check again",
+                fix="fix the cause named in the message, then check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):
@@ -137,7 +137,7 @@ def _check_each_topic(
                 "mirror-refused",
                 f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
                 effect="the topic is not replicated",
-                fix="correct the cause that the cluster's error message names",
+                fix="correct the cause named in the cluster's error message",
             ),
         )
     yield from _check_retention(seen)
@@ -217,7 +217,7 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
             )
 
 
-def _merge_equal_findings(
+def _merge_findings_by_topic(
     found: Iterator[tuple[str, CheckFinding]],
 ) -> Iterator[CheckFinding]:
     """Merge findings that differ only in the topic. The merged finding has the first topic's

@@ -59,20 +59,20 @@ def run_concurrently(
 
 
 def _ignore_thread_end(_: ThreadDied) -> None:
-    """Ignore the end of a check thread, because check threads are expected to terminate."""
+    """Ignore the end of a check thread, because a check thread ends when its check is done."""
 
 
 _TIMEOUT_MARGIN_S = 5.0
 _CONNECT_ROUNDS = 3
-"""Phases of a cluster check: addresses, brokers, certificates."""
+"""Phases of a cluster check, each with its own timeout: addresses, brokers, certificates."""
 _MAX_REQUESTS_PER_FLOW = 20
 """Upper bound of the number of consecutive requests in a flow check."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterResults:
-    """Connection results of every login, and findings by flow name for the flows whose clusters all
-    respond."""
+    """Connection results for every login to every cluster, and findings by flow name for the flows
+    whose clusters all respond."""
 
     reached: Sequence[ConnectResult]
     flows: Mapping[str, Sequence[CheckFinding]]
@@ -94,7 +94,8 @@ class PreflightCheck:
         random: Random,
         timeout_s: float,
     ) -> None:
-        """Create the check. `names` are the flows to check; empty for all flows."""
+        """Create the check of a configuration file. `names` are the flows to check; empty for all
+        flows."""
         self._settings = settings
         self._clock = clock
         self._random = random
@@ -231,7 +232,7 @@ def _build_timeout_finding(subject: str, word: CheckArea) -> CheckFinding:
 
 
 def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSubject]:
-    """Merge the results of several logins to one cluster."""
+    """Merge the check results of several logins to one cluster into one table row."""
     looked: dict[str, CheckedSubject] = {}
     for each in reached:
         one = each.summarize_areas()

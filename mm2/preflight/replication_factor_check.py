@@ -19,7 +19,7 @@ class ReplicationFactorCause:
     key: str
     """Configuration key, for messages."""
     place: str
-    """Place in the configuration where the value can be changed."""
+    """Location in the configuration where the value can be changed."""
     is_given: bool = True
     """False if the value is a default of MirrorMaker 2. `place` is then the key to add to the
     configuration file."""

@@ -1,6 +1,7 @@
 """ACLs that each client of a flow needs, and findings about missing ACLs.
 
-The list covers all requests of connectors and copier. They need no other authorization.
+The list covers all requests of connectors and copier. Connectors and copier need no other
+authorization.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
 
 
 _REVERSE_FLOW_NOT_SEEN = (
-    "the reverse flow of the same topic names is not detected, so records may be replicated in a "
+    "a reverse flow with the same topic names is not detected, so records may be replicated in a "
     "loop"
 )
 
@@ -283,7 +284,8 @@ def _build_required_acl(
 
 @dataclass(frozen=True, slots=True)
 class _MissingAcl:
-    """Operations that several resources lack for the same reason, reported as one finding."""
+    """Operations that a client is not authorized to perform on several resources, for the same
+    reason; reported as one finding."""
 
     client: FlowClient
     kind: ResourceKind

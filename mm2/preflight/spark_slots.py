@@ -60,7 +60,7 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
             "spark-start",
             seen.failure,
             effect="nothing is replicated",
-            fix="fix the cause that Spark's error names; Spark's log contains details",
+            fix="fix the cause named in Spark's error; see Spark's log for details",
         )
     elif seen.slots is not None and seen.slots < seen.needed:
         none = seen.slots == 0

@@ -71,7 +71,7 @@ class TopicCheck:
         self._deps = around
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
-        """Visible source topics that the flow replicates."""
+        """Source topics that are visible to the flow and that it replicates."""
         self.allowed_operations: dict[tuple[ClientResource, str], bool] = {}
         """Results of attempts to create missing topics, by resource and operation: True if the
         operation was allowed."""
@@ -192,7 +192,8 @@ class TopicCheck:
         )
 
     def check_replication_factors(self) -> Iterator[CheckFinding]:
-        """Check the replication factors of all topics that were checked before."""
+        """Report the topics whose replication factor exceeds the number of brokers, as found by the
+        checks that ran before."""
         yield from replication_factor_check.check_replication_factors(
             self._flow.name, self._too_many, self._deps.brokers
         )
@@ -200,8 +201,8 @@ class TopicCheck:
     def _fits_broker_count(
         self, alias: str, topic: str, factor: int | None, key: str, *, internal: bool = True
     ) -> bool:
-        """Return True if the cluster has enough brokers for a missing topic. Otherwise record the
-        topic.
+        """Return True if the cluster has enough brokers for a missing topic. Otherwise add the
+        topic to the topics that `check_replication_factors` reports.
 
         If `factor` is None or below 1, the brokers' default is used.
         """
@@ -226,12 +227,14 @@ class TopicCheck:
     ) -> PerTopicResult[None]:
         answer = asked.create_topics(topics, self._deps.timeout_s, validate_only=True)
         for name in answer.succeeded:
-            self._record_trial(maker, name, allowed=True)
+            self._record_creation_attempt(maker, name, allowed=True)
         for name, error in answer.failed.items():
-            self._record_trial(maker, name, allowed=not isinstance(error, NotAuthorizedError))
+            self._record_creation_attempt(
+                maker, name, allowed=not isinstance(error, NotAuthorizedError)
+            )
         return answer
 
-    def _record_trial(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
+    def _record_creation_attempt(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
         resource = ClientResource(client=maker, kind=ResourceKind.TOPIC, name=name)
         self.allowed_operations[resource, "CREATE"] = allowed
 

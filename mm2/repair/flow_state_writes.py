@@ -22,8 +22,8 @@ def append_map_records(
     *,
     clock: Clock,
 ) -> None:
-    """Append map records in order. The last record, which makes the others valid, is appended after
-    all others are stored.
+    """Append map records in order. The last record makes the other records valid, so it is appended
+    only after they are stored.
 
     Raises `RetriableError` if this takes longer than `STORE_TIMEOUT_S`, and the cluster's errors.
     """

@@ -71,7 +71,7 @@ def compare_logs(
     all_differ: bool,
     done: OnCompared,
 ) -> None:
-    """Compare source and mirror logs in tasks of the engine.
+    """Compare the source and mirror logs of partitions, in tasks of the copy engine.
 
     `memory_bytes` is the total for all tasks. `all_differ` asserts that no two source records were
     ever equal, so that equal records always belong together. `done` is called for each partition as
@@ -186,8 +186,8 @@ class _LogComparison:
 
 
 def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
-    """Fence the mirror's writers. Returns the fencing owner with its marker, or the reason for a
-    failure.
+    """Fence the mirror's writers. Returns the owner that fenced them, with its transaction marker,
+    or the reason for a failure.
 
     Raises `ConnectError` if no broker responds.
     """
@@ -205,7 +205,7 @@ def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
 
 
 REQUEST_TIMEOUT_S = 60.0
-_ACQUIRED_MEANWHILE = "another process has acquired it in the meantime"
+_ACQUIRED_MEANWHILE = "another process has acquired the partition during the rebuild"
 _MIRROR_RECORDS_DELETED = (
     "all replicated records were deleted from the mirror topic, so their source offsets are "
     "unknown: choose where to start with mm2 topic reset FLOW TOPIC --from"
@@ -236,7 +236,7 @@ class RebuiltPartition:
     stored: int = 0
     """Number of map records that were stored."""
     reason: str = ""
-    """Why nothing was stored; "" if there is no problem."""
+    """Reason why nothing was stored; "" if there is no problem."""
 
     @property
     def is_complete(self) -> bool:
@@ -311,7 +311,7 @@ class MapRebuild:
         bounds = self._determine_ranges(due)
         if bounds:
             partitions = tuple(self._setups[each.partition] for each in bounds)
-            self._compare_ranges(bounds, partitions)
+            self._compare_log_ranges(bounds, partitions)
 
     def _build_setups(self, topics: Collection[str]) -> None:
         tools = self._tools
@@ -358,7 +358,7 @@ class MapRebuild:
             )
 
     def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
-        """Determine the offset ranges to compare.
+        """Determine the offset ranges of source and mirror to compare.
 
         Partitions with a lost map are fenced first, so that the records before the marker are
         final. The source's end offsets are fetched next. The producers of the reverse flow are read
@@ -374,7 +374,7 @@ class MapRebuild:
                 partition=each,
                 source_end=self._get_source_end(each, ends.succeeded[each].end),
                 target_end=target_to[each],
-                reverse_producers=self._find_reverse_producers(each, back),
+                reverse_producers=self._find_reverse_flow_producers(each, back),
             )
             for each in sorted(ends.succeeded)
         ]
@@ -384,8 +384,8 @@ class MapRebuild:
         return end if wanted < 0 else wanted
 
     def _fence_mirrors(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Fence the mirrors. Returns the target end offset up to which each partition is compared;
-        skipped partitions are in `results`."""
+        """Fence the writers of the mirror partitions. Returns the target end offset up to which
+        each partition is compared; skipped partitions are in `results`."""
         found = {}
         with self._tools.connect() as questions:
             for each in sorted(due):
@@ -399,8 +399,8 @@ class MapRebuild:
         return found
 
     def _get_target_end(self, partition: TopicPartition, place: PartitionFencer) -> int | None:
-        """Return the target end offset. Returns None if there is nothing to compare or fencing
-        failed."""
+        """Return the target offset up to which the partition is compared. Returns None if there is
+        nothing to compare or fencing failed."""
         wanted = self._plans[partition]
         if wanted.kind is not RebuildScope.LOST:
             return wanted.target_to
@@ -427,7 +427,7 @@ class MapRebuild:
             return self._tools.read_reverse_map()
         return None
 
-    def _find_reverse_producers(
+    def _find_reverse_flow_producers(
         self, partition: TopicPartition, back: OffsetMap | None
     ) -> frozenset[int]:
         where = self._setups[partition]
@@ -450,7 +450,7 @@ class MapRebuild:
         kind = self._plans[partition].kind
         self.results[partition] = RebuiltPartition(partition=partition, scope=kind, reason=why)
 
-    def _compare_ranges(
+    def _compare_log_ranges(
         self,
         bounds: list[LogCompareRange],
         partitions: tuple[PartitionSetup, ...],

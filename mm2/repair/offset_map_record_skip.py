@@ -122,6 +122,7 @@ def _build_incident(
 
 
 def _describe_record_kind(found: UnreadableMapRecord) -> str:
+    """Describe the kind of an unreadable map record, as given by its key."""
     match found.decoded_key:
         case EraKey(era=number):
             return f"era {number}"

@@ -83,7 +83,8 @@ class ResetDecision:
     request: str
     partition_map: PartitionMap
     is_recreated: bool = False
-    """True if the source topic is not the one that has been replicated until now."""
+    """True if the source topic is not the topic that was replicated so far, because it was
+    recreated."""
 
     def describe(self) -> str:
         """Describe in one line where the partition restarts, and the consequences."""
@@ -203,7 +204,7 @@ def _select_partitions(
 
 
 class FlowActivity(enum.Enum):
-    """Whether the flow's tasks can read the reset decision now."""
+    """Whether the flow's tasks run now and can therefore read the reset decision."""
 
     YES = "yes"
     NO = "no"
@@ -234,14 +235,15 @@ def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -
 
 
 RestartTasks = Callable[[Collection[TopicPartition]], str]
-"""Restarts the tasks that have these partitions. Returns a description of what was restarted."""
+"""Restarts the tasks to which these partitions are assigned. Returns a description of the restarted
+tasks."""
 
 
 def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
     """Create a function that restarts tasks through a local process, which forwards the request to
-    the nodes that have the tasks.
+    the nodes that run the tasks.
 
-    The function returns "" if no task has any of the partitions, in which case nothing was
+    The function returns "" if the partitions are assigned to no task, so that nothing was
     restarted.
     """
 
@@ -306,7 +308,7 @@ class ResetOutcome:
     """Source offset at which the partition restarted; -1 if unknown."""
     reason: str = ""
     node: str = ""
-    """Node that has the partition; "" if unknown."""
+    """Node to which the partition is assigned; "" if unknown."""
 
     def describe(self) -> str:
         """Describe the effect of the reset decision in one line."""
@@ -327,7 +329,8 @@ class ResetOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPartition:
-    """A partition as reported by its process. `state` is a state of `status_document`."""
+    """A partition as reported by the process that replicates it. `state` is a partition state of
+    `status_document`."""
 
     state: str
     reason: str
@@ -359,7 +362,7 @@ class ResetWaiter:
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:
-            known, over = self._read_map(), end.is_expired(self.clock.now_s())
+            known, over = self._read_offset_map(), end.is_expired(self.clock.now_s())
             seen = self.collect_partitions()
             found = [
                 self._get_outcome(each, known, seen, begun_s, over=over) for each in self.decisions
@@ -384,7 +387,7 @@ class ResetWaiter:
             for each in found
         ]
 
-    def _read_map(self) -> OffsetMap | None:
+    def _read_offset_map(self) -> OffsetMap | None:
         try:
             return self.store.catch_up()
         except RetriableError:
@@ -399,8 +402,8 @@ class ResetWaiter:
         *,
         over: bool,
     ) -> ResetOutcome | None:
-        """Return the outcome of one partition's decision. Returns None while the outcome is still
-        open."""
+        """Return the outcome of one partition's reset decision. Returns None while the outcome is
+        still undecided."""
         name = decision.partition
         mine = known.get_partition(name) if known is not None else decision.partition_map
         begins = next(
@@ -413,7 +416,7 @@ class ResetWaiter:
         )
         if begins < 0:
             if mine.request is not None and mine.request.request != decision.request:
-                why = "it was replaced by another decision"
+                why = "another reset decision replaced this one"
                 return ResetOutcome(partition=name, replicating=False, reason=why)
             return self._describe_no_effect(name, seen) if over else None
         since_s = begun_s.setdefault(name, self.clock.now_s())
@@ -436,10 +439,12 @@ class ResetWaiter:
     def _describe_no_effect(
         self, name: TopicPartition, seen: Mapping[TopicPartition, ObservedPartition] | None
     ) -> ResetOutcome:
+        """Describe that the reset decision was recorded but not applied, and why."""
         shown = None if seen is None else seen.get(name)
         if shown is not None and shown.reason:
             why = (
-                f"no task has applied the decision yet; its state is {shown.state}: {shown.reason}"
+                "no task has applied the decision yet; the partition's state is "
+                f"{shown.state}: {shown.reason}"
             )
         else:
             why = self.explain_inactivity() or (

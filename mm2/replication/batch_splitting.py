@@ -44,8 +44,8 @@ a reacquisition for each."""
 class BatchMergeLimits:
     """Maximum size of the batches that are merged, shared by all partitions of a task.
 
-    If acknowledgements are slow and the copy process is mostly idle, it has time to merge larger
-    batches. If the brokers' CPUs are the bottleneck, it has not.
+    The limit is raised while acknowledgements are slow and the copy process is mostly idle, because
+    the process then has time to merge larger batches.
     """
 
     records: int = ALWAYS_MERGED_RECORDS
@@ -57,7 +57,7 @@ class BatchMergeLimits:
 
     def record_idle_time(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
         """Record that the copy process was idle for `wait_s` seconds until now, and adjust the
-        limits."""
+        merge limits."""
         self._waited_s += wait_s
         elapsed_s = now_s - self._since_s
         if elapsed_s < MERGE_LIMIT_INTERVAL_S:
@@ -80,15 +80,15 @@ class PartitionBatchLimits:
     reencoded_bytes_max: int = ENCODED_BATCH_BYTES_MAX
     """Maximum total size of the records in a re-encoded batch, in bytes."""
     records: int = NO_RECORD_LIMIT
-    """Maximum number of records in a batch below source offset `record_limit_end`."""
+    """Maximum number of records per batch; applies only below source offset `record_limit_end`."""
     record_limit_end: int = -1
-    """Source offset at which the record limit stops to apply; -1 if no limit was learned."""
+    """Source offset at which the record limit stops applying; -1 if no limit was learned."""
     expires_at_s: float = math.inf
     """Time at which the learned limits expire (monotonic seconds)."""
 
     def on_batch_refused(self, code: int, sent: SentBatch, now_s: float) -> bool:
-        """Learn from a rejected batch. Return True if its records will be sent in smaller
-        batches."""
+        """Learn smaller batch limits from a rejected batch. Return True if the batch's records will
+        be sent in smaller batches."""
         if code in error_policy.TOO_LARGE_CODES:
             is_split = self.halve_size_limit(size=sent.size, count=sent.batch.records)
         elif code in error_policy.INVALID_RECORD_CODES:
@@ -113,7 +113,7 @@ class PartitionBatchLimits:
 
     def halve_record_limit(self, *, count: int, until: int) -> bool:
         """Halve the record limit below source offset `until` to isolate the rejected record. Return
-        False if `count` is 1."""
+        False if the batch has a single record (`count`)."""
         if count == 1:
             return False
         self.records = (min(self.records, count) + 1) // 2

@@ -146,7 +146,7 @@ class DeliveryAssessment:
     reasons: tuple[str, ...] = ()
     """Reasons why delivery is not exactly once, each with a remedy if available."""
     notes: tuple[str, ...] = ()
-    """Other differences from Apache Kafka's behavior."""
+    """Other ways in which the clusters differ from Apache Kafka."""
 
     @property
     def is_fenced(self) -> bool:
@@ -174,7 +174,9 @@ _CONSEQUENCES: Mapping[CapabilityCheck, str] = {
     CapabilityCheck.SUCCESSOR: "a fence also rejects the new owner",
     CapabilityCheck.OFFSET: "duplicates cannot be detected when they are written",
     CapabilityCheck.DUPLICATE: "brokers do not keep producer state",
-    CapabilityCheck.SEQUENCE: "batches that follow a rejected batch would be stored without it",
+    CapabilityCheck.SEQUENCE: (
+        "batches sent after a rejected batch would be stored although that batch is missing"
+    ),
 }
 
 

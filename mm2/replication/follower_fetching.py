@@ -39,7 +39,7 @@ class _ReplicaChoice:
     leader_only_until_s: float = 0.0
     """Time until which only the leader is used."""
     leader_only_s: float = 0.0
-    """Last duration of leader-only fetching; 0 for none."""
+    """Duration of the last leader-only period in seconds; 0 if there was none."""
 
 
 @dataclass(slots=True, kw_only=True)

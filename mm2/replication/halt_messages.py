@@ -24,7 +24,7 @@ from mm2.topics import naming
 
 TIMESTAMP_DIFFERENCE_MAX_MS = str(2**63 - 1)
 SEGMENT_BYTES_DEFAULT = str(2**30)
-"""Kafka's default for `segment.bytes`; the maximum is barely larger (2^31 - 1)."""
+"""Kafka's default for `segment.bytes` (1 GiB); the maximum is 2^31 - 1."""
 
 TOPIC_AUTHORIZATION_FAILED = 29
 """Kafka's error code for a missing ACL on a topic."""
@@ -275,8 +275,8 @@ def format_position(source: int) -> str:
 def build_fenced_halt(setup: PartitionSetup) -> PartitionHalt:
     """Build the halt of a partition that another owner acquired.
 
-    The halt is retried if the flow runs in a worker group. Otherwise partitions would remain halted
-    after one group replaced another.
+    If the flow runs in a worker group, acquisition is retried. Otherwise partitions would remain
+    halted after a new worker group has replaced the old one.
     """
     return PartitionHalt(
         cause=HaltCause.FENCED,
@@ -349,7 +349,7 @@ def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecor
             f"({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
-            f"then skips the record and leaves an incident.{again} "
+            f"then skips the record and creates an incident.{again} "
             f"{operator_commands.format_remedy(line)}"
         ),
         retry_after_s=MAP_RETRY_DELAY_S,
@@ -357,8 +357,8 @@ def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecor
 
 
 def build_era_missing_halt(setup: PartitionSetup, number: int) -> PartitionHalt:
-    """Build the halt for records of an era (generation of the mirror) whose own record is missing
-    from the offset map.
+    """Build the halt for an offset map that contains progress of an era (generation of the mirror)
+    but not the record that begins the era.
 
     Starting from scratch would silently repeat or skip records.
     """
@@ -366,10 +366,9 @@ def build_era_missing_halt(setup: PartitionSetup, number: int) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{setup.source_name}: the flow's offset map ({topic} on the target) has progress "
-            "for the "
-            f"partition was replicated in era {number}, but the record of that era was deleted. "
-            "The remedy begins a new era and leaves an incident. "
+            f"{setup.source_name}: the flow's offset map ({topic} on the target) contains "
+            f"progress of the partition in era (mirror generation) {number}, but not the record of "
+            "that era, which was deleted. The remedy begins a new era and creates an incident. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
     )
@@ -420,7 +419,7 @@ def halt_if_topic_recreated(
 
 
 def format_topic_id(found: bytes) -> str:
-    """Format a topic id like Kafka's tools do (`org.apache.kafka.common.Uuid`)."""
+    """Format a topic id as Kafka's tools do (`org.apache.kafka.common.Uuid`)."""
     return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
@@ -431,8 +430,8 @@ def build_mirror_unknown_halt(
     leader_epoch: int,
     retry_after_s: float | None = None,
 ) -> PartitionHalt:
-    """Build the halt for a target log that lacks our leader epoch. Before Kafka 2.8, this means
-    that the mirror topic was recreated.
+    """Build the halt for a target log that does not contain the leader epoch of the resume point.
+    Before Kafka 2.8, this means that the mirror topic was recreated.
 
     A deposed leader that still responds causes the same symptom unless fencing rules it out: pass
     `retry_after_s` in this case.

@@ -86,18 +86,18 @@ def _find_last_stable_offset(
     fenced = attempt.fence
     if fenced.is_fenced or fenced.tail_end == 0:
         return fenced.last_stable_offset
-    found = yield from _read_target(fenced.tail_end)
+    found = yield from _read_stable_offset(fenced.tail_end)
     return found.last_stable_offset if isinstance(found, FetchedRecords) else found
 
 
 def _read_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
-    """Read the target after a delay, because brokers may update the last stable offset with a
-    delay."""
+    """Wait briefly, then read the target's last stable offset again, because brokers may update it
+    late."""
     yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
-    return (yield from _read_target(offset))
+    return (yield from _read_stable_offset(offset))
 
 
-def _read_target(offset: int) -> Script[FetchedRecords | RetryRecovery]:
+def _read_stable_offset(offset: int) -> Script[FetchedRecords | RetryRecovery]:
     answer = yield ReadTarget(offset=offset)
     if isinstance(answer, FetchedRecords):
         return answer
@@ -138,7 +138,7 @@ def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Scr
     may be outdated, so open transactions are listed, or the offset is read again if the target does
     not list transactions.
     """
-    if not _is_before_marker(marker, marker.last_stable_offset):
+    if not _begins_before_marker(marker, marker.last_stable_offset):
         return False
     alone = is_exclusive_writer(context)
     answer = yield FindOpenTransactions()
@@ -150,12 +150,12 @@ def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Scr
     if not alone:
         return False
     found = yield from _read_after_delay(marker.offset)
-    return not isinstance(found, FetchedRecords) or _is_before_marker(
+    return not isinstance(found, FetchedRecords) or _begins_before_marker(
         marker, found.last_stable_offset
     )
 
 
-def _is_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
+def _begins_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
     return stable is not None and stable <= marker.offset
 
 

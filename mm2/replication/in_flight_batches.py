@@ -65,8 +65,8 @@ class InFlightBatches:
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
     def send(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
-        """Stamp the batch with the producer id, epoch and sequence, and return its bytes. The batch
-        counts as in flight from now on."""
+        """Stamp the batch with the producer id, epoch and sequence, count the batch as in flight,
+        and return its bytes."""
         attributes = out.attributes & _PRODUCED_ATTRIBUTES
         if transactional:
             attributes |= record_batch.TRANSACTIONAL
@@ -131,9 +131,9 @@ class InFlightBatches:
 
 PRODUCE_CONNECTIONS_MAX = 4
 SLOW_ACK_S = 0.008
-"""At this time per request or more, a broker is given the maximum number of connections."""
+"""A broker whose time per request reaches this value is given the maximum number of connections."""
 FAST_ACK_S = 0.004
-"""Below this time per request, a broker is given a single connection again."""
+"""A broker whose time per request falls below this value is given a single connection again."""
 _SMOOTHING_REQUESTS = 16
 
 

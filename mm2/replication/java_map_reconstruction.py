@@ -1,9 +1,9 @@
 """Reconstructs the offset map of a mirror that MirrorMaker 2 wrote, starting from an offset sync.
 
 MirrorMaker 2 resumes from its last stored offset, although it may have replicated beyond that
-offset. Its records on the mirror may therefore step back in the source any number of times, and two
-of its tasks may even have written concurrently. The result states which source records are on the
-mirror (every record up to `position`) and which of them are duplicated.
+offset. Its records on the mirror may therefore jump back to earlier source offsets any number of
+times, and two of its tasks may even have written concurrently. The result states which source
+records are on the mirror (every record up to `position`) and which of them are duplicated.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class JavaOffsetSyncs:
         """Choose an offset sync below source offset `next_offset` from which the mirror can be
         retraced. Return None if no sync is below it.
 
-        No earlier record on the mirror has a higher source offset, and no known later sync has a
-        lower one. MirrorMaker 2 may have stepped back without reaching its former position again,
-        so newer syncs may follow older records. If the chosen sync is too old, the newest sync
-        below `next_offset` is returned.
+        Before the chosen sync, no record on the mirror has a higher source offset; after it, no
+        known sync has a lower one. MirrorMaker 2 may have rewound without reaching its former
+        position again, so newer syncs may follow older records. If the chosen sync is too old, the
+        newest sync below `next_offset` is returned.
         """
         lowest = next_offset
         lowest_behind = []
@@ -113,9 +113,10 @@ class MapReconstruction:
     source: int
     target: int
     require_exact_start: bool
-    """True if the record at `target` must match the record at `source`."""
+    """True if the record at target offset `target` must match the record at source offset
+    `source`."""
     likely_step_back: int
-    """Source offset to which MirrorMaker 2 probably stepped back."""
+    """Source offset to which MirrorMaker 2 probably rewound."""
     copied_from: int = -1
     """Source records from `copied_from` to `source`, or to `copied_to` if that is higher, count as
     already matched."""
@@ -133,7 +134,8 @@ class MapReconstruction:
     duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of target offsets whose records repeat earlier records of the mirror."""
     runs: list[OffsetRun] = field(default_factory=list)
-    """Offset runs (ranges of offsets with a constant difference) up to the first step back."""
+    """Offset runs (ranges of offsets with a constant difference) up to the first rewind of
+    MirrorMaker 2."""
     junctions: list[Junction] = field(default_factory=list)
     """Positions at which the reconstructed offset map may be split into segments."""
     mismatch: str = ""
@@ -166,15 +168,15 @@ class MapReconstruction:
     @property
     def position(self) -> int:
         """Source offset up to which every record is on the mirror."""
-        return self._position_and_epoch[0]
+        return self._matched_position_and_epoch[0]
 
     @property
     def source_epoch(self) -> int:
         """Leader epoch of the source batch before `position`; -1 if it was not read."""
-        return self._position_and_epoch[1]
+        return self._matched_position_and_epoch[1]
 
     @property
-    def _position_and_epoch(self) -> tuple[int, int]:
+    def _matched_position_and_epoch(self) -> tuple[int, int]:
         if (
             self._has_begun
             and self._matched_to == len(self._offsets)
@@ -192,10 +194,10 @@ class MapReconstruction:
     # Input
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add one fetch of the source, which starts at `read_to`.
+        """Add the records of one source fetch, which starts at `read_to`.
 
-        The fetch includes aborted records: MirrorMaker 2 reads uncommitted records by default, so
-        it may have copied them.
+        They include aborted records: MirrorMaker 2 reads uncommitted records by default, so it may
+        have copied them.
         """
         kept, found = (
             read_committed.scan_batches(
@@ -214,7 +216,7 @@ class MapReconstruction:
         self.obstacle = found.obstacle
         return self.match_available()
 
-    def _decode_fetched(self) -> MissingInput | None:
+    def _decode_fetched_batches(self) -> MissingInput | None:
         """Decode the fetched source batches. Return None once all of them are decoded."""
         taken_in = 0
         while self._undecoded:
@@ -244,7 +246,7 @@ class MapReconstruction:
             self._marks.append(_COMMITTED if needed else 0)
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """Add the next batch of the mirror, in offset order."""
+        """Add the next batch of the mirror. Batches must be added in offset order."""
         entry = SourceBatch(header, batch, header.base_offset, "")
         self.producer_id = header.producer_id
         try:
@@ -259,8 +261,8 @@ class MapReconstruction:
         return self.match_available()
 
     def end_source(self) -> MissingInput:
-        """Match with the source records read until now, because the source currently ends at
-        `read_to`."""
+        """End the source at `read_to`, where its log currently ends, and match the records read
+        until now."""
         self._source_ended = True
         need = self.match_available()
         self._source_ended = False
@@ -276,8 +278,8 @@ class MapReconstruction:
             self.fail(f"the source does not have offset {self.read_to}")
 
     def fail(self, why: str) -> None:
-        """End matching because the mirror's tail, or the source records that it should match, were
-        deleted."""
+        """End matching with a mismatch, because the mirror's tail or the source records that it
+        should match were deleted."""
         self._fail_matching(why)
 
     @property
@@ -292,8 +294,8 @@ class MapReconstruction:
     # Matching
 
     def match_available(self) -> MissingInput:
-        """Match as many records as possible and return which input is needed next."""
-        if not self.mismatch and (need := self._decode_fetched()) is not None:
+        """Match the mirror and source records read so far; return which side to read next."""
+        if not self.mismatch and (need := self._decode_fetched_batches()) is not None:
             return need
         if not self.mismatch and not self._has_begun and not self._begin_matching():
             return MissingInput.SOURCE
@@ -315,11 +317,12 @@ class MapReconstruction:
         return True
 
     def _match_record(self, record: BatchRecord) -> bool:
-        """Match one record. Return False if more of the source must be read first."""
+        """Match one mirror record with the source. Return False if more of the source must be read
+        first."""
         digest = hash(record[1:])
-        matched = self._match_following(digest, self._candidates)
+        matched = self._find_following_matches(digest, self._candidates)
         if matched == [] and self.has_match:
-            matched = self._match_following(
+            matched = self._find_following_matches(
                 digest, [self._matched_to]
             )  # two tasks may write concurrently
         if matched is None:
@@ -335,19 +338,19 @@ class MapReconstruction:
                     f"target offset {self.target} does not match source offset {self.source}"
                 )
                 return True
-        matched = matched or self._match_earlier(digest)
+        matched = matched or self._find_earlier_matches(digest)
         if not matched:
             self.mismatch_offset = record.offset
             self._fail_matching(self._describe_mismatch(record))
             return True
         self._mirror_records.popleft()
-        self._record_match(record, max(matched))
+        self._store_match(record, max(matched))
         self._candidates = [each + 1 for each in matched]
         return True
 
-    def _match_following(self, digest: int, places: Sequence[int]) -> list[int] | None:
-        """Return the indexes of equal records that follow the given candidates, or None if more of
-        the source must be read."""
+    def _find_following_matches(self, digest: int, places: Sequence[int]) -> list[int] | None:
+        """Return the indexes of source records that equal the mirror record and follow one of the
+        candidate indexes `places`. Return None if more of the source must be read first."""
         matched = []
         for place in places:
             at = place
@@ -362,9 +365,9 @@ class MapReconstruction:
                 return None
         return matched
 
-    def _match_earlier(self, digest: int) -> list[int]:
-        """Return the indexes of equal records that were already matched, because the record may
-        repeat one of them."""
+    def _find_earlier_matches(self, digest: int) -> list[int]:
+        """Return the indexes of already matched source records that equal the mirror record, which
+        may be their duplicate."""
         found = []
         likely = bisect_left(self._offsets, self.likely_step_back)
         if likely < self._matched_to and self._digests[likely] == digest:
@@ -388,7 +391,7 @@ class MapReconstruction:
             what = f"any record of the source, which ends at {self.read_to}"
         return f"target offset {record.offset} does not match {what}"
 
-    def _record_match(self, record: BatchRecord, at: int) -> None:
+    def _store_match(self, record: BatchRecord, at: int) -> None:
         """Record that a mirror record matches the source record at index `at`."""
         self.has_match = True
         new = not self._marks[at]
@@ -397,16 +400,16 @@ class MapReconstruction:
         if at < self._matched_to:
             self._stepped_back = True
             if not new:
-                self._record_duplicate(record.offset)
+                self._count_duplicate(record.offset)
             return
         source = self._offsets[at]
         begins = not self.runs or self.runs[-1].delta != record.offset - source
         if begins and not self._stepped_back:
-            self._add_junction_if_due(record.offset)
+            self._add_split_position_if_due(record.offset)
             self.runs.append(OffsetRun(source, record.offset - source))
         self._matched_to = at + 1
 
-    def _record_duplicate(self, offset: int) -> None:
+    def _count_duplicate(self, offset: int) -> None:
         self.duplicate_count += 1
         if self.duplicate_ranges and self.duplicate_ranges[-1][1] == offset:
             self.duplicate_ranges[-1] = (self.duplicate_ranges[-1][0], offset + 1)
@@ -416,7 +419,7 @@ class MapReconstruction:
             self.mismatch_offset = offset
             self._fail_matching("too many ranges of records are duplicated")
 
-    def _add_junction_if_due(self, target: int) -> None:
+    def _add_split_position_if_due(self, target: int) -> None:
         before = self.junctions[-1].runs if self.junctions else 0
         if len(self.runs) - before >= tail_matching.JUNCTION_RUNS:
             self.junctions.append(
@@ -424,7 +427,7 @@ class MapReconstruction:
             )
 
     def _drop_old_records(self) -> None:
-        """Drop source records that are too old to be repeated."""
+        """Drop source records that are so old that the mirror is unlikely to repeat them."""
         surplus = len(self._offsets) - REMEMBERED_RECORDS_MAX
         if (
             surplus < REMEMBERED_RECORDS_MAX // 4

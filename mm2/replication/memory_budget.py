@@ -13,9 +13,9 @@ class MemoryBudget:
     """Memory of one task, shared by its partitions.
 
     While decoded bytes exceed half of the limit, no other batch is decoded (`may_decode`), so
-    decoded batches use at most one and a half times the limit. Fetching loses at most half of the
-    limit to decoded batches (`free_bytes`), so one large batch never blocks other partitions.
-    Invariant: `held_bytes` is never negative.
+    decoded batches use at most one and a half times the limit. Decoded batches reduce the bytes
+    available for fetching (`free_bytes`) by at most half of the limit, so one large batch never
+    blocks other partitions. Invariant: `held_bytes` is never negative.
     """
 
     limit_bytes: int
@@ -39,12 +39,13 @@ class MemoryBudget:
         return self.decoded_bytes <= self.limit_bytes // 2
 
     def reserve(self, size: int, *, decoded: bool = False) -> None:
-        """Reserve bytes. With `decoded`, the bytes also count as decoded bytes."""
+        """Reserve bytes of the task's memory. With `decoded`, the bytes also count as decoded
+        bytes."""
         self.held_bytes += size
         self.decoded_bytes += size if decoded else 0
 
     def release(self, size: int, *, decoded: bool = False) -> None:
-        """Release reserved bytes."""
+        """Return reserved bytes to the budget."""
         self.held_bytes -= size
         self.decoded_bytes -= size if decoded else 0
         assert self.held_bytes >= 0, self.held_bytes

@@ -77,7 +77,7 @@ class MapWriter:
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
         """Close the map segment of the batches that a former owner replicated up to `through`."""
         self._closed.append(
-            self._create_item(
+            self._create_segment_record(
                 closed=True,
                 through=through,
                 target_next=target_next,
@@ -90,7 +90,7 @@ class MapWriter:
     def record_acknowledged(
         self, batch: OutboundBatch, *, target: int, crc: int, now_s: float
     ) -> None:
-        """Record that the batch is stored at target offset `target` with this CRC."""
+        """Record that an acknowledged batch is stored at target offset `target` with this CRC."""
         if batch.offset_spans:
             for source, place in batch.offset_spans:
                 self._add_run(source, target + place - source)
@@ -101,7 +101,7 @@ class MapWriter:
         self.last_crc = crc
         self.source_epoch = batch.source_epoch
         if self._run_bytes >= UNWRITTEN_BYTES_MAX:
-            self._closed.append(self._create_current_item(closed=True))
+            self._closed.append(self._create_open_segment_record(closed=True))
             self._begin_segment(self.through)
         if self._unwritten_since_s is None:
             self._unwritten_since_s = now_s
@@ -141,12 +141,12 @@ class MapWriter:
 
     @property
     def awaits_storage(self) -> bool:
-        """Return True if a written segment is not yet known to be stored."""
+        """Return True if a written map segment has not yet been acknowledged as stored."""
         return bool(self._unrecorded)
 
     @property
     def is_fully_recorded(self) -> bool:
-        """Return True if all progress is written and known to be stored."""
+        """Return True if all progress is written and acknowledged as stored."""
         return self._unwritten_since_s is None and not self._unrecorded
 
     @property
@@ -169,15 +169,15 @@ class MapWriter:
         self._unwritten_since_s = None
         self._written_at_s = now_s
         full = self._is_segment_full
-        items = [*self._closed, self._create_current_item(closed=full)]
+        items = [*self._closed, self._create_open_segment_record(closed=full)]
         self._closed = []
         if full:
             self._begin_segment(self.through)
-            items.append(self._create_current_item(closed=False))
+            items.append(self._create_open_segment_record(closed=False))
         return AppendToFlowState(items=tuple(items), token=self._token)
 
     def on_stored(self, token: int) -> None:
-        """Record that all progress up to the write with this token is stored."""
+        """Mark all progress up to the write with this token as stored in the offset map."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
 
@@ -197,8 +197,8 @@ class MapWriter:
         self._runs, self._run_bytes, self._previous = [], 0, None
         self._delta = None
 
-    def _create_current_item(self, *, closed: bool) -> FlowStateRecord:
-        return self._create_item(
+    def _create_open_segment_record(self, *, closed: bool) -> FlowStateRecord:
+        return self._create_segment_record(
             closed=closed,
             through=self.through,
             target_next=self.target_next,
@@ -206,7 +206,7 @@ class MapWriter:
             last_crc=self.last_crc,
         )
 
-    def _create_item(
+    def _create_segment_record(
         self,
         *,
         closed: bool,

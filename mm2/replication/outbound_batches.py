@@ -80,7 +80,7 @@ def decode_source_batch(
         found = records.decode_batch(header, entry.batch, max_bytes=max_bytes)
     except (MalformedRecordsError, DecompressionError) as error:
         raise _convert_decode_error(error) from error
-    return _select_records(found, entry, transform)
+    return _select_records_to_store(found, entry, transform)
 
 
 def _convert_decode_error(error: Exception) -> BatchUnreadableError:
@@ -88,7 +88,7 @@ def _convert_decode_error(error: Exception) -> BatchUnreadableError:
     return BatchTooLargeError(str(error)) if too_large else BatchUnreadableError(str(error))
 
 
-def _select_records(
+def _select_records_to_store(
     found: list[BatchRecord], entry: SourceBatch, transform: RecordTransform | None
 ) -> list[BatchRecord]:
     if entry.header.base_offset < entry.first:
@@ -116,7 +116,8 @@ class SourceBatchDecoder:
         self._entry = entry
         self._transform = transform
         self.next_source = entry.first
-        """First source offset that is not yet read; never before the entry's `first`."""
+        """First source offset that has not been read; at least the batch's first offset to
+        replicate (`first`)."""
 
     @property
     def size(self) -> int:
@@ -135,14 +136,14 @@ class SourceBatchDecoder:
         return not self._decoder.remaining
 
     def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
-        """Decode the next records within both limits, but at least one. Return the records that
-        must be stored on the target."""
+        """Decode up to `count` records or `max_bytes` bytes, but at least one record. Return the
+        records that must be stored on the target."""
         try:
             found = self._decoder.read(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:
             raise _convert_decode_error(error) from error
         behind = self._entry.header.last_offset if self.is_done else found[-1].offset
-        transformed = _select_records(found, self._entry, self._transform)
+        transformed = _select_records_to_store(found, self._entry, self._transform)
         self.next_source = max(self.next_source, behind + 1)
         return transformed
 
@@ -169,7 +170,7 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 class OffsetSpan(NamedTuple):
     """Maps source offsets to record indexes of a batch: the record at source offset `source` has
-    index `index`, the next one `index` + 1, …."""
+    index `index`; consecutive offsets have consecutive indexes."""
 
     source: int
     place: int

@@ -18,9 +18,9 @@ from random import Random
 from mm2.formats.offset_map_records import Era
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import (
-    eras,
     halt_messages,
     hanging_transactions,
+    mirror_generations,
     offset_map_writer,
     partition_resume,
     producer_fencing,
@@ -66,7 +66,7 @@ and the time (monotonic seconds), and returns the next instructions."""
 
 @dataclass(slots=True)
 class RecoveryScriptRunner:
-    """Runs one script (a generator of instructions) at a time and sends it the answer to each
+    """Runs one script (a generator of instructions) at a time and passes it the response to each
     instruction.
 
     Invariant: a running script has exactly one outstanding instruction.
@@ -74,8 +74,8 @@ class RecoveryScriptRunner:
 
     setup: PartitionSetup
     token: int = 0
-    """Number that changes whenever a script (generator of instructions) starts or is abandoned. An
-    answer with an older token is for a script that has ended."""
+    """Number that changes whenever a script (generator of instructions) starts or is abandoned. A
+    response with an older token is for a script that has ended."""
     _script: Script[object] | None = None
     _outstanding: Instruction | None = None
     _on_end: OnScriptEnd | None = None
@@ -104,8 +104,8 @@ class RecoveryScriptRunner:
             )
 
     def on_answer(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
-        """Pass the answer to the outstanding instruction to the script, and return the next
-        instructions."""
+        """Pass the response to the outstanding instruction to the script (generator of
+        instructions), and return the next instructions."""
         assert self._script is not None, answer
         return self._advance_script(answer, now_s)
 
@@ -114,8 +114,8 @@ class RecoveryScriptRunner:
         return instruction is self._outstanding
 
     def abandon(self) -> None:
-        """Close the running script (generator of instructions) and ignore its outstanding
-        answer."""
+        """Close the running script (generator of instructions) and ignore the response to its
+        outstanding instruction."""
         assert self._script is not None
         self._script.close()
         self._script = self._outstanding = None
@@ -153,11 +153,15 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     if hanging is not None:
         return hanging
     if is_requested:
-        return (yield from eras.begin_requested_era(attempt))
+        return (yield from mirror_generations.begin_requested_era(attempt))
     if known.era is None and known.anchor is not None:
         return halt_messages.build_era_missing_halt(context.setup, known.anchor.key.era)
     if known.era is None:
-        begin = eras.begin_first_era if known.java is None else takeover_from_java.take_over_mirror
+        begin = (
+            mirror_generations.begin_first_era
+            if known.java is None
+            else takeover_from_java.take_over_mirror
+        )
         return (yield from begin(attempt))
     position = yield from partition_resume.find_resume_position(attempt)
     if not isinstance(position, ResumePosition):

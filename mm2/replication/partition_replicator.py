@@ -151,7 +151,8 @@ class SourcePosition:
         reverse_producers: Mapping[int, bool] | None,
         max_bytes: int,
     ) -> SourceScan:
-        """Advance past fetched records and return the result of `read_committed.scan_batches`."""
+        """Advance the fetch position past fetched records and return the result of
+        `read_committed.scan_batches`."""
         self.end, self.log_start = records.end, records.log_start
         scan = read_committed.scan_batches(
             records.records,

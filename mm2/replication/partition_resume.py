@@ -15,10 +15,10 @@ from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import MapSegment
 from mm2.formats.record_batch import BatchHeader
 from mm2.replication import (
-    eras,
     error_policy,
     halt_messages,
     hanging_transactions,
+    mirror_generations,
     offset_map_writer,
     outbound_batches,
     producer_fencing,
@@ -26,8 +26,8 @@ from mm2.replication import (
     tail_reader,
     takeover_from_java,
 )
-from mm2.replication.eras import NewEra
 from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.mirror_generations import NewEra
 from mm2.replication.recovery_instructions import (
     EpochEnd,
     FetchedRecords,
@@ -116,8 +116,8 @@ def find_resume_position(
 def _build_retry_resume_point_ahead(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Build a retry because another owner wrote after our marker, or because the mirror was
-    recreated on a cluster without topic ids."""
+    """Build a retry outcome for a resume point after our marker: another owner wrote in between, or
+    the mirror was recreated on a cluster without topic ids."""
     if epoch_known:
         return RetryRecovery(reason="another owner acquired the partition after our marker")
     return _build_retry_recreated_mirror(attempt, segment)
@@ -168,11 +168,17 @@ def _find_position_after_truncation(
     era = attempt.state.era
     assert era is not None
     if back.source_position is None or back.target_position is None:
-        return RetryRecovery(reason="the partition's eras are missing from the offset map")
+        return RetryRecovery(
+            reason="the partition's eras (mirror generations) are missing from the offset map"
+        )
     target = min(target, back.target_position)
     if target > attempt.fence.marker_offset + 1:
         return RetryRecovery(reason="a new leader reported too low a log end for the mirror")
-    lost = "" if era.first_target <= target else "the target lost records of an older era"
+    lost = (
+        ""
+        if era.first_target <= target
+        else "the target lost records of an older era (mirror generation)"
+    )
     return ResumePosition(
         era=attempt.state.era_number,
         source=back.source_position,
@@ -188,7 +194,7 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
     transaction exists.
 
     The map counts the transaction's records as replicated, but the next marker commits or aborts
-    them. Foreign batches may be in between. An offset that is too low does no harm.
+    them. Batches of other producers may lie in between. An offset that is too low is harmless.
     """
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end
@@ -292,7 +298,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         return (yield from _resume_without_source(attempt, position, pairs, lost_from=lost_from))
     if left.lost:
         return (
-            yield from eras.begin_era(
+            yield from mirror_generations.begin_era(
                 attempt, _create_era_after_lost_tail(attempt, position, left.lost)
             )
         )
@@ -300,16 +306,20 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         if len(left.writers) > 1:
             pairs.discard_matches()
         return (
-            yield from eras.begin_era(attempt, _create_era_after_mismatch(attempt, position, pairs))
+            yield from mirror_generations.begin_era(
+                attempt, _create_era_after_mismatch(attempt, position, pairs)
+            )
         )
     if changed:
         return (
-            yield from eras.begin_era(
+            yield from mirror_generations.begin_era(
                 attempt, _create_era_after_transform_change(attempt, position, pairs)
             )
         )
     return (
-        yield from eras.continue_era(attempt, era=position.era, start=position.source, match=pairs)
+        yield from mirror_generations.continue_era(
+            attempt, era=position.era, start=position.source, match=pairs
+        )
     )
 
 
@@ -362,7 +372,7 @@ def _resume_without_source(
             attempt.setup, position=pairs.position, start=found.offset
         )
     left = lost_from if pairs.is_complete else pairs.matched_to
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.SOURCE_GONE,
         source=(pairs.position, found.offset),
@@ -376,7 +386,7 @@ def _resume_without_source(
         incidents=(stated,),
         previous_era_records=_create_matched_segments(attempt, position, pairs),
     )
-    return (yield from eras.begin_era(attempt, era))
+    return (yield from mirror_generations.begin_era(attempt, era))
 
 
 def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
@@ -404,7 +414,7 @@ def _create_era_after_mismatch(
     """Create a new era (generation of the mirror) because the tail does not match after compaction,
     retention, or a rewritten source."""
     why = f"the last records of this flow do not match the source: {pairs.mismatch}"
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(pairs.matched_to, attempt.fence.tail_end),
@@ -422,7 +432,7 @@ def _create_era_after_mismatch(
 def _create_era_after_lost_tail(
     attempt: RecoveryAttempt, position: ResumePosition, why: str
 ) -> NewEra:
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(position.target, attempt.fence.tail_end),
@@ -439,11 +449,11 @@ def _create_era_after_lost_tail(
 def _create_matched_segments(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> tuple[FlowStateRecord, ...]:
-    """Create the map segments of the matched part of the tail, which still belong to the era
-    (generation of the mirror) that ends."""
+    """Create map segments for the matched part of the tail; they belong to the previous era
+    (generation of the mirror)."""
     if not pairs.runs:
         return ()
-    found = eras.create_partition_acquired(
+    found = mirror_generations.create_partition_acquired(
         attempt, era=position.era, start=position.source, match=pairs, target=pairs.matched_to
     )
     return (

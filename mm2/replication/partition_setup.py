@@ -50,8 +50,8 @@ class PartitionSetup:
     def has_source_topic_id(self) -> bool:
         """Return True if a recreated source topic can be detected.
 
-        Brokers before 2.8 do not assign topic ids, so a recreated topic is indistinguishable once
-        its log is long enough.
+        Brokers before 2.8 do not assign topic ids, so a recreated topic cannot be distinguished
+        from the original once its log is long enough.
         """
         return self.source_topic_id != offset_map_records.NO_TOPIC_ID
 

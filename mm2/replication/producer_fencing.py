@@ -83,7 +83,7 @@ class NewerOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingDenied:
-    """The target denies fencing with Kafka error `code`. An operator must grant the ACL."""
+    """The target rejected fencing with Kafka error `code`. An operator must grant the ACL."""
 
     code: int
     message: str
@@ -192,8 +192,9 @@ def read_transaction_marker(
 ) -> Script[TransactionMarker | FencingFailure]:
     """Read the target from `start` until the control batch of this epoch appears.
 
-    A fetch returns only replicated batches, so the marker and all batches before it are replicated.
-    EndTxn responds before the marker is written.
+    A fetch returns only batches below the high watermark, so all in-sync replicas have the marker
+    and all batches before it. Reading is needed because EndTxn responds before the marker is
+    written.
     """
     at = start
     for _ in range(MARKER_READS_MAX):
@@ -230,7 +231,8 @@ def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool
 def _retry_while_busy(
     instruction: InitProducer | InitIdempotentProducer | AddToTransaction | CommitTransaction,
 ) -> Script[InstructionAnswer]:
-    """Retry up to `COORDINATOR_RETRIES` times while the coordinator is loading or moving."""
+    """Send the instruction again up to `COORDINATOR_RETRIES` times while the coordinator is loading
+    or moving."""
     wait_s = COORDINATOR_RETRY_DELAY_S
     for _ in range(COORDINATOR_RETRIES):
         answer = yield instruction
@@ -247,7 +249,8 @@ def classify_failure(
     *,
     producer: ProducerIdentity | None = None,
 ) -> FencingFailure:
-    """Classify an unexpected response. `producer` is the producer that sent the request, if any."""
+    """Classify an unexpected response to an instruction of the fencing procedure. `producer` is the
+    producer that sent the request, if any."""
     if isinstance(answer, NoResponse):
         return FencingInterrupted(reason=f"{operation}: {answer.reason}")
     assert isinstance(answer, InstructionRefused), (operation, answer)

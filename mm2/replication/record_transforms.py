@@ -40,9 +40,9 @@ class TransformChainError(ConfigError):
 
 
 def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
-    """Select the configuration keys of transforms and predicates; {} without transforms. The values
-    may contain secrets."""
-    if not _read_aliases(props, TRANSFORMS_KEY):
+    """Select the configuration keys of transforms and predicates; return {} if no transforms are
+    configured. The values may contain secrets."""
+    if not _parse_alias_list(props, TRANSFORMS_KEY):
         return {}
     return {
         key: props[key] for key in sorted(props) if key in LIST_KEYS or key.startswith(KEY_PREFIXES)
@@ -96,20 +96,20 @@ class TransformChain:
 def create_chain(
     props: Mapping[str, str], *, load: ClassLoader = config_types.find_imported_class
 ) -> TransformChain | None:
-    """Create the transform chain of a configuration. Return None without transforms. Raises
-    `TransformChainError`.
+    """Create the transform chain of a configuration. Return None if no transforms are
+    configured. Raises `TransformChainError`.
 
-    Pass `config_types.load_class` as `load` if the classes were already approved by the operator's
-    file or by the worker.
+    Pass `config_types.load_class` as `load` if the operator's configuration file or the worker
+    already allows the classes.
     """
     found = select_transform_keys(props)
     if not found:
         return None
     predicates = {
         alias: _create_plugin(found, f"{PREDICATES_KEY}.{alias}.", base=Predicate, load=load)
-        for alias in _read_aliases(found, PREDICATES_KEY)
+        for alias in _parse_alias_list(found, PREDICATES_KEY)
     }
-    aliases = _read_aliases(found, TRANSFORMS_KEY)
+    aliases = _parse_alias_list(found, TRANSFORMS_KEY)
     steps = tuple(_create_step(found, alias, predicates, load) for alias in aliases)
     message = ", ".join(
         f"{alias} ({config_types.get_class_name(type(step.plugin))})"
@@ -139,7 +139,7 @@ def _create_step(
     return _TransformStep(plugin=plugin, predicate=predicates.get(wanted), negate=negate == "true")
 
 
-def _read_aliases(props: Mapping[str, str], key: str) -> list[str]:
+def _parse_alias_list(props: Mapping[str, str], key: str) -> list[str]:
     named = (each.strip() for each in props.get(key, "").split(","))
     return list(dict.fromkeys(each for each in named if each))
 
@@ -155,7 +155,7 @@ def _create_plugin(
     of = _load_plugin_class(prefix + _TYPE, own.get(_TYPE, "").strip(), base=base, load=load)
     try:
         plugin = of()
-        _check_values(plugin.config().validate(own), prefix)
+        _raise_if_values_invalid(plugin.config().validate(own), prefix)
         plugin.configure(own)
     except TransformChainError:
         raise
@@ -165,7 +165,7 @@ def _create_plugin(
     return plugin
 
 
-def _check_values(values: Sequence[ConfigValue], prefix: str) -> None:
+def _raise_if_values_invalid(values: Sequence[ConfigValue], prefix: str) -> None:
     for value in values:
         if value.error_messages:
             raise TransformChainError(prefix + value.name, "; ".join(value.error_messages))
@@ -199,7 +199,7 @@ class PartitionTransform:
         self._partition = partition
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
-        """Apply all transforms. Raises `DataError` for an unsupported change, and passes on
+        """Apply all transforms. Raises `DataError` for an unsupported change, and does not catch
         exceptions of the transforms."""
         before = found = self._create_source_record(fields, timestamp_ms)
         for step in self._steps:

@@ -1,8 +1,8 @@
-"""Instructions that a partition's scripts (generators) yield, their answers, and the recovered
-state.
+"""Instructions that a partition's scripts (generators) yield, the responses to them, and the
+recovered state.
 
 Every instruction concerns the partition whose script yields it. A script has one outstanding
-instruction at a time. The answer is of the type named in the instruction's docstring,
+instruction at a time. The response is of the type named in the instruction's docstring,
 `InstructionRefused` (Kafka error code) or `NoResponse` (timeout: the outcome is unknown).
 
 `RecoveredState` is what the offset map topic contains about a partition at its acquisition.
@@ -109,30 +109,30 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RequestAcquisition:
-    """Request the worker's permission to acquire the partition. Answer: `InstructionDone`."""
+    """Request the worker's permission to acquire the partition. Response: `InstructionDone`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindTargetEnd:
-    """Find the log end of the target partition (ListOffsets, latest, read_uncommitted). Answer:
+    """Find the log end of the target partition (ListOffsets, latest, read_uncommitted). Response:
     `TargetEnd`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """Request a new epoch with the partition's transactional id (InitProducerId). Answer:
+    """Request a new epoch with the partition's transactional id (InitProducerId). Response:
     `ProducerIdentity`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitIdempotentProducer:
     """Request a new producer id without a transactional id (InitProducerId), which fences no other
-    writer. Answer: `ProducerIdentity`."""
+    writer. Response: `ProducerIdentity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddToTransaction:
-    """Add the target partition to the transaction (AddPartitionsToTxn). Answer:
+    """Add the target partition to the transaction (AddPartitionsToTxn). Response:
     `InstructionDone`."""
 
     producer: ProducerIdentity
@@ -140,7 +140,7 @@ class AddToTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTransaction:
-    """Commit the transaction of the partition's transactional id (EndTxn). Answer:
+    """Commit the transaction of the partition's transactional id (EndTxn). Response:
     `InstructionDone`."""
 
     producer: ProducerIdentity
@@ -148,23 +148,24 @@ class CommitTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
-    """Fetch from the target partition at `offset` (read_uncommitted). Answer: `FetchedRecords`."""
+    """Fetch from the target partition at `offset` (read_uncommitted). Response:
+    `FetchedRecords`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSource:
-    """Fetch from the source partition at `offset` (read_committed). Answer: `FetchedRecords`."""
+    """Fetch from the source partition at `offset` (read_committed). Response: `FetchedRecords`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecoveredState:
-    """Read the offset map topic to its current end. Answer: `RecoveredState`.
+    """Read the offset map topic to its current end. Response: `RecoveredState`.
 
-    With `target_offset`, the answer includes the source position of that target offset.
+    With `target_offset`, the response includes the source position of that target offset.
     """
 
     target_offset: int | None = None
@@ -173,14 +174,14 @@ class ReadRecoveredState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindReverseFlowProducers:
     """Look up which of these producer ids belong to the reverse flow. The worker first reads the
-    reverse flow's map topic to the end. Answer: `ReverseFlowProducers`."""
+    reverse flow's map topic to the end. Response: `ReverseFlowProducers`."""
 
     producers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindEpochEnd:
-    """Find the end offset of a leader epoch on the target (OffsetForLeaderEpoch). Answer:
+    """Find the end offset of a leader epoch on the target (OffsetForLeaderEpoch). Response:
     `EpochEnd`."""
 
     leader_epoch: int
@@ -189,24 +190,24 @@ class FindEpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class FindOpenTransactions:
-    """List the open transactions of the target partition (DescribeProducers). Answer:
+    """List the open transactions of the target partition (DescribeProducers). Response:
     `OpenTransactions`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindSourceOffset:
     """Find a source offset with ListOffsets: "earliest", "latest" (the last stable offset) or a
-    timestamp in ms. Answer: `SourceLogOffset`."""
+    timestamp in ms. Response: `SourceLogOffset`."""
 
     position: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToFlowState:
-    """Append records to the flow's offset map or incident topic, in this order. Answer:
+    """Append records to the flow's offset map or incident topic, in this order. Response:
     `InstructionDone`, once the records are stored.
 
-    If no script (generator of instructions) yielded the instruction, the answer is a call to
+    If no script (generator of instructions) yielded the instruction, the response is a call to
     `PartitionReplicator.on_segment_stored` with the same `token`.
     """
 
@@ -225,7 +226,7 @@ class FlowStateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Continue the script (generator of instructions) after `delay_s` seconds. Answer:
+    """Continue the script (generator of instructions) after `delay_s` seconds. Response:
     `InstructionDone`."""
 
     delay_s: float
@@ -233,7 +234,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshTargetMetadata:
-    """Refresh the target's metadata after a leader change. Answer: `InstructionDone`, before the
+    """Refresh the target's metadata after a leader change. Response: `InstructionDone`, before the
     refresh completes."""
 
 
@@ -256,7 +257,7 @@ Instruction = (
     | RefreshTargetMetadata
 )
 
-# Answers
+# Responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,5 +359,5 @@ InstructionAnswer = (
 
 Result = TypeVar("Result")
 Script = Generator[Instruction, InstructionAnswer, Result]
-"""A sequence of instructions, each yielded after the answer to the previous one. The generator
+"""A sequence of instructions, each yielded after the response to the previous one. The generator
 returns the script's result."""

@@ -37,7 +37,7 @@ class RecoveryContext:
 
     setup: PartitionSetup
     owner: bytes
-    """Id of this worker in map segments."""
+    """Id of this worker, which it stores in the map segments that it writes."""
     wall_ms: Callable[[], int]
     """Returns the wall-clock time in ms. Used only for incidents."""
     transform: RecordTransform | None = None
@@ -117,8 +117,8 @@ class PartitionAcquired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecovery:
-    """The acquisition attempt failed because of a concurrent change. It is repeated after a
-    backoff."""
+    """The acquisition attempt failed because of a concurrent change. The attempt is repeated after
+    a backoff."""
 
     reason: str
     halt_if_persistent: PartitionHalt | None = None
@@ -154,7 +154,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
 
 
 def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecovery:
-    """Build a retry because an instruction was rejected or not answered."""
+    """Build the retry outcome for an instruction that was rejected or timed out."""
     match answer:
         case InstructionRefused():
             why = answer.message or f"error {answer.code}"
@@ -168,11 +168,11 @@ def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecove
 def read_recovered_state(
     context: RecoveryContext, *, target: int | None = None
 ) -> Script[RecoveredState | RetryRecovery | PartitionHalt]:
-    """Read the partition's recovered state. `target` is the target offset whose source position is
-    needed, or None.
+    """Read the partition's recovered state from the offset map. Return a halt if a map record that
+    may concern the partition is unreadable.
 
-    Scripts (generators of instructions) must use only this function, because it returns a halt if a
-    map record that may concern the partition is unreadable.
+    Pass the target offset whose source position is needed as `target`, or None. Scripts (generators
+    of instructions) must read the state only with this function, because of the halt.
     """
     known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):

@@ -136,8 +136,8 @@ class LatencySnapshot(NamedTuple):
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
     def add_later(self, later: LatencySnapshot) -> LatencySnapshot:
-        """Add the counts of a later snapshot that started from zero. Other values are taken from
-        the later snapshot."""
+        """Add the counts of a later snapshot whose counting started from zero. All other values are
+        taken from the later snapshot."""
         return later._replace(
             counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
             sum_ms=self.sum_ms + later.sum_ms,
@@ -161,7 +161,8 @@ class LatencyHistogram:
     _bucket: int = 0
     _above: int = -1
     _most: int = BUCKET_BOUNDS_MS[0]
-    """Cached bucket bound of the newest batch, which usually applies to the next batch too."""
+    """Cached upper bound of the newest batch's latency bucket. The next batch usually belongs to
+    the same bucket."""
 
     def record_fetched(self, newest_ms: int, wall_ms: int) -> None:
         """Record the newest timestamp of a fetched batch."""
@@ -194,7 +195,8 @@ class LatencyHistogram:
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
     def take_snapshot(self, *, caught_up_at_s: float) -> LatencySnapshot:
-        """Return a snapshot and reset `ahead_ms`."""
+        """Return a snapshot of the histogram, and reset `ahead_ms` (how far the newest timestamp
+        was in the future)."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
         self.caught_up_at_s = max(self.caught_up_at_s, caught_up_at_s)
         return LatencySnapshot(

@@ -1,5 +1,5 @@
-"""Retries of a partition: the delay between attempts, and the number of consecutive occurrences of
-a problem."""
+"""Tracks a partition's retries: the delay between attempts, and the number of consecutive
+occurrences of a problem."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class RetryCounter:
         return self.cause is cause and now_s <= self.until_s
 
     def record(self, cause: HaltCause, now_s: float) -> int:
-        """Count an occurrence. Return the number of earlier occurrences in the series."""
+        """Count an occurrence of the problem `cause`. Return the number of earlier occurrences in
+        the series."""
         before = self.count if self.continues_series(cause, now_s) else 0
         self.cause, self.count = cause, before + 1
         self.extend_until(now_s)

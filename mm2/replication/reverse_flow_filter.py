@@ -31,8 +31,8 @@ class ReverseFlowFilter:
         self.is_reverse_by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def add_resolved(self, producers: Iterable[int], *, reverse_producers: Collection[int]) -> None:
-        """Store a lookup's result. `reverse_producers` may contain additional producer ids of the
-        reverse flow."""
+        """Store the result of a lookup that resolved `producers`. `reverse_producers` may contain
+        additional producer ids of the reverse flow."""
         for each in producers:
             self.is_reverse_by_id.pop(each, None)
             self.is_reverse_by_id[each] = False
@@ -41,8 +41,8 @@ class ReverseFlowFilter:
         self._forget_oldest_producers()
 
     def _forget_oldest_producers(self) -> None:
-        """Forget the oldest producers that do not belong to the reverse flow. Those of the reverse
-        flow are kept, because they are few: one more per expired producer id."""
+        """Forget the oldest producers that do not belong to the reverse flow. Producers of the
+        reverse flow are kept: only expired producer ids add new ones, so they are few."""
         local = [
             each
             for each, theirs in self.is_reverse_by_id.items()

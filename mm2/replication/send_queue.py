@@ -133,7 +133,7 @@ class PartitionSendQueue:
 
         Returns False if the queue is empty, the next batch is `unreadable`, other partitions'
         decoded batches leave no room in the memory budget, or the transform dropped all records
-        read until now. In the last case, the copy loop must run before the next part is read.
+        read so far. In the last case, the copy loop must run before the next part is read.
         """
         while not self._staged and self._queue and self.unreadable is None:
             if not self._run_staging_step():
@@ -208,8 +208,8 @@ class PartitionSendQueue:
         return True
 
     def _stage_decoded_batch(self, chosen: list[SourceBatch], why: str) -> None:
-        """Decode the first batch of `chosen`, merge the following batches that fit, and stage the
-        result."""
+        """Decode the first batch of `chosen`, merge it with the following batches that fit, and
+        stage the merged batch."""
         head = chosen[0]
         most = self._memory_budget.largest_decoded_bytes
         plain = _get_batch_codec(head.header) == compression.NONE

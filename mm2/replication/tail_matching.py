@@ -41,7 +41,7 @@ class MissingInput(enum.Enum):
     NOTHING = "nothing: all of the tail is matched or cannot be matched"
     SOURCE = "more source records from `position` on"
     TARGET = "the target batch at `next_offset`, in order to decode it"
-    YIELD = "an iteration of the copy loop, because a lot was decoded"
+    YIELD = "one iteration of the copy loop, because a large amount of data was decoded"
     MEMORY = "memory budget for another decoded batch"
 
 
@@ -103,6 +103,7 @@ class _MatchSide:
 
     @property
     def has_more(self) -> bool:
+        """Return True if the batch has more records to decode."""
         return self.batch is not None and not self.batch.is_done
 
     @property
@@ -214,7 +215,7 @@ class TailMatcher:
             self._update_reserved_bytes(side)
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add one fetch of the source, which starts at `position`."""
+        """Add the records of one source fetch, which starts at `position`."""
         found = read_committed.scan_batches(
             answer.records,
             position=self.position,
@@ -235,7 +236,7 @@ class TailMatcher:
         return self.match_available()
 
     def match_available(self) -> MissingInput:
-        """Match as many records as possible and return which input is needed next."""
+        """Match the source and target records read so far; return which side to read next."""
         while not (self.is_complete or self.mismatch or self.too_large):
             theirs, mine = self._source_side, self._target_side
             if theirs.records and mine.records:
@@ -336,7 +337,7 @@ class TailMatcher:
 
     def _match_whole_batch(self, entry: SourceBatch) -> None:
         mine = self.tail[self.matched_batches]
-        self._record_match(entry.first, mine.offset, count=mine.count)
+        self._store_match(entry.first, mine.offset, count=mine.count)
         self._advance_source(entry.header.last_offset + 1, entry.header.leader_epoch)
         self._complete_batch()
 
@@ -353,7 +354,7 @@ class TailMatcher:
                 return
             theirs.popleft()
             mine.popleft()
-            self._record_match(one.offset, other.offset)
+            self._store_match(one.offset, other.offset)
             assert self._source_side.batch is not None
             behind = theirs[0].offset if theirs else self._source_side.batch.next_source
             self._advance_source(behind, self._source_side_epoch)
@@ -367,7 +368,7 @@ class TailMatcher:
             place = (self.position, self.matched_to, self.source_epoch)
             self.junctions.append(Junction(len(self.runs), *place))
 
-    def _record_match(self, source: int, target: int, *, count: int = 1) -> None:
+    def _store_match(self, source: int, target: int, *, count: int = 1) -> None:
         self.matched_to = target + count
         self.matched_records += count
         if target - source != self._delta:

@@ -72,8 +72,8 @@ def read_tail(
     lost: str = "",
     all_producers: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
-    """Read our batches on the mirror from `start` to our marker, or those of all producers
-    (`all_producers`).
+    """Read our batches on the mirror from `start` to our marker; with `all_producers`, read the
+    batches of all producers.
 
     `last_crc` is the expected CRC of the batch before `start`. `lost` is a reason why the tail
     cannot match the map. Raises `DamagedBatchError` if a batch remains unreadable after all
@@ -282,11 +282,8 @@ def _check_tail_at_source_end(
 
 
 class _TailRereader:
-    """Keeps the batches of one repeated read of the tail, because later batches are usually
-    requested next.
-
-    Requested offsets increase.
-    """
+    """Caches batches while the tail is read again, because later batches are usually requested
+    next. Offsets must be requested in ascending order."""
 
     def __init__(self) -> None:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter(())

@@ -19,17 +19,17 @@ from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import (
-    eras,
     error_policy,
     halt_messages,
     hanging_transactions,
+    mirror_generations,
     outbound_batches,
     recovery_outcomes,
     tail_reader,
 )
-from mm2.replication.eras import NewEra
 from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication.mirror_generations import NewEra
 from mm2.replication.recovery_instructions import (
     Delay,
     FetchedRecords,
@@ -196,7 +196,7 @@ def retrace_mirror(
         if left.lost:
             traced.fail(left.lost)
         elif left.committed:
-            failed = yield from _compare_logs(attempt, traced, left.committed)
+            failed = yield from _compare_mirror_with_source(attempt, traced, left.committed)
             if failed is not None:
                 return failed
         if not traced.mismatch or (begins.exact and not traced.has_match):
@@ -204,7 +204,7 @@ def retrace_mirror(
     return traced
 
 
-def _compare_logs(
+def _compare_mirror_with_source(
     attempt: RecoveryAttempt, traced: MapReconstruction, batches: Sequence[TailBatch]
 ) -> Script[RetryRecovery | PartitionHalt | None]:
     at = idle = 0
@@ -268,8 +268,8 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """Feed the batches of one fetch that are expected next, `batches` from index `at` on, while
-    more input of the mirror is needed."""
+    """Feed batches of one mirror fetch to the reconstruction, from `batches[at]` on, while it needs
+    more of the mirror."""
     need = MissingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
@@ -295,12 +295,16 @@ def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     if isinstance(found, RetryRecovery):
         return found
     if found is None:
-        return (yield from eras.begin_era(attempt, _create_era_without_sync(attempt, java)))
+        return (
+            yield from mirror_generations.begin_era(
+                attempt, _create_era_without_sync(attempt, java)
+            )
+        )
     return (yield from take_over_from_position(attempt, found))
 
 
 def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(0, java.next_offset),
@@ -350,7 +354,7 @@ def take_over_from_position(
             runs=tuple(traced.runs),
             junctions=tuple(traced.junctions),
         )
-    return (yield from eras.begin_era(attempt, era))
+    return (yield from mirror_generations.begin_era(attempt, era))
 
 
 def continue_after_java(
@@ -372,22 +376,24 @@ def continue_after_java(
     if traced.is_complete and not changed and not lost:
         number = attempt.state.era_number
         return (
-            yield from eras.continue_era(attempt, era=number, start=begins.source, match=traced)
+            yield from mirror_generations.continue_era(
+                attempt, era=number, start=begins.source, match=traced
+            )
         )
     era = NewEra(
         source=traced.position,
         source_epoch=traced.source_epoch,
-        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror in the meantime",
+        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror after this flow",
         incidents=_create_retrace_incidents(attempt, traced),
     )
-    return (yield from eras.begin_era(attempt, era))
+    return (yield from mirror_generations.begin_era(attempt, era))
 
 
 def _react_to_mismatch(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> PartitionHalt | RetryRecovery | None:
-    """React to records that do not match the source if only this flow and MirrorMaker 2 are allowed
-    to write."""
+    """Choose the reaction to mirror records that do not match the source, if only this flow and
+    MirrorMaker 2 are allowed to write."""
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     may = attempt.setup.target_topics is not TargetTopicAccess.EXCLUSIVE
     if may or not traced.mismatch or traced.producer_id in ours:
@@ -430,12 +436,12 @@ def _create_uncompared_incidents(
     not compared."""
     if since is None or since[1] >= begins.target:
         return ()
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(since[0], begins.source) if since[0] < begins.source else None,
         target=(since[1], begins.target),
-        detail="copied by MirrorMaker 2 in the meantime and not compared with the source",
+        detail="copied by MirrorMaker 2 after the resume point and not compared with the source",
     )
     return (stated,)
 
@@ -447,7 +453,7 @@ def _create_unverified_incidents(
     position."""
     if source <= copied:
         return ()
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(copied, source),
@@ -461,7 +467,7 @@ def _create_retrace_incidents(
 ) -> tuple[Incident, ...]:
     """Create incidents for duplicate records and for records that could not be compared."""
     found = [
-        eras.create_incident(
+        mirror_generations.create_incident(
             attempt,
             kind=IncidentKind.DOUBLED_BY_JAVA,
             target=doubled,
@@ -472,7 +478,7 @@ def _create_retrace_incidents(
     ]
     if traced.mismatch:
         end = attempt.fence.tail_end
-        stated = eras.create_incident(
+        stated = mirror_generations.create_incident(
             attempt,
             kind=IncidentKind.NOT_PAIRED,
             target=(min(traced.mismatch_offset, end), end),

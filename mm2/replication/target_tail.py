@@ -102,8 +102,8 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def skip_deleted(self, log_start: int) -> None:
-        """Skip a deleted resume-point batch, or mark the tail as lost. The target's log starts at
-        `log_start`."""
+        """Skip the batch before the resume point if it was deleted, or mark the tail as lost if
+        later batches were deleted too. The target's log starts at `log_start`."""
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
         else:
@@ -117,7 +117,7 @@ class TargetTail:
         if header.base_offset < self.start and not self._is_foreign_overlap(header):
             self._check_resume_point(header)
         else:
-            self._add_batch(header, batch)
+            self._add_batch_to_tail(header, batch)
 
     def _is_foreign_overlap(self, header: BatchHeader) -> bool:
         """Return True if a foreign batch begins before `start`. An era (generation of the mirror)
@@ -133,7 +133,7 @@ class TargetTail:
                 "offset map"
             )
 
-    def _add_batch(self, header: BatchHeader, batch: memoryview) -> None:
+    def _add_batch_to_tail(self, header: BatchHeader, batch: memoryview) -> None:
         if header.is_control:
             ended = self._open.pop(header.producer_id, [])
             if record_batch.read_control_type(batch) == record_batch.COMMIT_MARKER:

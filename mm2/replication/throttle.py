@@ -38,7 +38,7 @@ class ByteRateLimit:
         return self._level > 0
 
     def consume(self, size: int) -> None:
-        """Remove received bytes from the bucket."""
+        """Deduct received bytes from the token bucket."""
         self._level -= size
 
 
@@ -56,7 +56,7 @@ class ByteRateLimits:
         return found is None or found.is_open(now_s)
 
     def consume_topic(self, topic: str, size: int) -> None:
-        """Charge received bytes to a topic's limit."""
+        """Deduct received bytes from a topic's limit."""
         found = self.topics.get(topic)
         if found is not None:
             found.consume(size)
@@ -67,16 +67,20 @@ class ByteRateLimits:
         A large response would overdraw a small limit and then block other partitions for a long
         time.
         """
-        return _limit_bytes(wanted, self.flow, sharers=1)
+        return _limit_bytes_by_rate(wanted, self.flow, sharers=1)
 
     def limit_partition_bytes(self, topic: str, wanted: int, *, partition_count: int) -> int:
         """Limit the bytes of one partition per response if `partition_count` partitions of its
         topic are fetched."""
         found = self.topics.get(topic)
-        return wanted if found is None else _limit_bytes(wanted, found, sharers=partition_count)
+        return (
+            wanted
+            if found is None
+            else _limit_bytes_by_rate(wanted, found, sharers=partition_count)
+        )
 
 
-def _limit_bytes(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:
+def _limit_bytes_by_rate(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:
     if not by.bytes_per_s:
         return wanted
     return min(

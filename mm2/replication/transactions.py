@@ -97,7 +97,7 @@ class TransactionMode:
 
     def may_send(self, *, old: bool, now_s: float) -> bool:
         """Return True if the next batch may be sent now without a preceding boundary (transaction
-        step without batches in flight). `old` is True if its records are old."""
+        step without batches in flight). Pass `old` if the batch's records are old."""
         old = old and self.is_possible
         if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.

@@ -37,8 +37,8 @@ class BrokerSpec:
 
 
 class KafkaBroker(JavaServer):
-    """A Kafka broker process and its folder. Not thread-safe. The broker is down until `start` is
-    called."""
+    """A Kafka broker process and its directory. Not thread-safe. The broker is down until `start`
+    is called."""
 
     def __init__(self, spec: BrokerSpec) -> None:
         super().__init__(
@@ -58,8 +58,8 @@ class KafkaBroker(JavaServer):
 
     @property
     def data(self) -> Path:
-        """Folder of the broker's logs and formatted metadata; its settings contain exactly one log
-        directory."""
+        """Directory of the broker's logs and formatted metadata; its settings contain exactly one
+        log directory."""
         return Path(self._settings["log.dirs"])
 
     def launch(self) -> None:
@@ -69,7 +69,7 @@ class KafkaBroker(JavaServer):
         super().launch()
 
     def prepare(self) -> None:
-        """Write the broker's settings file into its folder."""
+        """Write the broker's settings file into its directory."""
         java_server.write_settings_file(self.properties_path, self._settings)
 
     def command(self) -> list[str]:
@@ -111,8 +111,8 @@ def format_storage(brokers: Iterable[KafkaBroker], *, cluster_id: str) -> None:
 
 
 def _write_cached_storage(node: KafkaBroker, *, cluster_id: str) -> bool:
-    """Write the cached output of the storage tool into the broker's folder. Return False if nothing
-    is cached."""
+    """Write the cached output of the storage tool into the broker's directory. Return False if
+    nothing is cached."""
     kept = node.runner.features
     if kept is None or not kept.exists():
         return False

@@ -76,8 +76,8 @@ def make_kraft_addresses(
     return {
         "process.roles": "broker,controller",
         "node.id": str(node_id),
-        "listeners": _join_pairs(bound | controller),
-        "advertised.listeners": _join_pairs(advertised),
+        "listeners": _join_listener_addresses(bound | controller),
+        "advertised.listeners": _join_listener_addresses(advertised),
         "controller.listener.names": CONTROLLER_LISTENER,
         "controller.quorum.voters": ",".join(voters),
         "inter.broker.listener.name": CLIENT_LISTENER,
@@ -104,8 +104,8 @@ def make_zookeeper_addresses(
         "broker.id": str(node_id),
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": str(session_timeout_ms),
-        "listeners": _join_pairs(bound),
-        "advertised.listeners": _join_pairs(advertised),
+        "listeners": _join_listener_addresses(bound),
+        "advertised.listeners": _join_listener_addresses(advertised),
         "inter.broker.listener.name": CLIENT_LISTENER,
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name in bound),
     }
@@ -117,7 +117,7 @@ def render_properties(settings: Mapping[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _join_pairs(places: Mapping[str, str]) -> str:
+def _join_listener_addresses(places: Mapping[str, str]) -> str:
     return ",".join(f"{name}://{address}" for name, address in places.items())
 
 

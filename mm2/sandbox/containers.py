@@ -1,6 +1,6 @@
 """Runs brokers in containers of Apache Kafka's official image, using testcontainers.
 
-Containers share this machine's network and mount the cluster's folder under the same path, so
+Containers share this machine's network and mount the cluster's directory under the same path, so
 settings, addresses, logs and certificates are the same as for local brokers. Therefore the Docker
 daemon must run on this machine. Testcontainers' reaper removes containers that outlive this
 process. The reaper runs in a container with a separate image, and is disabled if
@@ -64,7 +64,7 @@ def pull_image(name: str, *, report: Callable[[str], None] = lambda line: None) 
         except Exception as error:  # see `_connect_to_daemon`
             raise SandboxError(
                 f"the Docker daemon does not have the image {name} and cannot pull it "
-                f"({_format_error_line(error)}): run docker pull {name}"
+                f"({_format_first_error_line(error)}): run docker pull {name}"
             ) from error
 
 
@@ -102,7 +102,7 @@ class ContainerRunner:
             with suppress(Exception):
                 container.stop()
             raise SandboxError(
-                f"starting a container of {self.image}: {_format_error_line(error)}"
+                f"starting a container of {self.image}: {_format_first_error_line(error)}"
             ) from error
         return _ContainerProgram(container)
 
@@ -170,8 +170,8 @@ def _connect_to_daemon() -> Any:
         system = str(client.info().get("OperatingSystem", ""))
     except Exception as error:  # requests, docker and urllib3 all raise their own
         raise SandboxError(
-            f"the Docker daemon does not respond ({_format_error_line(error)}): start it, or omit "
-            "--in-containers"
+            f"the Docker daemon does not respond ({_format_first_error_line(error)}): start it, "
+            "or omit --in-containers"
         ) from error
     if system in _VIRTUAL_MACHINE_DAEMONS or not client.api.base_url.startswith(
         _LOCAL_SOCKET_PREFIX
@@ -179,7 +179,7 @@ def _connect_to_daemon() -> Any:
         client.close()
         raise SandboxError(
             f"the Docker daemon ({system}) runs on another machine and does not share this "
-            "machine's network and folders: omit --in-containers"
+            "machine's network and directories: omit --in-containers"
         )
     return client
 
@@ -200,7 +200,7 @@ def _is_container_gone(error: Exception) -> bool:
     return getattr(getattr(error, "response", None), "status_code", None) == 404
 
 
-def _format_error_line(error: Exception) -> str:
+def _format_first_error_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
@@ -213,8 +213,8 @@ def _import_testcontainers() -> Any:
             "brokers in containers need testcontainers: pip install 'mm2[containers]'"
         ) from error
 
-    class _Library:
+    class _TestcontainersClasses:
         DockerContainer = container.DockerContainer
         DockerClient = docker_client.DockerClient
 
-    return _Library
+    return _TestcontainersClasses

@@ -1,4 +1,4 @@
-"""A Java server process in a folder: start, stop, kill, freeze, and read its log.
+"""A Java server process in a directory: start, stop, kill, freeze, and read its log.
 
 `ProgramRunner` determines where a cluster's programs run: `LocalRunner` runs them on this machine
 from the sandbox's jars, and `mm2.sandbox.containers` runs them in containers. `make_java_command`
@@ -31,10 +31,10 @@ def make_java_command(
     flags: tuple[str, ...] = TEST_JVM_FLAGS,
     classes: Sequence[Path] = (),
 ) -> list[str]:
-    """Build the command that runs `main_class` with all jars of a folder on the class path. The
+    """Build the command that runs `main_class` with all jars of a directory on the class path. The
     program logs to stderr.
 
-    `classes` are class folders, which are appended to the class path.
+    `classes` are class directories, which are appended to the class path.
     """
     return [
         str(java_installation.find_java().program),
@@ -49,7 +49,7 @@ def make_java_command(
 
 
 class RunningProgram(Protocol):
-    """A started program. `ChildProcess` is an implementation."""
+    """A program started by a `ProgramRunner`. `ChildProcess` is one implementation."""
 
     @property
     def pid(self) -> int:
@@ -79,8 +79,8 @@ class ProgramRunner(Protocol):
 
     @property
     def features(self) -> Path | None:
-        """Cache folder for the feature levels that `kafka-storage` wrote for the first broker, or
-        None."""
+        """Cache directory for the feature levels that `kafka-storage` wrote for the first broker,
+        or None."""
         ...
 
     def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:

@@ -1,9 +1,9 @@
 """The published jars that sandbox brokers run from: downloaded with Ivy, verified, cached.
 
-A jar set is a folder in the user's cache. It is complete only if it exactly matches the sha256 list
-shipped with this package. Several processes may request a set concurrently. Reading 60 MB at every
-start would take a quarter of a second. Therefore a stamp file next to the folder records the sizes
-and modification times of the verified files.
+A jar set is a directory in the user's cache. It is complete only if it exactly matches the sha256
+list shipped with this package. Several processes may request a set concurrently. Reading 60 MB at
+every start would take a quarter of a second. Therefore a stamp file next to the directory records
+the sizes and modification times of the verified files.
 
 Missing jars are downloaded from the public Maven repository with the Ivy shipped by PySpark, which
 needs only Java. `$MM2_IVY_SETTINGS` may name an Ivy settings file, for example for a company's
@@ -32,7 +32,7 @@ from connect_runtime.base.timing import Deadline
 from connect_runtime.system import clock, file_access, java_installation, processes
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.processes import ChildProcess
-from mm2.sandbox import temporary_folders
+from mm2.sandbox import temporary_directories
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _IVY_TIMEOUT_S = 900.0
@@ -63,9 +63,9 @@ def retrieve_jars(
     expected: int,
     report: Callable[[str], None],
 ) -> None:
-    """Download the jars of `modules` and all their dependencies into the new folder `into`.
+    """Download the jars of `modules` and all their dependencies into the new directory `into`.
 
-    `work` is a folder for Ivy's own files. `expected` is the number of jars, used in progress
+    `work` is a directory for Ivy's own files. `expected` is the number of jars, used in progress
     lines. Raises `SandboxError` with the end of Ivy's output if the download fails.
     """
     descriptor = work / "ivy.xml"
@@ -107,6 +107,7 @@ class IvyProgress:
         self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
 
     def feed(self, line: str) -> None:
+        """Process a line of Ivy's output, and report progress if due."""
         for start in self._counts:
             if line.strip().startswith(start):
                 self._counts[start] += 1
@@ -207,13 +208,13 @@ def ensure_jars(
     cache: Path | None = None,
     report: ReportProgress | None = None,
 ) -> Path:
-    """Return the folder that contains exactly the jars of a set. Download the jars if needed.
+    """Return the directory that contains exactly the jars of a set. Download the jars if needed.
 
     `report` receives progress lines (default: stderr). Raises `SandboxError` if Java or the network
     is missing, if the repository serves different files, or if other users can write to the cache.
     """
     say = print_to_stderr if report is None else report
-    base = temporary_folders.find_cache_folder() if cache is None else cache
+    base = temporary_directories.find_cache_folder() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
     _check_writers(base, folder)
@@ -238,7 +239,7 @@ def _check_writers(base: Path, folder: Path) -> None:
         if file_access.is_trusted_folder(path):
             continue
         owner = path.stat().st_uid
-        own_folder = "set MM2_CACHE to a folder that belongs to this user"
+        own_folder = "set MM2_CACHE to a directory that belongs to this user"
         if owner not in (0, os.geteuid()):
             reason, remedy = f"{path} belongs to user id {owner}", own_folder
         else:
@@ -261,7 +262,7 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faulty_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Like `verify_jars`, but skip reading the files if the folder is missing or its stamp is
+    """Like `verify_jars`, but skip reading the files if the directory is missing or its stamp is
     valid."""
     if not folder.is_dir():
         return ["not downloaded yet"]

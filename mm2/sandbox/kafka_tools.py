@@ -46,16 +46,18 @@ class ToolTarget:
     config: Path | None
 
 
-def _make_tool(class_name: str, summary: str) -> KafkaTool:
+def _make_kafka_tool(class_name: str, summary: str) -> KafkaTool:
     return KafkaTool(main_class=_TOOLS_PACKAGE + class_name, summary=summary)
 
 
 TOOLS: Mapping[str, KafkaTool] = {
-    "acls": _make_tool("AclCommand", "List, add and remove ACLs."),
-    "broker-api-versions": _make_tool(
+    "acls": _make_kafka_tool("AclCommand", "List, add and remove ACLs."),
+    "broker-api-versions": _make_kafka_tool(
         "BrokerApiVersionsCommand", "Show the APIs that brokers support."
     ),
-    "client-metrics": _make_tool("ClientMetricsCommand", "Manage subscriptions to client metrics."),
+    "client-metrics": _make_kafka_tool(
+        "ClientMetricsCommand", "Manage subscriptions to client metrics."
+    ),
     "cluster": KafkaTool(
         main_class=_TOOLS_PACKAGE + "ClusterTool",
         summary="Show the cluster id; list and unregister brokers.",
@@ -71,58 +73,68 @@ TOOLS: Mapping[str, KafkaTool] = {
         needs_cluster=False,
         prints_log=True,
     ),
-    "console-consumer": _make_tool("consumer.ConsoleConsumer", "Print the records of a topic."),
-    "console-producer": _make_tool("ConsoleProducer", "Send the lines of stdin as records."),
-    "console-share-consumer": _make_tool(
+    "console-consumer": _make_kafka_tool(
+        "consumer.ConsoleConsumer", "Print the records of a topic."
+    ),
+    "console-producer": _make_kafka_tool("ConsoleProducer", "Send the lines of stdin as records."),
+    "console-share-consumer": _make_kafka_tool(
         "consumer.ConsoleShareConsumer", "Print records as a member of a share group."
     ),
-    "consumer-groups": _make_tool(
+    "consumer-groups": _make_kafka_tool(
         "consumer.group.ConsumerGroupCommand", "List, describe, reset and delete consumer groups."
     ),
-    "consumer-perf-test": _make_tool(
+    "consumer-perf-test": _make_kafka_tool(
         "ConsumerPerformance", "Measure how fast a topic is consumed."
     ),
-    "delegation-tokens": _make_tool("DelegationTokenCommand", "Manage delegation tokens."),
-    "delete-records": _make_tool("DeleteRecordsCommand", "Delete the records before an offset."),
+    "delegation-tokens": _make_kafka_tool("DelegationTokenCommand", "Manage delegation tokens."),
+    "delete-records": _make_kafka_tool(
+        "DeleteRecordsCommand", "Delete the records before an offset."
+    ),
     "dump-log": KafkaTool(
         main_class=_TOOLS_PACKAGE + "DumpLogSegments",
         summary="Print the batches and records of log segment files.",
         needs_cluster=False,
     ),
-    "e2e-latency": _make_tool("EndToEndLatency", "Measure latency from producer to consumer."),
-    "features": _make_tool("FeatureCommand", "Show and change feature levels."),
-    "get-offsets": _make_tool("GetOffsetShell", "Show the offsets of partitions."),
-    "groups": _make_tool("GroupsCommand", "List groups of every type."),
-    "leader-election": _make_tool("LeaderElectionCommand", "Elect preferred or unclean leaders."),
-    "log-dirs": _make_tool("LogDirsCommand", "Show the size of partitions on disk."),
-    "metadata-quorum": _make_tool("MetadataQuorumCommand", "Describe the KRaft quorum."),
-    "producer-perf-test": _make_tool(
+    "e2e-latency": _make_kafka_tool(
+        "EndToEndLatency", "Measure latency from producer to consumer."
+    ),
+    "features": _make_kafka_tool("FeatureCommand", "Show and change feature levels."),
+    "get-offsets": _make_kafka_tool("GetOffsetShell", "Show the offsets of partitions."),
+    "groups": _make_kafka_tool("GroupsCommand", "List groups of every type."),
+    "leader-election": _make_kafka_tool(
+        "LeaderElectionCommand", "Elect preferred or unclean leaders."
+    ),
+    "log-dirs": _make_kafka_tool("LogDirsCommand", "Show the size of partitions on disk."),
+    "metadata-quorum": _make_kafka_tool("MetadataQuorumCommand", "Describe the KRaft quorum."),
+    "producer-perf-test": _make_kafka_tool(
         "ProducerPerformance", "Measure how fast a topic is produced to."
     ),
-    "reassign-partitions": _make_tool(
+    "reassign-partitions": _make_kafka_tool(
         "reassign.ReassignPartitionsCommand", "Move partitions between brokers."
     ),
-    "share-consumer-perf-test": _make_tool(
+    "share-consumer-perf-test": _make_kafka_tool(
         "ShareConsumerPerformance", "Measure how fast a share group consumes."
     ),
-    "share-groups": _make_tool(
+    "share-groups": _make_kafka_tool(
         "consumer.group.ShareGroupCommand", "List, describe, reset and delete share groups."
     ),
-    "streams-application-reset": _make_tool(
+    "streams-application-reset": _make_kafka_tool(
         "StreamsResetter", "Reset a Kafka Streams application."
     ),
-    "streams-groups": _make_tool(
+    "streams-groups": _make_kafka_tool(
         "streams.StreamsGroupCommand", "List, describe, reset and delete streams groups."
     ),
-    "topics": _make_tool("TopicCommand", "List, describe, create, alter and delete topics."),
-    "transactions": _make_tool("TransactionsCommand", "List, describe and abort transactions."),
-    "verifiable-consumer": _make_tool(
+    "topics": _make_kafka_tool("TopicCommand", "List, describe, create, alter and delete topics."),
+    "transactions": _make_kafka_tool(
+        "TransactionsCommand", "List, describe and abort transactions."
+    ),
+    "verifiable-consumer": _make_kafka_tool(
         "VerifiableConsumer", ("Consume records; print each event as JSON.")
     ),
-    "verifiable-producer": _make_tool(
+    "verifiable-producer": _make_kafka_tool(
         "VerifiableProducer", "Produce numbers; print each ack as JSON."
     ),
-    "verifiable-share-consumer": _make_tool(
+    "verifiable-share-consumer": _make_kafka_tool(
         "VerifiableShareConsumer", "Consume in a share group; print each event as JSON."
     ),
 }

@@ -62,11 +62,11 @@ class ConsumerLogReader:
         return len(found.partitions)
 
     def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
-        """Yield record chunks from the log start to the current end (which depends on the isolation
-        level).
+        """Yield a partition's records in chunks, from the log start to the current end (which
+        depends on the isolation level).
 
-        Read one partition at a time. Raises an exception if no record arrives for 30 s, or if the
-        cluster rejects a request.
+        Finish one partition before reading another. Raises an exception if no record arrives for 30
+        s, or if the cluster rejects a request.
         """
         start, end = self.read_bounds(partition)
         if start >= end:
@@ -74,7 +74,7 @@ class ConsumerLogReader:
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
         self._consumer.assign([place])
         try:
-            yield from self._iterate_chunks(partition, end)
+            yield from self._iterate_record_chunks(partition, end)
         finally:
             self._consumer.unassign()
 
@@ -87,13 +87,13 @@ class ConsumerLogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _iterate_chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
+    def _iterate_record_chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
         stalled = self._make_stall_deadline()
         finished = False
         while not finished:
             records, finished = self._take_messages_below_end(partition, self._poll_messages(), end)
             if records:
-                yield _make_chunk(records)
+                yield _make_record_chunk(records)
                 stalled = self._make_stall_deadline()
             elif stalled.is_expired(self._clock.now_s()):
                 raise self._clients.create_timeout_error(f"reading {partition} up to offset {end}")
@@ -129,8 +129,8 @@ class ConsumerLogReader:
         return [message for message in records if message.offset() < end], True
 
     def read_bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the log start offset and the end offset. With read_committed, the end is the last
-        stable offset."""
+        """Return a partition's log start offset and end offset. With read_committed, the end is the
+        last stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the end offsets of {partition}"
         start, end = self._retry_request(
@@ -158,7 +158,7 @@ def _read_headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
     return _MALFORMED_HEADERS if found is None else found
 
 
-def _make_chunk(messages: Sequence[Any]) -> RecordChunk:
+def _make_record_chunk(messages: Sequence[Any]) -> RecordChunk:
     contents: list[RawRecord] = [
         (
             message.key(),

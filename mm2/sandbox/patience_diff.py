@@ -34,7 +34,7 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
             found.extend(anchors)
             open_spans.extend(_list_spans_between_anchors(anchors, span))
         elif (high - low) * (end - start) <= _THOROUGH_PRODUCT_MAX:
-            found.extend(_align_thoroughly(left, right, span))
+            found.extend(_align_item_by_item(left, right, span))
     return sorted(found)
 
 
@@ -94,7 +94,7 @@ def _list_spans_between_anchors(anchors: Sequence[MatchedPair], span: _Span) -> 
     return spans
 
 
-def _align_thoroughly(
+def _align_item_by_item(
     left: Sequence[Hashable], right: Sequence[Hashable], span: _Span
 ) -> list[MatchedPair]:
     low, high, start, end = span

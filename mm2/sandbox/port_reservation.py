@@ -1,8 +1,8 @@
 """Reserves TCP ports on this machine for servers that are about to start, restart or remain down.
 
 Ports are below 32768, outside Linux' ephemeral port range. A reservation is a locked file in a
-folder shared by all processes of the user. It ends with the process that made it, and remains valid
-while the broker that uses the port is down.
+directory shared by all processes of the user. It ends with the process that made it, and remains
+valid while the broker that uses the port is down.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mm2.sandbox import temporary_folders
+from mm2.sandbox import temporary_directories
 from mm2.sandbox.sandbox_errors import SandboxError
 
 FIRST_RESERVED_PORT = 10_000
@@ -57,7 +57,7 @@ def _list_candidate_ports(preferred: int | None, rng: random.Random) -> Iterator
 
 def _try_reserve_port(port: int) -> PortReservation | None:
     lock_fd = os.open(
-        temporary_folders.make_private_folder("mm2-ports") / str(port),
+        temporary_directories.make_private_folder("mm2-ports") / str(port),
         os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,
         0o600,
     )

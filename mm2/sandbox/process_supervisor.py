@@ -109,10 +109,10 @@ class _SandboxSupervisor:
         )
 
     def _watch_servers(self) -> None:
-        """Log servers that have ended, until a stop signal is received or the sandbox folder is
+        """Log servers that have ended, until a stop signal is received or the sandbox directory is
         removed.
 
-        Without the folder, no command could stop the supervisor.
+        Without the directory, no command could stop the supervisor.
         """
         reported: set[tuple[str, str]] = set()
 

@@ -42,8 +42,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
-from mm2.sandbox import copy_comparison, log_reader, log_records
-from mm2.sandbox.copy_comparison import (
+from mm2.sandbox import log_comparison, log_reader, log_records
+from mm2.sandbox.log_comparison import (
     DifferenceKind,
     LogComparison,
     PartitionComparison,
@@ -129,12 +129,12 @@ class _TopicComparer:
         restamped = source.topic in self._restamped
 
         def read_original_chunks() -> Iterable[RecordChunk]:
-            return _read_chunks(self._source, source, restamped=restamped) if here else ()
+            return _read_record_chunks(self._source, source, restamped=restamped) if here else ()
 
-        outcome = copy_comparison.compare_logs(
+        outcome = log_comparison.compare_logs(
             read_original_chunks(),
-            _read_chunks(self._target, target, restamped=restamped) if there else (),
-            find_originals=lambda wanted: copy_comparison.find_original_offsets(
+            _read_record_chunks(self._target, target, restamped=restamped) if there else (),
+            find_originals=lambda wanted: log_comparison.find_original_offsets(
                 read_original_chunks(), wanted
             ),
         )
@@ -151,7 +151,7 @@ class _TopicComparer:
         return found
 
 
-def _read_chunks(
+def _read_record_chunks(
     reader: ConsumerLogReader, partition: TopicPartition, *, restamped: bool
 ) -> Iterable[RecordChunk]:
     chunks = reader.read(partition)
@@ -226,7 +226,7 @@ def compare_with_incidents(
             for here in _list_source_partitions(left, name):
                 there = TopicPartition(remote, here.partition)
                 sides = ComparedLogs.from_incidents(
-                    [each for each in incidents if _concerns_partition(each, here)],
+                    [each for each in incidents if _is_incident_of_partition(each, here)],
                     before=snapshot.get(here, _CondensedLog()),
                     source=_read_condensed_log(left, here),
                     target=_read_condensed_log(right, there),
@@ -303,10 +303,10 @@ def compare_partition_logs(
         key = held.key_hash(index)
         return bool(key) and (last[key] > index or held.is_tombstone(index))
 
-    outcome = copy_comparison.compare_logs(
+    outcome = log_comparison.compare_logs(
         held.chunks(),
         sides.target.exclude_ranges(sides.ignored).chunks(),
-        find_originals=lambda wanted: copy_comparison.find_original_offsets(held.chunks(), wanted),
+        find_originals=lambda wanted: log_comparison.find_original_offsets(held.chunks(), wanted),
         is_allowed_to_lack=is_allowed_to_lack,
     )
     # Contents are hashes, so the altered field is unknown.
@@ -375,7 +375,7 @@ def _list_source_partitions(reader: ConsumerLogReader, topic: str) -> list[Topic
     return found
 
 
-def _concerns_partition(one: Incident, partition: TopicPartition) -> bool:
+def _is_incident_of_partition(one: Incident, partition: TopicPartition) -> bool:
     return (one.topic, one.partition) == (partition.topic, partition.partition)
 
 

@@ -37,7 +37,7 @@ from mm2.sandbox import (
     kafka_releases,
     port_reservation,
     sandbox_clients,
-    temporary_folders,
+    temporary_directories,
     zookeeper,
 )
 from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
@@ -48,7 +48,7 @@ from mm2.sandbox.java_server import JavaServer, LocalRunner, ProgramRunner
 from mm2.sandbox.port_reservation import PortReservation
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
-from mm2.sandbox.temporary_folders import TemporaryFolder
+from mm2.sandbox.temporary_directories import TemporaryFolder
 from mm2.sandbox.zookeeper import ZooKeeper
 
 _SETUP_CLIENT_ID = "mm2-sandbox"
@@ -136,7 +136,7 @@ class SandboxCluster:
       override the defaults.
     - `listeners` (by node id) are additional listeners, for proxies.
     - `users`: if not None, the cluster is secure and has `admin` and these users.
-    - `folder` is kept at `close`. If it is omitted, a temporary folder is created and removed.
+    - `folder` is kept at `close`. If it is omitted, a temporary directory is created and removed.
     - `port` is node 1's preferred port; node 2 prefers the next port, and so on. A node whose
       preferred port is in use gets any free port.
     - `kafka_version`: see `kafka_releases`. Its jars are downloaded at the first start.
@@ -179,7 +179,7 @@ class SandboxCluster:
         self._any_ports = False
         self._temporary: TemporaryFolder | None = None
         if folder is None:
-            self._temporary = temporary_folders.make_temporary_folder(name)
+            self._temporary = temporary_directories.make_temporary_folder(name)
             folder = self._temporary.path
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -269,7 +269,7 @@ class SandboxCluster:
                 return
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop all brokers gracefully and concurrently. Kill those still running after
+        """Stop all brokers gracefully and concurrently. Kill brokers that are still running after
         `timeout_s`."""
         for node in self.brokers.values():
             node.request_stop()
@@ -299,7 +299,7 @@ class SandboxCluster:
             each.unfreeze()
 
     def close(self) -> None:
-        """Kill the brokers, release the ports, and remove the folder unless the caller provided
+        """Kill the brokers, release the ports, and remove the directory unless the caller provided
         it."""
         self.kill()
         self._release_ports()
@@ -407,7 +407,7 @@ class SandboxCluster:
 
     def _await_cluster_metadata(self) -> None:
         """Wait until the brokers of a ZooKeeper cluster know each other, and create the users of a
-        new secure cluster. Other KRaft clusters need no wait.
+        new secure cluster. KRaft clusters without security need neither.
 
         Users are created over a client connection, because the storage tool takes their credentials
         as command-line arguments, which every user of the machine could read and use to log in.

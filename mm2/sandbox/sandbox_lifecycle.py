@@ -1,4 +1,4 @@
-"""Starts, finds and stops the sandbox of a folder: `mm2 sandbox up`, `down` and `status`.
+"""Starts, finds and stops the sandbox of a directory: `mm2 sandbox up`, `down` and `status`.
 
 A sandbox is a supervisor process with its clusters. Commands communicate with the supervisor
 through files (`mm2.sandbox.sandbox_state`) and signals.
@@ -23,7 +23,7 @@ from mm2.sandbox import (
     kafka_tools,
     sandbox_state,
     shell_variables,
-    temporary_folders,
+    temporary_directories,
 )
 from mm2.sandbox.kafka_tools import ToolTarget
 from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
@@ -36,9 +36,9 @@ _PACKAGES_FOLDER = Path(__file__).parents[2]
 
 
 def find_default_folder() -> Path:
-    """Return the folder of this user's sandbox, which is used unless the user specifies another
-    folder."""
-    return temporary_folders.find_cache_folder() / "sandbox"
+    """Return the directory of this user's sandbox, which is used unless the user specifies another
+    directory."""
+    return temporary_directories.find_cache_folder() / "sandbox"
 
 
 def start_sandbox(
@@ -47,7 +47,7 @@ def start_sandbox(
     """Start a supervisor with the requested clusters and wait until the clusters accept requests.
 
     Returns the sandbox state, and False if the clusters were already running. Raises `SandboxError`
-    if other clusters are running in the folder, or if the requested clusters do not start.
+    if other clusters are running in the directory, or if the requested clusters do not start.
     """
     request.check()
     release = kafka_releases.find_release(request.kafka_version)
@@ -69,7 +69,7 @@ def start_sandbox(
 
 
 def stop_sandbox(folder: Path) -> bool:
-    """Stop the sandbox in a folder and remove its data. Return False if no sandbox was running.
+    """Stop the sandbox in a directory and remove its data. Return False if no sandbox was running.
 
     Raises `SandboxError` if one of its processes still exists afterwards.
     """
@@ -97,14 +97,14 @@ def stop_sandbox(folder: Path) -> bool:
 
 
 def read_status(folder: Path) -> SandboxState | None:
-    """Return the state reported by the sandbox in a folder, or None if no sandbox is running."""
+    """Return the state reported by the sandbox in a directory, or None if no sandbox is running."""
     home = _open_folder(folder)
     return home.read_state() if home.is_supervisor_running() else None
 
 
 def _open_folder(folder: Path) -> SandboxFolder:
-    """Open the sandbox folder, which need not exist. Raises `SandboxError` if the folder is not
-    private."""
+    """Open the sandbox directory, which need not exist. Raises `SandboxError` if the directory is
+    not private."""
     home = SandboxFolder(folder.absolute())
     home.check()
     return home
@@ -142,7 +142,7 @@ def make_shell_variables(folder: Path, state: SandboxState) -> dict[str, str]:
 def make_kafka_command(
     folder: Path, tool: str, arguments: Sequence[str], *, cluster: str | None
 ) -> list[str]:
-    """Return the command line of a Kafka tool for a cluster of the sandbox in a folder.
+    """Return the command line of a Kafka tool for a cluster of the sandbox in a directory.
 
     `cluster` may be omitted if the sandbox has only one cluster. Raises `SandboxError` if the
     cluster or the tool is unknown.
@@ -182,13 +182,13 @@ def _find_cluster(said: SandboxState, name: str | None) -> RunningCluster:
         if each.name == name:
             return each
     known = " or ".join(f"--cluster {each}" for each in names)
-    wrong = "which cluster?" if name is None else f"there is no cluster {name!r}:"
-    raise UnknownClusterError(f"{wrong} say {known}")
+    wrong = "no cluster specified" if name is None else f"there is no cluster {name!r}"
+    raise UnknownClusterError(f"{wrong}: use {known}")
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """Return the ids of this user's processes (brokers, guards) that have the sandbox's folder in
-    their command line."""
+    """Return the ids of this user's processes (brokers and the processes that guard them) that have
+    the sandbox's directory in their command line."""
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():
@@ -243,11 +243,11 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
 
 
 def _await_ready_sandbox(home: SandboxFolder) -> SandboxState:
-    def is_settled() -> bool:
+    def has_start_finished() -> bool:
         said = home.read_state()
         return not home.is_supervisor_running() or (said is not None and said.phase != "starting")
 
-    in_time = clock.wait_until(is_settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    in_time = clock.wait_until(has_start_finished, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
     if said is not None and said.phase == "ready" and home.is_supervisor_running():
         return said

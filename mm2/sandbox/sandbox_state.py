@@ -1,7 +1,7 @@
 """Files shared by `mm2 sandbox up` and its supervisor: the requested clusters and the supervisor's
 state.
 
-Both are versioned JSON files in the sandbox folder, readable only by their owner because they
+Both are versioned JSON files in the sandbox directory, readable only by their owner because they
 contain passwords. The supervisor holds a lock on a third file while it is running. This lock, not a
 process id, determines whether a sandbox is running.
 """
@@ -115,7 +115,7 @@ class SandboxState:
 
 @dataclass(frozen=True, slots=True)
 class SandboxFolder:
-    """The folder of a sandbox and the files in it."""
+    """The directory of a sandbox and the files in it."""
 
     folder: Path
 
@@ -130,31 +130,31 @@ class SandboxFolder:
     def client_properties(self, cluster: str) -> Path:
         """Return the path of the Java client properties file of a cluster.
 
-        The file is outside the brokers' folders, so that programs that use the file are not
+        The file is outside the brokers' directories, so that programs that use the file are not
         mistaken for processes of the sandbox.
         """
         return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
     def create(self) -> None:
-        """Create the sandbox folder. Raises `SandboxError` if the folder exists and is not
+        """Create the sandbox directory. Raises `SandboxError` if the directory exists and is not
         private."""
         try:
             file_access.ensure_private_folder(self.folder)
         except OSError as error:
-            raise SandboxError(f"cannot use the sandbox folder: {error}") from error
+            raise SandboxError(f"cannot use the sandbox directory: {error}") from error
 
     def check(self) -> None:
-        """Raise `SandboxError` if the folder exists and is not private.
+        """Raise `SandboxError` if the directory exists and is not private.
 
-        The folder must be private because its files name processes to kill and addresses to connect
-        to.
+        The directory must be private because its files name processes to kill and addresses to
+        connect to.
         """
         try:
             file_access.check_private_folder(self.folder, uid=os.geteuid())
         except FileNotFoundError:
             return
         except OSError as error:
-            raise SandboxError(f"cannot use the sandbox folder: {error}") from error
+            raise SandboxError(f"cannot use the sandbox directory: {error}") from error
 
     def write_request(self, request: SandboxRequest) -> None:
         _write_json(self._request_path, asdict(request))
@@ -195,7 +195,7 @@ class SandboxFolder:
             path.unlink(missing_ok=True)
 
     def try_lock(self, name: str) -> IO[bytes] | None:
-        """Lock a file of this folder and write this process's id to the file. Return None if the
+        """Lock a file of this directory and write this process's id to the file. Return None if the
         file is already locked.
 
         The lock is held until the returned file is closed or this process ends.
@@ -256,6 +256,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     if version != VERSION:
         raise SandboxError(
             f"{path} has version {version}, but this mm2 writes {VERSION}: stop that sandbox with "
-            "the mm2 that started it, or remove the folder"
+            "the mm2 that started it, or remove the directory"
         )
     return fields

@@ -84,7 +84,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
 
 
 def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> ServerHealthStatus:
-    """Check a broker by requesting metadata from its address only."""
+    """Check a broker by sending a metadata request directly to it."""
     if not processes.is_process_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}

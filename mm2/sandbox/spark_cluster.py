@@ -101,7 +101,7 @@ class SparkCluster:
         """Start all processes and wait until the workers are registered. Raises `SandboxError` on
         timeout."""
         java_installation.find_java()
-        port, web = self._port(), self._port()
+        port, web = self._reserve_port(), self._reserve_port()
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
@@ -118,7 +118,14 @@ class SparkCluster:
         number = len(self.workers) + 1
         host = f"127.0.0.{number}"
         arguments = [
-            *("--host", host, "--port", str(self._port()), "--webui-port", str(self._port())),
+            *(
+                "--host",
+                host,
+                "--port",
+                str(self._reserve_port()),
+                "--webui-port",
+                str(self._reserve_port()),
+            ),
             *("--cores", str(self.spec.cores), "--memory", self.spec.memory),
             *("--work-dir", str(self.folder / f"worker-{number}" / "work")),
             self.url,
@@ -139,7 +146,7 @@ class SparkCluster:
         return 0 if state is None else int(str(state["aliveworkers"]))
 
     def close(self) -> None:
-        """Kill all processes, and remove the folder unless the caller provided it."""
+        """Kill all processes, and remove the directory unless the caller provided it."""
         for daemon in [*self.workers, *([self.master] if self.master else [])]:
             daemon.kill()
         for port in self._ports:
@@ -157,7 +164,7 @@ class SparkCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _port(self) -> int:
+    def _reserve_port(self) -> int:
         self._ports.append(port_reservation.reserve_port())
         return self._ports[-1].port
 
@@ -176,7 +183,7 @@ class SparkCluster:
             child = processes.start_process(
                 [*argv, "--properties-file", str(settings), *arguments],
                 output=output,
-                env=_make_environment(home, folder),
+                env=_make_spark_environment(home, folder),
                 cwd=folder,
             )
         return SparkDaemon(child, host=host, log=log)
@@ -216,7 +223,7 @@ class SparkCluster:
             )
 
 
-def _make_environment(home: Path, folder: Path) -> dict[str, str]:
+def _make_spark_environment(home: Path, folder: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
         "SPARK_HOME": str(home),

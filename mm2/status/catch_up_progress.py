@@ -1,8 +1,8 @@
-"""Tracks for `--until-caught-up` how many of the records that the source had at the start are
-replicated.
+"""Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start
+are replicated.
 
-The end of a partition is the last stable offset when its copying starts. It never changes
-afterwards. A flow is counted from its first snapshot that has a plan.
+The end of a partition is the last stable offset when its copying starts. This end offset never
+changes afterwards. A flow is counted from its first snapshot that has a plan.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class CatchUpSnapshot:
 
     @property
     def fraction(self) -> float:
-        """Progress from 0 to 1, computed by partitions if there are no records."""
+        """Progress from 0 to 1, computed from the number of partitions if there are no records."""
         if self.verdict is CatchUpState.CAUGHT_UP:
             return 1.0
         if self.total:
@@ -145,15 +145,15 @@ class CatchUpTracker:
 
     @property
     def needs_ticks(self) -> bool:
-        """True if the verdict may change by time alone, so that `observe` must be called even
-        without changes."""
+        """True if `observe` must be called even if no flow status changes, because the verdict may
+        change after a timeout."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> CatchUpSnapshot:
-        """Process a snapshot of all flows; return the progress."""
+        """Process a snapshot of all flows; return their catch-up progress."""
         self._complete = True
         for status in statuses:
-            self._states[status.flow] = self._evaluate_flow(status, now_s)
+            self._states[status.flow] = self._compute_flow_state(status, now_s)
         seen = self._summarize_progress(now_s)
         if not self._speed or now_s > self._speed[-1][0]:
             self._speed.append((now_s, seen.copied))
@@ -161,7 +161,7 @@ class CatchUpTracker:
             self._speed.popleft()
         return seen
 
-    def _evaluate_flow(self, status: FlowStatus, now_s: float) -> CatchUpState:
+    def _compute_flow_state(self, status: FlowStatus, now_s: float) -> CatchUpState:
         flow = self._flows.get(status.flow)
         if flow is None and self._runs_only_on_other_nodes(status, now_s):
             self._complete = False
@@ -190,8 +190,8 @@ class CatchUpTracker:
         return result.verdict
 
     def _runs_only_on_other_nodes(self, status: FlowStatus, now_s: float) -> bool:
-        """Return True if other nodes run all of the flow's tasks. The result is permanent after
-        `JOIN_GRACE_S`."""
+        """Return True if other nodes run all of the flow's tasks. After `JOIN_GRACE_S`, the flow is
+        recorded as remote."""
         runs = status.state is FlowState.RUNNING
         if not runs or status.has_local_partitions or not status.remote_partitions:
             self._nothing_since_s.pop(status.flow, None)
@@ -248,11 +248,11 @@ class CatchUpTracker:
                 or status.flow not in self._flows
                 or not status.partitions
             ):
-                found.append((status.flow, None, _describe_flow(status)))
+                found.append((status.flow, None, _explain_flow_unfinished(status)))
             flow = self._flows.get(status.flow)
             found.extend(
-                (status.flow, each.partition, _describe_partition(each))
-                for each in sorted(status.partitions, key=_get_partition)
+                (status.flow, each.partition, _explain_partition_unfinished(each))
+                for each in sorted(status.partitions, key=_get_finding_partition)
                 if flow is None or not flow.is_done(each.partition)
             )
         return found
@@ -270,11 +270,11 @@ class CatchUpTracker:
         return lines
 
 
-def _get_partition(each: PartitionStatus) -> TopicPartition:
+def _get_finding_partition(each: PartitionStatus) -> TopicPartition:
     return each.partition
 
 
-def _describe_flow(status: FlowStatus) -> str:
+def _explain_flow_unfinished(status: FlowStatus) -> str:
     if status.state is FlowState.RUNNING:
         return (
             topic_rows.NO_MATCHING_TOPIC
@@ -295,7 +295,7 @@ def _describe_other_nodes(status: FlowStatus) -> str:
     return f"{what} assigned to {where}; nothing to replicate here"
 
 
-def _describe_partition(each: PartitionStatus) -> str:
+def _explain_partition_unfinished(each: PartitionStatus) -> str:
     reason = topic_rows.describe_state_reason(each.reason)
     if each.is_halted:
         return reason

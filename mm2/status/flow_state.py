@@ -132,7 +132,7 @@ class WorkerSnapshot:
     config_error: str = ""
     """Reason why a part of the configuration file is not applied."""
     stopped_ms: int = -1
-    """Time when the flow's connector was stopped, -1 if unknown."""
+    """Time when the flow's connector was stopped, or -1 if unknown."""
     resume: str = ""
     """Command that resumes the flow."""
     connector: GroupStatus = GroupStatus()
@@ -159,7 +159,8 @@ class WorkerSnapshot:
 
 
 def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) -> FlowStatus:
-    """Compute the flow status; return `before` itself if nothing has changed."""
+    """Compute the flow status from a worker snapshot. Return the previous status `before` itself if
+    nothing has changed."""
     state, reason = _compute_state(seen, before)
     tasks = [seen.task_snapshots[number] for number in sorted(seen.task_snapshots)]
     away = seen.configured.keys() - _find_reporting_tasks(seen)
@@ -202,7 +203,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
             else None,
             overrides=seen.overrides,
             placements=tuple(
-                _locate_task(number, each) for number, each in sorted(seen.tasks.items())
+                _format_task_location(number, each) for number, each in sorted(seen.tasks.items())
             ),
             warnings=seen.connector_snapshot.warnings
             if seen.connector_snapshot is not None
@@ -213,7 +214,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
     return before if before is not None and made == before else made
 
 
-def _locate_task(number: int, told: GroupStatus) -> TaskPlacement:
+def _format_task_location(number: int, told: GroupStatus) -> TaskPlacement:
     return TaskPlacement(number=number, state=told.state, node=told.node, reason=told.reason)
 
 

@@ -22,11 +22,11 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPool,
 )
 from connect_runtime.system.threads import CachedValue
-from mm2.cluster_reachability import ClusterSide
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import process_health, replication_health
 from mm2.status.process_health import FlowReadiness, HealthFinding, HealthResult
 from mm2.status.status_document import FlowReport
+from mm2.unreachable_cluster import ClusterSide
 
 LIVE_PATH, READY_PATH, REPLICATING_PATH = "/health/live", "/health/ready", "/health/replicating"
 RESULT_MAX_AGE_S = 1.0
@@ -66,7 +66,7 @@ class MainLoopHeartbeat:
 
     @property
     def silent_s(self) -> float:
-        """Time in seconds since the last iteration of the main loop."""
+        """Seconds since the last iteration of the main loop."""
         return self._clock.now_s() - self._at_s
 
 
@@ -108,10 +108,10 @@ def make_health_pages(
 
     def make_probe_page(judge: Callable[[], HealthResult]) -> PageRenderer:
         judged = CachedValue(judge, ttl_s=RESULT_MAX_AGE_S, clock=clock)
-        return MountedPage(PageThreadPool.PROBES, _make_page(judged.get))
+        return MountedPage(PageThreadPool.PROBES, _make_health_page_renderer(judged.get))
 
     return {
-        LIVE_PATH: MountedPage(PageThreadPool.EVENT_LOOP, _make_page(check_live)),
+        LIVE_PATH: MountedPage(PageThreadPool.EVENT_LOOP, _make_health_page_renderer(check_live)),
         READY_PATH: make_probe_page(check_ready),
         REPLICATING_PATH: make_probe_page(check_replicating),
     }
@@ -143,20 +143,20 @@ def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> Heal
     )
 
 
-def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
+def _make_health_page_renderer(judge: Callable[[], HealthResult]) -> PageRenderer:
     def render_health_page(asked: PageRequest) -> PageResponse:
         verdict = judge()
         flow = asked.query.get("flow")
         if flow is not None:
             about = tuple(each for each in verdict.findings if each.flow in (flow, ""))
             if not any(each.flow for each in about):
-                return _make_response(
+                return _make_page_response(
                     404, {"status": "unknown", "reason": f"there is no flow {flow}"}
                 )
             verdict = HealthResult(findings=about)
         status = "ok" if verdict.is_healthy else "failing"
         found = [_finding_to_json(each) for each in verdict.findings]
-        return _make_response(
+        return _make_page_response(
             200 if verdict.is_healthy else _UNHEALTHY_STATUS, {"status": status, "findings": found}
         )
 
@@ -168,7 +168,7 @@ def _finding_to_json(each: HealthFinding) -> Mapping[str, object]:
     return {**about, "ok": each.is_healthy, "reason": each.reason}
 
 
-def _make_response(status: int, told: Mapping[str, object]) -> PageResponse:
+def _make_page_response(status: int, told: Mapping[str, object]) -> PageResponse:
     text = json.dumps(told, ensure_ascii=False) + "\n"
     headers = {"Cache-Control": "no-store"}
     return PageResponse(status=status, body=text.encode(), headers=headers)

@@ -62,8 +62,8 @@ class RowSelection:
 
 
 def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
-    """Select the rows to show: all rows by name if they fit, otherwise those in the worst state
-    first."""
+    """Select the topic rows to show: all rows by name if they fit, otherwise the rows in the worst
+    state first."""
     room = max(room, TABLE_ROWS_MIN)
     if len(rows) <= room:
         return RowSelection(rows=tuple(rows), hidden=0)
@@ -174,8 +174,8 @@ def format_lag_seconds(lag: LagTotal) -> str:
 
 
 def describe_batch_path(row: TopicRow) -> str:
-    """Describe the path that the topic's batches take, and the rate limit. The number of partitions
-    is included unless all use the same path."""
+    """Describe the path that the topic's batches take, and the rate limit. If the partitions use
+    different paths, include the number of partitions for each path."""
     ways = {
         "re-encoded": sum(row.reencoded.values()),
         "in transactions": row.transactional,
@@ -190,8 +190,8 @@ def describe_batch_path(row: TopicRow) -> str:
 
 
 def describe_topic_state(row: TopicRow) -> str:
-    """Describe the topic's state in capitals, with the reason. The number of partitions is included
-    unless all have the same state."""
+    """Describe the topic's state in capitals, with the reason. If the partitions have different
+    states, include the number of partitions in the state."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{row.state.upper()}{share}{reason}"
@@ -199,7 +199,7 @@ def describe_topic_state(row: TopicRow) -> str:
 
 def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
     """Render the live table for a terminal of this size."""
-    parts: list[console.RenderableType] = [_make_text(note) for note in frame.notes]
+    parts: list[console.RenderableType] = [_make_styled_text(note) for note in frame.notes]
     for row in frame.overview.flows:
         line = text.Text.assemble(
             (row.flow, "bold"),
@@ -214,7 +214,7 @@ def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group
                 frame, select_rows(frame.overview.topics, room), wide=width >= WIDE_TABLE_COLUMNS
             )
         )
-    parts.extend(_make_text(words, style="red") for words in _explain_halts(frame.overview))
+    parts.extend(_make_styled_text(words, style="red") for words in _explain_halts(frame.overview))
     if frame.progress is not None:
         parts.append(_make_progress_bar(frame.progress, wide=width >= WIDE_TABLE_COLUMNS))
     return console.Group(*parts)
@@ -243,28 +243,30 @@ def _make_topic_table(
     made.add_column("PATH", no_wrap=True)
     made.add_column("STATE", no_wrap=True, overflow="ellipsis", ratio=4, min_width=8)
     for row in chosen.rows:
-        cells = _make_cells(row)
+        cells = _make_topic_cells(row)
         made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
     if not chosen.hidden:
         return made
-    more = _make_text(f"… and {plurals.format_count(chosen.hidden, 'more topic')}", style="dim")
+    more = _make_styled_text(
+        f"… and {plurals.format_count(chosen.hidden, 'more topic')}", style="dim"
+    )
     return console.Group(made, more)
 
 
-def _make_text(words: str, *, style: str = "") -> text.Text:
+def _make_styled_text(words: str, *, style: str = "") -> text.Text:
     return text.Text(terminal_escape.escape_unprintable(words), style=style)
 
 
-def _make_cells(row: TopicRow) -> list[text.Text]:
+def _make_topic_cells(row: TopicRow) -> list[text.Text]:
     return [
-        _make_text(row.topic),
-        _make_text(str(row.partitions)),
-        _make_text(text_format.format_count(row.rate.records_s)),
-        _make_text(text_format.format_megabytes(row.rate.bytes_s)),
-        _make_text(format_lag_records(row.lag)),
-        _make_text(format_lag_seconds(row.lag)),
-        _make_text(describe_batch_path(row)),
-        _make_text(describe_topic_state(row), style=_STATE_STYLES[row.state]),
+        _make_styled_text(row.topic),
+        _make_styled_text(str(row.partitions)),
+        _make_styled_text(text_format.format_count(row.rate.records_s)),
+        _make_styled_text(text_format.format_megabytes(row.rate.bytes_s)),
+        _make_styled_text(format_lag_records(row.lag)),
+        _make_styled_text(format_lag_seconds(row.lag)),
+        _make_styled_text(describe_batch_path(row)),
+        _make_styled_text(describe_topic_state(row), style=_STATE_STYLES[row.state]),
     ]
 
 
@@ -298,7 +300,7 @@ def _make_progress_bar(seen: CatchUpSnapshot, *, wide: bool) -> console.Renderab
     made = table.Table.grid(padding=(0, 1))
     made.add_row(
         progress_bar.ProgressBar(total=1.0, completed=seen.fraction, width=40 if wide else 15),
-        _make_text(describe_progress(seen)),
+        _make_styled_text(describe_progress(seen)),
     )
     return made
 

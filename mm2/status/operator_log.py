@@ -111,10 +111,14 @@ def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]
     others = []
     for key, value in sorted(found.items()):
         if key == mirror_connector_keys.OVERRIDE_THROTTLE:
-            yield f"throttle {what}: {_format_limit(value)}", "throttle", ""
+            yield f"throttle {what}: {_format_rate_limit(value)}", "throttle", ""
         elif key.startswith(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE):
             topic = key.removeprefix(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE)
-            yield f"throttle topic {topic} of {what}: {_format_limit(value)}", "throttle", topic
+            yield (
+                f"throttle topic {topic} of {what}: {_format_rate_limit(value)}",
+                "throttle",
+                topic,
+            )
         elif key.startswith(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC):
             topic = key.removeprefix(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC)
             verb = "resume" if value is None else "pause"
@@ -127,7 +131,7 @@ def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]
         yield f"change {', '.join(others)} of {what}", "change", ""
 
 
-def _format_limit(value: object) -> str:
+def _format_rate_limit(value: object) -> str:
     return "as configured" if value is None else str(value)
 
 
@@ -135,7 +139,7 @@ def _format_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Build the incident record id for an action with this id."""
+    """Build the id of the incident record that stores an operator action with this action id."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
@@ -166,7 +170,8 @@ def open_action_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PendingAction:
-    """An action that is not recorded yet, with the settings at the time of the action."""
+    """An operator action that is not recorded yet, with the settings that were in effect when it
+    was executed."""
 
     flow: Flow
     settings: Mm2Settings
@@ -176,7 +181,8 @@ class _PendingAction:
 
 class OperatorLog:
     """Logs and records operator actions. Thread-safe and non-blocking: a background thread, started
-    on demand, writes to the targets. A warning is logged for actions that cannot be recorded."""
+    on demand, writes the actions to the flows' target clusters. A warning is logged for actions
+    that cannot be recorded."""
 
     def __init__(
         self,
@@ -202,8 +208,8 @@ class OperatorLog:
         self._give_up_s = math.inf
 
     def log_change(self, change: AuditedRequest) -> None:
-        """Log an operator's REST request. A rejected request is logged as a warning with its HTTP
-        status."""
+        """Log an operator's REST request, and record its actions if it succeeded. A rejected
+        request is logged as a warning with its HTTP status."""
         found = parse_actions(change)
         words = "; ".join(each.text for each in found)
         operator = change.user or change.client or "unknown"
@@ -232,8 +238,8 @@ class OperatorLog:
             )
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` seconds until pending actions are recorded, and warn about the
-        remaining actions. Later actions are not recorded."""
+        """Wait up to `timeout_s` seconds until pending actions are recorded, and warn about actions
+        that are still pending. Actions logged after closing are not recorded."""
         with self._changed:
             self._is_closed = True
             self._give_up_s = self._clock.now_s() + timeout_s
@@ -316,8 +322,8 @@ class OperatorLog:
         entries: Sequence[_PendingAction],
         told: dict[_PendingAction, str],
     ) -> None:
-        """Write actions to the target. The error of each action is stored in `told`, or "" if it
-        was written."""
+        """Write actions to the flow's target. Store each action's error in `told`, or "" if the
+        action was written."""
         topic = naming.format_incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
@@ -340,13 +346,13 @@ class OperatorLog:
             late = ""
             while len(told) < len(entries) and not late:
                 writer.poll(_POLL_INTERVAL_S)
-                late = self._explain_timeout(end)
+                late = self._explain_end_of_wait(end)
             for each in entries:
                 told.setdefault(each, late)
         finally:
             writer.close(0.0)
 
-    def _explain_timeout(self, end: Deadline) -> str:
+    def _explain_end_of_wait(self, end: Deadline) -> str:
         """Return the reason to stop waiting for acknowledgements, or "" to continue waiting."""
         now_s = self._clock.now_s()
         if now_s >= self._give_up_s:

@@ -80,7 +80,8 @@ class ReplicationActivity:
 
     @property
     def at_ms(self) -> int:
-        """Time of the latest evidence, or the start time if there is none."""
+        """Time of the latest evidence of replication; without evidence, the time when this node
+        started to replicate the flow."""
         return self.begun_ms if self.last is None else self.last.at_ms
 
 
@@ -105,12 +106,13 @@ class ReplicationActivityTracker:
         now_s: float,
         wall_ms: int,
     ) -> ReplicationActivity | None:
-        """Process a snapshot; return the activity as of the current time on both clocks.
+        """Process the reports of a flow's copy processes (`pulses`); return the flow's replication
+        activity as of `now_s` and `wall_ms`.
 
         If this node does not replicate the flow (`copies` is false), forget the flow and return
-        None. `pulses` are the reports of the flow's copy processes. `all_move` is true if every
-        partition of the flow is being replicated. Newer reports from the same processes replace
-        older ones, because their clock offset to this process becomes more accurate.
+        None. `all_move` is true if every partition of the flow is being
+        replicated. Newer reports from the same processes replace older ones, because their clock
+        offset to this process becomes more accurate.
         """
         if not copies:
             self._known.pop(flow, None)

@@ -1,6 +1,6 @@
 """Provides the Unix socket over which commands query the process that runs a configuration file.
 
-A process that runs `clusters.yaml` listens in a folder that only its user can access:
+A process that runs `clusters.yaml` listens in a directory that only its user can access:
 `$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory. The
 socket's name consists of a hash of the file's path and the process id. A request and its response
 are one line of JSON each, with a version; then the connection is closed.
@@ -92,7 +92,7 @@ class ProcessResponse:
 
 
 def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Return the folder that contains this user's sockets: `$MM2_RUN_DIR`, else
+    """Return the directory that contains this user's sockets: `$MM2_RUN_DIR`, else
     `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
@@ -106,7 +106,7 @@ class ProcessSocket:
     created."""
 
     def __init__(self, file: pathlib.Path, *, folder: pathlib.Path) -> None:
-        _create_folder(folder)
+        _create_socket_directory(folder)
         self.path = folder / f"{_make_name_prefix(file)}-{os.getpid()}.sock"
         self._listener = socket.socket(socket.AF_UNIX)
         try:
@@ -118,7 +118,7 @@ class ProcessSocket:
             raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
 
     def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
-        """Answer one request if it arrives within the timeout."""
+        """Wait up to `timeout_s` for a request, and respond to it."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
             return
@@ -149,11 +149,11 @@ def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse
     except (ValueError, KeyError, TypeError) as error:
         return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid request: {error}",))
     if isinstance(question, ReloadRequest | RestApiRequest):
-        return replace(question, peer=_describe_peer(connection))
+        return replace(question, peer=_format_socket_peer(connection))
     return question
 
 
-def _describe_peer(connection: socket.socket) -> str:
+def _format_socket_peer(connection: socket.socket) -> str:
     """Describe the client as reported by the kernel, for example `root (uid 0, pid 17)`."""
     size = struct.calcsize("3i")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
@@ -173,9 +173,9 @@ def query_processes(
     Removes the sockets of processes that no longer exist. Raises `ProcessSocketError` if no process
     responds, or if another user could respond.
     """
-    answers = _query_folder(file, request, folder=folder, timeout_s=timeout_s)
+    answers = _query_directory(file, request, folder=folder, timeout_s=timeout_s)
     if not answers:
-        another = "name the file of the running process with --config FILE or MM2_CONFIG"
+        another = "specify the running process's file with --config FILE or MM2_CONFIG"
         if file.exists():
             start = f"mm2 run --config {shlex.quote(str(file))}"
             remedy = (
@@ -190,20 +190,20 @@ def query_processes(
     return answers
 
 
-def _query_folder(
+def _query_directory(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """Query each process that has a socket in the folder.
+    """Query each process that has a socket in the directory.
 
-    The folder is opened, then checked and used through its descriptor, so that another user cannot
-    exchange it in between.
+    The directory is opened, then checked and used through its descriptor, so that another user
+    cannot exchange it in between.
     """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     try:
-        _check_folder_owner(folder, uid=os.geteuid(), opened=opened)
+        _check_directory_owner(folder, uid=os.geteuid(), opened=opened)
         found = {
             pid: _query_process(pathlib.Path(f"/proc/self/fd/{opened}", name), request, timeout_s)
             for pid, name in _find_sockets(file, opened)
@@ -244,7 +244,7 @@ def _query_process(
 
 
 def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and name of each socket of the file in an open folder."""
+    """Yield the process id and name of each socket of the file in an open directory."""
     prefix, suffix = f"{_make_name_prefix(file)}-", ".sock"
     for name in sorted(os.listdir(folder)):
         pid = name.removeprefix(prefix).removesuffix(suffix)
@@ -259,22 +259,23 @@ def _make_name_prefix(file: pathlib.Path) -> str:
     return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
 
-def _create_folder(where: pathlib.Path) -> None:
+def _create_socket_directory(where: pathlib.Path) -> None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder_owner(where, uid=os.geteuid(), ours=True)
+        _check_directory_owner(where, uid=os.geteuid(), ours=True)
     except OSError as error:
         raise ProcessSocketError(f"cannot create {where}: {error}") from error
 
 
-def _check_folder_owner(
+def _check_directory_owner(
     where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
 ) -> None:
-    """Raise `ProcessSocketError` if a user other than `uid` could listen in the folder, of which
+    """Raise `ProcessSocketError` if a user other than `uid` could listen in the directory, of which
     `opened` is the descriptor.
 
-    If `ours` is true, the folder must be owned by user `uid`. Otherwise root may query the folder
-    of the user that runs the processes, but not a folder that anybody could have created.
+    If `ours` is true, the directory must be owned by user `uid`. Otherwise root may query the
+    directory of the user that runs the processes, but not a directory that anybody could have
+    created.
     """
     try:
         file_access.check_private_folder(
@@ -282,8 +283,9 @@ def _check_folder_owner(
         )
     except ForeignFolderError as error:
         raise ProcessSocketError(
-            f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "
-            f"anyone with access to this folder could impersonate the mm2 process of user id {uid}"
+            f"{error}, or set MM2_RUN_DIR to another directory for both mm2 run and this command: "
+            "anyone with access to this directory could impersonate the mm2 process of user id "
+            f"{uid}"
         ) from error
 
 

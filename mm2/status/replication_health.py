@@ -13,15 +13,15 @@ from typing import Any
 
 from connect_runtime.base import plurals
 from mm2 import exit_codes, text_format
-from mm2.cluster_reachability import UnreachableCluster
 from mm2.replication import replication_latency
 from mm2.status import retention_estimate, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
+from mm2.unreachable_cluster import UnreachableCluster
 
 LAG_NOTE_THRESHOLD_MS = 60_000
 """Age of the lag from which a healthy flow is reported with a note."""
 _WAITING_STATES = frozenset({"waiting", "acquiring"})
-"""States of partitions that are currently not being replicated."""
+"""States of partitions whose replication is currently interrupted."""
 PARTITION_WAIT_MAX_S = 10
 """Maximum time for which a partition may be waiting, for example for a new leader, while the flow
 is still healthy."""
@@ -102,7 +102,8 @@ def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
 
 
 def find_exit_code(reports: Sequence[FlowReport], *, within_s: float) -> int:
-    """Return the exit code for the reports: `exit_codes.DONE` if every flow is healthy."""
+    """Return a command's exit code for the reports of all flows: `exit_codes.DONE` if every flow is
+    healthy."""
     return exit_codes.combine_exit_codes(
         [_find_flow_exit_code(each, within_s=within_s) for each in reports]
     )
@@ -254,8 +255,8 @@ def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthPr
         age = text_format.format_duration(lag.ms / 1000)
         yield (
             FlowHealth.UNKNOWN,
-            f"a record has been waiting for {age} to be replicated; whether others are replicated "
-            "is known only to the process that runs the flow",
+            f"a record has been waiting for {age} to be replicated; only the process that runs the "
+            "flow knows whether other records are being replicated",
         )
 
 

@@ -96,9 +96,9 @@ class DeletionCause(enum.Enum):
     """Deletion by time, not before the estimate: a segment is deleted when its newest record
     exceeds the retention time."""
     SIZE = RETENTION_BYTES
-    """Deletion by size, estimated from the current write rate."""
+    """Deletion because of the log's size, estimated from the current write rate."""
     START = "log-start"
-    """Deletion by any cause, estimated from the rate at which the log start has advanced."""
+    """Deletion for any reason, estimated from the rate at which the log start has advanced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,8 @@ class RetentionRiskEstimator:
 
     def observe(self, seen: RetentionSample) -> None:
         """Add a sample. If the log start or end is lower than before, the topic was recreated, and
-        earlier samples are discarded. They are also discarded if the clock was set back."""
+        earlier samples are discarded. They are also discarded if the clock was set to an earlier
+        time."""
         newest = self._samples[-1] if self._samples else None
         if newest is not None:
             set_back = seen.at_ms <= newest.at_ms
@@ -155,18 +156,18 @@ class RetentionRiskEstimator:
             return RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, deleted_offsets=gone)
         if now.copied_to >= now.end:
             return RetentionRisk(kind=RiskKind.NOTHING_WAITS)
-        ends = list(self._estimate_all_causes(now, retention))
+        ends = list(self._find_earliest_deletion(now, retention))
         if ends:
             return min(ends, key=_compute_time_left_ms)
         unlimited = retention is not None and retention.retention_ms is None
         sized = retention is not None and retention.retention_bytes is not None
         return RetentionRisk(kind=RiskKind.KEPT if unlimited and not sized else RiskKind.UNKNOWN)
 
-    def _estimate_all_causes(
+    def _find_earliest_deletion(
         self, now: RetentionSample, retention: TopicRetention | None
     ) -> Iterator[RetentionRisk]:
         if retention is not None and retention.retention_ms is not None:
-            yield from _estimate_by_time(now, retention.retention_ms)
+            yield from _estimate_by_retention_time(now, retention.retention_ms)
         if retention is not None and retention.retention_bytes is not None:
             yield from self._estimate_by_size(now, retention.retention_bytes)
         yield from self._estimate_by_log_start(now)
@@ -209,7 +210,7 @@ class RetentionRiskEstimator:
         assert all(times[-1] - each < RATE_SAMPLING_MS for each in times[1:-1])
 
 
-def _estimate_by_time(now: RetentionSample, keeps_ms: int) -> Iterator[RetentionRisk]:
+def _estimate_by_retention_time(now: RetentionSample, keeps_ms: int) -> Iterator[RetentionRisk]:
     if now.waiting_since_ms is None:
         return
     left_ms = max(0, now.waiting_since_ms + keeps_ms - now.at_ms)

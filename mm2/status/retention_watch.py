@@ -22,7 +22,6 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import cluster_clients, mirror_state
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config.mm2_settings import Mm2Settings
@@ -42,6 +41,7 @@ from mm2.status.retention_estimate import (
 from mm2.status.status_document import FlowReport
 from mm2.status.status_from_process import SourcePartitionSnapshot, SourceSnapshots, StatusHistory
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 SOURCE_REQUEST_TIMEOUT_S = 15.0
 TIMESTAMP_READ_TIMEOUT_S = 5.0
@@ -77,7 +77,8 @@ class RetentionSource(Protocol):
 
 @dataclass(slots=True)
 class _CachedReads:
-    """Values that were read at `at_s` and are cached for a limited time."""
+    """Values that were read from a cluster at monotonic time `at_s` and are cached for a limited
+    time."""
 
     at_s: float = float("-inf")
     retentions: dict[str, TopicRetention | None] = field(default_factory=dict)
@@ -114,8 +115,8 @@ class SourceRetentionReader:
         self._close()
 
     def collect(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
-        """Collect snapshots of these partitions. Raises `ConnectError` if the source does not
-        respond or denies access."""
+        """Collect retention snapshots of the given source partitions. Raises `ConnectError` if the
+        source does not respond or denies access."""
         if self._clock.now_s() - self._cache.at_s >= CACHED_CONFIG_MAX_AGE_S:
             self._cache = _CachedReads(at_s=self._clock.now_s())
         ends = self._source.logs.fetch_bounds(waiting, SOURCE_REQUEST_TIMEOUT_S).succeeded
@@ -167,7 +168,8 @@ class SourceRetentionReader:
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> Mapping[TopicPartition, int]:
         """Return the timestamps of the oldest unreplicated records. Partitions that are being
-        replicated report the timestamps; for the others a limited number of records is read."""
+        replicated report these timestamps themselves; for other partitions, a limited number of
+        records is read from the source."""
         known = {
             each: waiting[each].oldest_uncopied_ms
             for each in lagging
@@ -193,7 +195,7 @@ class SourceRetentionReader:
         waiting: Mapping[TopicPartition, PartitionStatus],
         ends: Mapping[TopicPartition, LogBounds],
     ) -> dict[TopicPartition, int]:
-        """Return the next offset to replicate for each partition where it is known."""
+        """Return the next source offset to replicate for each partition whose progress is known."""
         unknown = [each for each in ends if waiting[each].copied_to < 0]
         if unknown and not self._cache.has_positions:
             self._cache.positions = self._positions()
@@ -251,7 +253,7 @@ class SourceRetentionReader:
             )
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
-            _log.warning("%s: the same applies to %s; see mm2 lag", self._flow, more)
+            _log.warning("%s: %s may also lose unreplicated records; see mm2 lag", self._flow, more)
         over = sorted(self._warned_at_s.keys() - worst.keys())
         for topic in over:
             del self._warned_at_s[topic]
@@ -318,7 +320,7 @@ FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
 """Function that returns the unreachable clusters and brokers of a flow."""
 
 
-def _find_no_unreachable_clusters(_: Flow) -> tuple[UnreachableCluster, ...]:
+def _return_no_unreachable_clusters(_: Flow) -> tuple[UnreachableCluster, ...]:
     return ()
 
 
@@ -332,7 +334,7 @@ class RetentionWatch:
         *,
         open_source: OpenRetentionReader,
         clock: Clock,
-        unreachable: FindUnreachable = _find_no_unreachable_clusters,
+        unreachable: FindUnreachable = _return_no_unreachable_clusters,
     ) -> None:
         self._running = running
         self._unreachable = unreachable
@@ -347,7 +349,7 @@ class RetentionWatch:
         self._failing: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Record states and collect snapshots until `stop` is set."""
+        """Record state changes and collect retention snapshots until `stop` is set."""
         due_s, pause_s = self._clock.now_s() + HISTORY_INTERVAL_S, HISTORY_INTERVAL_S
         try:
             while not stop.wait(pause_s):
@@ -367,8 +369,8 @@ class RetentionWatch:
                 self._close_reader(flow)
 
     def reports(self) -> list[FlowReport]:
-        """Build the reports of all flows of this process. Values read from sources may be up to
-        `SOURCE_POLL_INTERVAL_S` older."""
+        """Build the reports of all flows of this process. Values read from source clusters may be
+        up to `SOURCE_POLL_INTERVAL_S` old."""
         statuses = {each.flow: each for each in self._running.statuses()}
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         with self._lock:
@@ -429,7 +431,8 @@ class RetentionWatch:
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
     def _select_recent_snapshots(self) -> dict[str, SourceSnapshots]:
-        """Return the snapshots that are not too old. The caller must hold the lock."""
+        """Return the flow's snapshots of source partitions that are recent enough to report. The
+        caller must hold the lock."""
         since_s = self._clock.now_s() - SOURCE_SNAPSHOT_MAX_AGE_S
         return {
             flow: looks
@@ -460,7 +463,7 @@ class RetentionWatch:
                 )  # old values are outdated, and a query would only wait
                 continue
             target_lost = ClusterSide.TARGET in lost
-            waiting = self._select_waiting_partitions(status, target_lost=target_lost)
+            waiting = self._select_partitions_at_risk(status, target_lost=target_lost)
             found: SourceSnapshots = {}
             if waiting:
                 found = self._collect_from_source(settings, flow, waiting)
@@ -486,7 +489,7 @@ class RetentionWatch:
         for name in self._sources.keys() - there:
             self._close_reader(name)
 
-    def _select_waiting_partitions(
+    def _select_partitions_at_risk(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
         """Select the partitions that lag, are paused or halted, or have not been replicated for a
@@ -512,8 +515,8 @@ class RetentionWatch:
         return found
 
     def _has_waited_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
-        """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shortly
-        after a start all partitions are waiting."""
+        """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shorter
+        waits are normal: after a start, all partitions wait."""
         since_ms = self._history.since_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.replication import partition_lag
 from mm2.replication.halt_messages import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 STATUS_JSON_VERSION = 1
 REPORTED_BY_CLUSTERS = "clusters"
@@ -158,7 +158,7 @@ class FlowReport:
 
     flow: str
     seen_by: tuple[str, ...]
-    """Sources of the report: `REPORTED_BY_CLUSTERS`, or processes."""
+    """Who reported the status: `REPORTED_BY_CLUSTERS`, or the processes that run the flow."""
     at_ms: int
     """Time when the report was collected, in UTC milliseconds."""
     state: ReportedFlowState
@@ -208,7 +208,7 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
     """Aggregate the lags of partitions."""
     records = [each.lag_records for each in partitions]
     lags_ms = [each.lag_ms(now_ms) for each in partitions]
-    known, known_ms = _drop_unknown_values(records), _drop_unknown_values(lags_ms)
+    known, known_ms = _drop_none_values(records), _drop_none_values(lags_ms)
     return ReportedLag(
         records=sum(known) if known else None,
         ms=max(known_ms, default=None),
@@ -271,7 +271,7 @@ def group_partitions_by_topic(
     return found
 
 
-def _drop_unknown_values(values: Sequence[int | None]) -> list[int]:
+def _drop_none_values(values: Sequence[int | None]) -> list[int]:
     return [each for each in values if each is not None]
 
 

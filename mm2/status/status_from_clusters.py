@@ -18,7 +18,6 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
 from connect_runtime.storage.config_records import ConfigRecordKind
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import connect_group_state, mirror_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
@@ -50,6 +49,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 _ReportState = ReportedFlowState
 _ConnectStatus = RunState
@@ -73,7 +73,7 @@ def collect_report(
     `lost` maps the clusters that are not queried to the reason.
     """
     if lost.get(ClusterSide.TARGET):
-        return _build_unanswered_report(flow, lost, at_ms=clock.wall_ms())
+        return _build_target_unreachable_report(flow, lost, at_ms=clock.wall_ms())
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     with FlowPair(settings, flow, purpose="status", clock=clock) as both:
         try:
@@ -91,7 +91,7 @@ def collect_report(
             )
         except RetriableError as error:
             silent = {**lost, ClusterSide.TARGET: str(error)}
-            return _build_unanswered_report(flow, silent, at_ms=clock.wall_ms())
+            return _build_target_unreachable_report(flow, silent, at_ms=clock.wall_ms())
         except ConnectError as error:
             return FlowReport(
                 flow=flow.name,
@@ -104,13 +104,13 @@ def collect_report(
     return make_report(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
 
 
-def _build_unanswered_report(
+def _build_target_unreachable_report(
     flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int
 ) -> FlowReport:
     """Build the report of a flow whose target, and possibly source, does not respond."""
     aliases = {ClusterSide.SOURCE: flow.source, ClusterSide.TARGET: flow.target}
     found = tuple(
-        _make_unreachable_cluster(side, alias, lost[side])
+        _describe_unreachable_cluster(side, alias, lost[side])
         for side, alias in aliases.items()
         if lost.get(side)
     )
@@ -133,7 +133,8 @@ def make_report(
     retentions: TopicRetentions,
     at_ms: int,
 ) -> FlowReport:
-    """Build the report from data that was collected at time `at_ms`."""
+    """Build the report of a flow from data that was collected from both clusters at time
+    `at_ms`."""
     state, reason = _find_flow_state(plan, group)
     holds = _read_overrides(group.config)
     partitions = tuple(
@@ -156,14 +157,14 @@ def make_report(
         problems=tuple(_list_problems(group)),
         warnings=tuple(_list_warnings(plan, group, found, holds=holds, partitions=partitions)),
         unreachable=(
-            _make_unreachable_cluster(ClusterSide.SOURCE, flow.source, found.source_error),
+            _describe_unreachable_cluster(ClusterSide.SOURCE, flow.source, found.source_error),
         )
         if found.source_error
         else (),
     )
 
 
-def _make_unreachable_cluster(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
+def _describe_unreachable_cluster(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
     """Describe an unreachable cluster. A single query cannot determine since when it is
     unreachable."""
     return UnreachableCluster(side=side, cluster=alias, reason=reason)
@@ -292,7 +293,7 @@ def _make_partition_report(
         state=topic_rows.PAUSED_STATE
         if holds.is_topic_paused(where.topic)
         else status_document.UNREPORTED_STATE,
-        reason=_describe_problem(each, risk),
+        reason=_describe_partition_problem(each, risk),
         copied_to=each.copied_to,
         start=None if each.source_bounds is None else each.source_bounds.start,
         end=None if each.source_bounds is None else each.source_bounds.end,
@@ -321,7 +322,7 @@ def _estimate_risk(
     return fold.estimate(retention)
 
 
-def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
+def _describe_partition_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
     if each.stop_reason:
         return each.stop_reason
     if (

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.connectors.status_registry import (
     FlowState,
     FlowStatus,
@@ -39,6 +38,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ REMEMBERED_PROBLEMS_MAX = 20
 
 _PROBLEM_TASK_STATES = (TaskState.RESTARTING, TaskState.FAILED)
 _StateKey = tuple[str, TopicPartition | None]
-"""Key of a state: a flow, or one of its partitions."""
+"""Identifies a flow, or one of its partitions, whose state is tracked."""
 
 
 CLOCK_DRIFT_MAX_MS = 1_000
@@ -108,8 +108,8 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """Problems of a flow. `told` contains the current problems, each of which is recorded only once
-    while it persists."""
+    """Problems of a flow. `told` contains the problems that currently persist; each is recorded
+    only once while it persists."""
 
     told: frozenset[str] = frozenset()
     problems: deque[FlowProblem] = field(
@@ -130,14 +130,15 @@ class StatusHistory:
     _apart_ms: int | None = None
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
-        """Process a snapshot. An unchanged status is the same object and is skipped."""
+        """Record state changes and new problems from a snapshot of the flows. An unchanged flow
+        status is the same object and is skipped."""
         self._correct_timestamps(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
         since: dict[_StateKey, _StateStart] = {}
         for status in statuses:
-            for of, state in _list_states(status):
+            for of, state in _list_tracked_states(status):
                 known = self._since.get(of)
                 same = known is not None and known.state == state
                 since[of] = (
@@ -147,8 +148,8 @@ class StatusHistory:
         self._since = since  # replaced as a whole: other threads read it
 
     def _correct_timestamps(self, apart_ms: int) -> None:
-        """Correct the stored timestamps after a clock change. `apart_ms` is the wall clock minus
-        the monotonic clock."""
+        """Correct the stored timestamps after the wall clock was changed. `apart_ms` is the current
+        difference between wall clock and monotonic clock."""
         if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
             return
         self._apart_ms = apart_ms
@@ -189,7 +190,7 @@ class StatusHistory:
         assert all(len(each.problems) <= REMEMBERED_PROBLEMS_MAX for each in self._flows.values())
 
 
-def _list_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
+def _list_tracked_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
     paused = " paused" if status.overrides.paused else ""
     yield (status.flow, None), status.state.value + paused
     for each in status.partitions:
@@ -233,10 +234,10 @@ def make_report(
     """Build the report of one flow.
 
     `snapshots` are snapshots of source partitions that are not being replicated. If
-    `snapshots_recent` is false, they do not show the current end offsets. If the source is
-    `unreachable`, end offsets are unknown. `resume` is the command that resumes the flow.
+    `snapshots_recent` is false, the snapshots are too old to show the current end offsets. If the
+    source is `unreachable`, end offsets are unknown. `resume` is the command that resumes the flow.
     """
-    source_lost = _is_side_unreachable(unreachable, ClusterSide.SOURCE)
+    source_lost = _is_cluster_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
         snapshots = _NO_SNAPSHOTS
     paused = status.overrides.paused and status.state is FlowState.RUNNING
@@ -249,7 +250,7 @@ def make_report(
         since_ms=history.since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.placements} - {""})),
         tasks=_make_task_reports(
-            status, stale=_is_side_unreachable(unreachable, ClusterSide.TARGET)
+            status, stale=_is_cluster_unreachable(unreachable, ClusterSide.TARGET)
         ),
         partitions=tuple(
             _make_partition_report(
@@ -261,7 +262,7 @@ def make_report(
                 past=history,
                 source_lost=source_lost,
             )
-            for each in sorted(status.partitions, key=_get_partition)
+            for each in sorted(status.partitions, key=_get_report_partition)
         ),
         partitions_on_other_nodes=status.remote_partitions,
         problems=history.problems(flow.name),
@@ -272,11 +273,11 @@ def make_report(
     )
 
 
-def _get_partition(each: PartitionStatus) -> TopicPartition:
+def _get_report_partition(each: PartitionStatus) -> TopicPartition:
     return each.partition
 
 
-def _is_side_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSide) -> bool:
+def _is_cluster_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSide) -> bool:
     return any(each.side is side and not each.broker for each in unreachable)
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mm2 import exit_codes
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import process_socket, status_document
 from mm2.status.process_socket import ProcessSocketError, StatusRequest
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 _UNKNOWN = ReportedFlowState.UNKNOWN
 ReportFromClusters = Callable[[Flow], FlowReport]

@@ -38,8 +38,8 @@ def render_status(found: StatusQueryResult) -> Iterator[str]:
 
 
 def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
-    """Yield the lines about each flow's topics and the flow's total; with `partitions`, also about
-    each partition."""
+    """Yield the lines about each flow's topics and the flow's total; if `partitions` is true, also
+    about each partition."""
     for each in found.flows:
         yield _render_headline(each, within_s=found.within_s)
         rows = list(_make_lag_rows(each, partitions=partitions))
@@ -150,8 +150,8 @@ def _make_lag_rows(each: FlowReport, *, partitions: bool) -> Iterator[tuple[str,
             for part in parts:
                 yield _make_lag_row(part, each.at_ms)
         if not partitions or len(parts) > 1:
-            yield _make_sum_row(name, parts, at_ms=each.at_ms, mirror=parts[0].mirror)
-    yield _make_sum_row(
+            yield _make_total_row(name, parts, at_ms=each.at_ms, mirror=parts[0].mirror)
+    yield _make_total_row(
         _TOTAL_ROW, each.partitions, at_ms=each.at_ms, mirror=text_format.UNKNOWN_NUMBER
     )
 
@@ -171,7 +171,7 @@ def _make_lag_row(part: PartitionReport, at_ms: int) -> tuple[str, ...]:
     )
 
 
-def _make_sum_row(
+def _make_total_row(
     name: str, parts: Sequence[PartitionReport], *, at_ms: int, mirror: str
 ) -> tuple[str, ...]:
     of_all = status_document.sum_lag(parts, at_ms)

@@ -16,7 +16,6 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide
 from mm2.clusters import cluster_clients, incident_log
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config import operator_overrides
@@ -31,6 +30,7 @@ from mm2.status import operator_log, replication_health, status_document, status
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.topics import topic_selection
 from mm2.topics.flow_config import DeliveryMode, Flow
+from mm2.unreachable_cluster import ClusterSide
 
 OLD_RECORDS_REASON = "its records are older than the brokers' producer id expiration"
 _UNKNOWN = ReportedFlowState.UNKNOWN
@@ -85,11 +85,12 @@ class FlowExplanation:
     """Reason why the flow does not replicate the topic, or "" if it does."""
     partitions: tuple[PartitionExplanation, ...]
     rule: str = ""
-    """Configuration rule by which the topic is replicated."""
+    """Configuration rule that selects the topic for replication."""
     at_ms: int = 0
     """Time when the progress was determined."""
     seen_by: tuple[str, ...] = ()
-    """Sources of the progress: both clusters, or the processes that reported it."""
+    """Sources from which the progress was read: both clusters, or the processes that reported
+    it."""
     error: str = ""
     """Reason why the progress is unknown, or "" if it is known."""
     exists: bool | None = None
@@ -103,7 +104,7 @@ class FlowExplanation:
 
     @property
     def has_answer(self) -> bool:
-        """True if the explanation states what happens to the topic."""
+        """True if the explanation states whether and how the flow replicates the topic."""
         return bool(self.partitions) or (bool(self.exclusion_reason) and self.exists is not False)
 
     @property
@@ -124,7 +125,7 @@ class FlowExplanation:
                 f"{self.flow}: the source has no topic {self.topic}; it would be replicated to "
                 f"{self.mirror}"
             )
-        for told, numbers in self._group_equal_lines().items():
+        for told, numbers in self._merge_identical_lines().items():
             partitions = _format_partition_numbers(numbers)
             yield f"{self.flow}: {self.topic} -> {self.mirror}, {partitions}: {told}"
         if self.partitions and self.rule:
@@ -138,7 +139,7 @@ class FlowExplanation:
             return ""
         return f"; lag: {status_tables.describe_lag(lag)}"
 
-    def _group_equal_lines(self) -> dict[str, list[int]]:
+    def _merge_identical_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for part in self.partitions:
             found.setdefault(part.format_line(), []).append(part.number)
@@ -214,8 +215,8 @@ def explain_topic(
     """Explain how each flow handles a topic.
 
     `name` is a source topic or a mirror topic. `statuses` are the statuses of this process's flows,
-    and `reports` the progress of flows. `existing` is True for each flow whose source has the
-    topic, False if the topic does not exist; flows without this information are omitted.
+    and `reports` the progress of flows. `existing` maps a flow to True if its source has the topic
+    and to False if it does not; flows for which this is unknown are omitted.
     """
     by_flow = {each.flow: each for each in statuses}
     far = {each.flow: each for each in reports}
@@ -257,7 +258,7 @@ def find_existing_topics(
 def is_paused_or_stopped(told: Mapping[str, Any]) -> bool:
     """Return True if an operator paused or stopped the flow, or paused the topic.
 
-    `told` is a `FlowExplanation` encoded as JSON.
+    `told` is the flow's `FlowExplanation`, encoded as JSON.
     """
     parts = (each.get("state") for each in told["partitions"])
     return told["state"] in _OVERRIDE_ACTIONS or topic_rows.PAUSED_STATE in parts
@@ -289,7 +290,8 @@ def read_override_actions(
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
     """Return the last operator action that changed the state of the topic (or of the flow if
-    `topic` is ""). Return None if that action is not `verb`."""
+    `topic` is ""). Return None if that action is not `verb`, the action that caused the current
+    state."""
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each

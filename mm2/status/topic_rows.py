@@ -25,8 +25,8 @@ TopicKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CopyRate:
-    """Copy rate in records and bytes per second. Bytes are counted as stored in the log
-    (compressed)."""
+    """Copy rate in records and bytes per second. Bytes are counted in compressed form, as stored in
+    the log."""
 
     records_s: float
     bytes_s: float
@@ -37,6 +37,8 @@ ZERO_RATE = CopyRate(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class _RateSample:
+    """Records and bytes that each topic had replicated at monotonic time `at_s`."""
+
     at_s: float
     totals: Mapping[TopicKey, tuple[int, int]]
 
@@ -51,7 +53,7 @@ class CopyRates:
     _samples: deque[_RateSample] = field(default_factory=deque)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> None:
-        """Add a snapshot of all flows."""
+        """Add a snapshot of the status of all flows."""
         if self._samples and now_s <= self._samples[-1].at_s:
             return
         totals: dict[TopicKey, tuple[int, int]] = {}
@@ -263,7 +265,7 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
             reason=each.reason,
         )
         for status in statuses
-        for each in sorted(status.partitions, key=_get_partition)
+        for each in sorted(status.partitions, key=_get_topic_partition)
         if each.is_halted
     )
 
@@ -279,7 +281,7 @@ def describe_throttle(bytes_s: int) -> list[str]:
     return [f"throttled to {text_format.format_size(bytes_s)}/s"] if bytes_s else []
 
 
-def _get_partition(each: PartitionStatus) -> TopicPartition:
+def _get_topic_partition(each: PartitionStatus) -> TopicPartition:
     return each.partition
 
 
@@ -304,7 +306,7 @@ def _make_topic_row(
     found = [(find_partition_state(each, paused=paused), each) for each in partitions]
     states = Counter(state for state, _ in found)
     state = min(states, key=_WORST_STATE_FIRST.index)
-    worst = min((each for its, each in found if its == state), key=_get_partition)
+    worst = min((each for its, each in found if its == state), key=_get_topic_partition)
     return TopicRow(
         flow=status.flow,
         topic=topic,

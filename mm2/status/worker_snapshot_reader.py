@@ -29,7 +29,8 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Caches a predicate's result per subject until the configuration or the plan changes."""
+    """Caches whether a connector's or task's configuration satisfies a predicate, until the
+    configuration or the plan changes."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
@@ -42,7 +43,8 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Return the predicate's value for `of`, cached if possible."""
+        """Return the value of predicate `question` for the connector or task `of`. The cached value
+        is used while its configuration and the plan are unchanged."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -139,7 +141,7 @@ class WorkerSnapshotReader:
                 self._configured, self._changed_at = found, config.offset
             stored = config.config(flow_plan.SOURCE_CONNECTOR)
             self._as_planned = (
-                operator_overrides.strip_overrides(_to_config_texts(stored))
+                operator_overrides.strip_overrides(_convert_config_to_text(stored))
                 == plan.connectors[flow_plan.SOURCE_CONNECTOR]
             )
             self._is_applied = (
@@ -157,7 +159,7 @@ class WorkerSnapshotReader:
 
 def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
     try:
-        return frozenset(task_assignment.parse_partitions(_to_config_texts(config)))
+        return frozenset(task_assignment.parse_partitions(_convert_config_to_text(config)))
     except ConnectError:
         return frozenset()
 
@@ -166,7 +168,7 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
     """Read the operator overrides from the group's stored configuration. Values that match the
     leader's configuration file are taken from that file."""
     stored, ours = (
-        _to_config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
+        _convert_config_to_text(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
     )
     known = {key: plan.source_config[key] for key in ours if stored.get(key) == ours[key]}
@@ -192,7 +194,7 @@ def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
     return all(props.get(key) == value for key, value in plan.source_config.items())
 
 
-def _to_config_texts(config: RawConfig | None) -> dict[str, str]:
+def _convert_config_to_text(config: RawConfig | None) -> dict[str, str]:
     return {key: value for key, value in (config or {}).items() if value is not None}
 
 

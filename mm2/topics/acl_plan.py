@@ -99,8 +99,8 @@ def plan_acls(
 ) -> AclPlan:
     """Plan the missing ACLs. `mirrored_topics` are the source topics that the flow mirrors.
 
-    If `target` is None (not authorized to read the target's ACLs), all ACLs are created. Kafka
-    accepts ACLs that already exist.
+    If `target` is None (not authorized to read the target's ACLs), all ACLs are created, because
+    Kafka accepts ACLs that already exist.
     """
     found = derive_mirror_acls(flow, source, mirrored_topics=mirrored_topics)
     missing = tuple(each for each in found if target is None or each not in target)
@@ -110,7 +110,7 @@ def plan_acls(
 def derive_mirror_acls(
     flow: Flow, source: Iterable[TopicAcl], *, mirrored_topics: Collection[str]
 ) -> list[TopicAcl]:
-    """Return the ACLs that the target should have, without duplicates."""
+    """Return the ACLs that the mirror topics should have on the target, without duplicates."""
     topics = frozenset(mirrored_topics)
     copied = (each for each in source if _is_topic_acl(each) and each.name in topics)
     return sorted(

@@ -56,7 +56,7 @@ def balance_load(
     no move would help.
 
     Partitions of an overloaded task move to the least loaded tasks, including new ones up to
-    `tasks_max`, until its load is down to the mean.
+    `tasks_max`, until the overloaded task's load has decreased to the mean.
     """
     found = [list(share) for share in assignments]
     count = min(tasks_max, sum(map(len, found)))

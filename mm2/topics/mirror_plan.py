@@ -51,10 +51,11 @@ class ObservedTopic:
     topic_id: uuid.UUID | None = None
     """Topic id; None on brokers before 2.8."""
     configs: Mapping[str, ConfigEntry] | None = field(default_factory=dict)
-    """None if not authorized to read the configs."""
+    """Topic configs by name; None if mm2 is not authorized to read them."""
 
     def get_config(self, name: str) -> str | None:
-        """Return the effective value of a config, whatever its origin; None if unknown."""
+        """Return the effective value of a topic config, whether set on the topic or inherited; None
+        if unknown."""
         entry = None if self.configs is None else self.configs.get(name)
         return None if entry is None else entry.value
 
@@ -98,7 +99,7 @@ class TopicsSnapshot:
     """Names of all topic configs of the cluster's release; None if unknown."""
 
     def has_config(self, name: str) -> bool:
-        """Return whether topics of this cluster have the config. True if unknown."""
+        """Return whether this cluster supports the topic config; True if that is unknown."""
         return self.config_names is None or name in self.config_names
 
     def list_timestamp_bounds(self) -> tuple[str, ...]:
@@ -347,7 +348,8 @@ class _MirrorPair:
         )
 
     def _iter_synced_configs(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the synced configs with their values; None means no override."""
+        """Yield the names and values of the configs that are synced from the source topic; None
+        means that the target topic has no override."""
         if self.topic.configs is None:
             return
         for name, entry in sorted(self.topic.configs.items()):
@@ -367,7 +369,7 @@ class _MirrorPair:
                 yield name, entry.value
 
     def find_problems(self, change: AlterMirrorConfigs | None) -> Iterator[MirrorTopicFinding]:
-        """Yield the problems that remain after the plan was applied."""
+        """Yield the problems with mirroring the topic that remain after the plan is applied."""
         if len(self.remote) > naming.MAX_TOPIC_NAME_LENGTH:
             problem = (
                 f"the mirror topic's name would exceed {naming.MAX_TOPIC_NAME_LENGTH} characters"

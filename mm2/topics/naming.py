@@ -209,8 +209,8 @@ def format_connect_topic(kind: str, source_alias: str) -> str:
 def map_topic_to_target(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """Return the target name of the topic that mirrors a source topic, or that the source topic
-    mirrors.
+    """Return the name of the source topic's counterpart on the target: its mirror topic, or the
+    original topic if the source topic is itself a mirror of a target topic.
 
     A topic that came from the target has its original name there, one hop back. Java strips all
     hops, which yields a different topic after several hops.
@@ -225,7 +225,8 @@ def map_topic_to_target(
 def map_topic_to_source(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """Return the source name of a target topic. Inverse of `map_topic_to_target`."""
+    """Return the name of the target topic's counterpart on the source. Inverse of
+    `map_topic_to_target`."""
     return map_topic_to_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
 
 

@@ -86,8 +86,8 @@ def assign_sticky(
 def fill_empty_assignments(
     assignments: Iterable[Sequence[AssignedItem]],
 ) -> list[list[AssignedItem]]:
-    """Move the last assignments into the positions of empty ones, and remove empty assignments at
-    the end.
+    """Replace each empty task assignment with the last assignment in the list, and remove empty
+    assignments at the end.
 
     Java's workers fail a task whose configuration contains no partition.
     """
@@ -342,8 +342,8 @@ def plan_assignments(
 ) -> list[PartitionAssignment]:
     """Plan the assignment of each task. No assignment is empty.
 
-    `initial_topics` is the result of `find_initial_topics`; None means that all partitions start at
-    their earliest record.
+    `initial_topics` contains the topics to which the flow's start position applies (from
+    `find_initial_topics`); None means that all partitions start at their earliest record.
     """
     held = {each for share in before for each in share.partitions}
     handed = snapshot.assignable | {each for each in held if each.topic in snapshot.uncertain}
@@ -384,7 +384,8 @@ def find_mirror_name_conflicts(
 def rearrange_assignments(
     before: Sequence[PartitionAssignment], plan: Iterable[Sequence[TopicPartition]]
 ) -> list[PartitionAssignment]:
-    """Apply a new plan to the same partitions. The `added` partitions remain marked as added."""
+    """Assign the same partitions according to a new plan. Partitions marked as `added` keep that
+    mark."""
     added = {each for share in before for each in share.added}
     return [
         PartitionAssignment(partitions=tuple(share), added=frozenset(added.intersection(share)))

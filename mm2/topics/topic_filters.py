@@ -17,7 +17,7 @@ from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import BoundedPattern, PatternError
 
 PATTERNS_MAX = 4_000
-"""Maximum number of expressions in a list. Compiling this many takes about 2 s."""
+"""Maximum number of expressions in a list. Compiling a list of this length takes about 2 s."""
 DEFAULT_TOPICS = (".*",)
 DEFAULT_TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 DEFAULT_GROUPS = (".*",)
@@ -56,7 +56,7 @@ class TopicOrGroupFilter(Protocol):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The configured expressions; `.*` if the filter is not a list of expressions."""
+        """The configured regular expressions; `.*` if the filter is a user-provided class."""
         ...
 
     def matches(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Selection of the source topics that a flow mirrors, and the reasons for it.
+"""Selects the source topics that a flow mirrors, and explains why a topic is mirrored or not.
 
 As in `MirrorSourceConnector.shouldReplicateTopic`, the rules are the topic filter, the heartbeats
 topics, internal topics and cycles. In addition, no topic is mirrored to a topic that mm2 writes.
@@ -11,7 +11,7 @@ from mm2.topics.flow_config import Flow
 
 
 def explain_match(flow: Flow, topic: str) -> str:
-    """Explain by which rule a source topic is mirrored; "" if it is not mirrored."""
+    """Explain which rule selects a source topic for mirroring; "" if it is not mirrored."""
     if not should_replicate_topic(flow, topic):
         return ""
     if flow.topics.matches(topic):
@@ -42,16 +42,18 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
     Internal topics, topics whose mirror would be a topic that mm2 writes, and cycles are never
     mirrored. Heartbeats are exempt from the topic filter, but not from the cycle rule.
     """
-    return _is_selected(flow, topic) and not _is_reserved(flow, topic)
+    return _is_topic_selected(flow, topic) and not _is_mirror_name_reserved(flow, topic)
 
 
 def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
     """Return whether a source topic is not mirrored only because its mirror topic would have
     the name of a topic that mm2 itself writes."""
-    return _is_reserved(flow, topic) and _is_selected(flow, topic)  # the filter takes longer
+    return _is_mirror_name_reserved(flow, topic) and _is_topic_selected(
+        flow, topic
+    )  # the filter takes longer
 
 
-def _is_selected(flow: Flow, topic: str) -> bool:
+def _is_topic_selected(flow: Flow, topic: str) -> bool:
     wanted = flow.topics.matches(topic) or (
         flow.replicate_heartbeats and naming.is_heartbeats_topic(flow.policy, topic)
     )
@@ -62,7 +64,7 @@ def _is_selected(flow: Flow, topic: str) -> bool:
     )
 
 
-def _is_reserved(flow: Flow, topic: str) -> bool:
+def _is_mirror_name_reserved(flow: Flow, topic: str) -> bool:
     return naming.is_reserved_on_target(
         flow.policy,
         flow.format_remote_topic(topic),

@@ -56,8 +56,8 @@ class UnsupportedOutputVersionError(ValueError):
 
 
 def parse_incidents(told: Mapping[str, Any]) -> JsonObject:
-    """Reduce the output of `mm2 incidents`, newest incident first. Operator actions are listed
-    separately.
+    """Reduce the output of `mm2 incidents` to the fields that the page shows, newest incident
+    first. Operator actions are listed separately.
 
     Raises `UnsupportedOutputVersionError`, `KeyError` or `TypeError` if the output is invalid.
     """
@@ -79,7 +79,8 @@ def _make_incident(each: Mapping[str, Any]) -> JsonObject:
 
 
 def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
-    """Reduce a failover plan, with the most severe findings first.
+    """Reduce a failover plan to the fields that the page shows, with the most severe findings
+    first.
 
     Raises `UnsupportedOutputVersionError`, `KeyError` or `TypeError` if the output is invalid.
     """
@@ -137,7 +138,8 @@ class CommandFailedError(RetriableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCommand:
-    """A command of mm2, and the function that reduces its output."""
+    """An mm2 command that the status page can run, with its time limits and the function that
+    parses its output."""
 
     arguments: tuple[str, ...]
     """Command-line arguments without `mm2`."""
@@ -149,10 +151,10 @@ class PageCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """Last result of a command."""
+    """Result of the last run of a command for the status page."""
 
     output: JsonObject | None = None
-    """Reduced output of the last successful run."""
+    """Output of the last successful run, reduced to the fields that the page shows."""
     at_ms: int | None = None
     """Time of the last successful run, in wall-clock milliseconds."""
     took_s: float | None = None
@@ -305,12 +307,14 @@ def run_command(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]
     line = shlex.join(["mm2", *words])
     try:
         with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:
-            return _run_child(words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone)
+            return _run_child_process(
+                words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone
+            )
     except (OSError, ProcessStartError) as error:
         raise CommandFailedError(f"{line}: {error}") from error
 
 
-def _run_child(
+def _run_child_process(
     words: Sequence[str],
     folder: pathlib.Path,
     *,

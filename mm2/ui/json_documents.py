@@ -24,7 +24,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands, text_format
 from mm2.config import flow_plan
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, FlowStatus
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.status import replication_health, retention_estimate, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth, FlowHealthResult
 from mm2.status.status_document import (
@@ -46,11 +46,11 @@ class Badge(enum.Enum):
     GOOD = "good"
     """The state is healthy."""
     WAIT = "wait"
-    """Starting, paused or waiting; or healthy with a note."""
+    """The flow, task or partition is starting, paused or waiting; or it is healthy with a note."""
     BAD = "bad"
     """The state needs an operator."""
     OFF = "off"
-    """Stopped, or not run by this process."""
+    """The flow, task or partition is stopped, or this process does not run it."""
     UNKNOWN = "unknown"
     """The state is not known."""
 
@@ -95,7 +95,7 @@ def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
 
 
 def choose_task_badge(each: TaskReport) -> Badge:
-    """Return a task's badge."""
+    """Return the badge that the page shows for a task."""
     return _TASK_BADGES.get(each.state, Badge.UNKNOWN)
 
 
@@ -108,7 +108,7 @@ _HEALTH_BADGES = {
 
 
 def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
-    """Return the badge of a flow's health. A healthy flow with notes has WAIT."""
+    """Return the badge of a flow's health. A healthy flow with notes gets WAIT."""
     if verdict.health is FlowHealth.SUSPENDED:
         return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
     badge = _HEALTH_BADGES[verdict.health]
@@ -140,8 +140,8 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """Result of a failover estimate, before a failover plan is built. UNKNOWN takes precedence over
-    COSTS."""
+    """Result of a failover estimate, before a failover plan is built. If a failover has costs and
+    some facts are unknown, the result is UNKNOWN."""
 
     UNKNOWN = "unknown"
     COSTS = "at a cost"
@@ -311,7 +311,7 @@ class FlowDetail:
 def make_flow_detail(
     seen: PageSnapshot, one: FlowPageSnapshot, past: Sequence[TimelinePoint]
 ) -> FlowDetail:
-    """Build the details of a flow."""
+    """Build the details of a flow that the page shows from a snapshot of the flow."""
     report, holds = one.report, one.status.overrides
     rows = [
         _encode_topic(one, name, parts)
@@ -562,8 +562,8 @@ def _encode_group_partition(
 
 
 def _count_unread_records(each: Checkpoint, copied: PartitionReport | None) -> int | None:
-    """Count the unread records in source offsets. The count is an upper bound if the log has
-    gaps."""
+    """Count a consumer group's unread records in a partition, by source offsets. The count is an
+    upper bound if the log has gaps."""
     if copied is None or copied.end is None:
         return None
     return max(0, copied.end - each.upstream)

@@ -91,6 +91,7 @@ class Timeline:
         now_s: float,
         wall_ms: int,
     ) -> None:
+        """Append a point with the flow's current lag and its rates since the previous point."""
         known = self._flows[status.flow]
         passed_s = now_s - known.at_s
         counted = {each.partition: (each.records, each.bytes) for each in status.partitions}

@@ -89,7 +89,8 @@ class _DocumentCache:
         *,
         text: str = "",
     ) -> T:
-        """Return a document; build it with `make` if it is not cached. `text` is the search text.
+        """Return document `name` of snapshot `seen`; build it with `make` if it is not cached.
+        `text` is the search text, "" for no search.
 
         Raises `TooManySearchesError`, only for searches.
         """
@@ -148,7 +149,8 @@ class StatusSite:
     def _render_flow(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
-        """Render a flow's document. A search filters the cached details."""
+        """Render a flow's document. A search by topic name filters the cached details of the
+        flow."""
         name, topic = one.flow.name, asked.query.get("topic", "")[:SEARCH_CHARS_MAX]
         found = self._made.get(
             seen,
@@ -204,7 +206,7 @@ class StatusSite:
         """
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
-            told = "look=1 needs the header X-Requested-With, with any value"
+            told = "look=1 requires the header X-Requested-With, with any value"
             return _make_json_page(
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,

@@ -32,7 +32,7 @@ from mm2.ui.lag_timeline import Timeline, TimelinePoint
 from mm2.ui.page_routes import StatusSite
 
 SNAPSHOT_MAX_AGE_S = 1.0
-"""Maximum age of a snapshot in seconds. An older snapshot is replaced when it is requested."""
+"""Age in seconds from which a snapshot is replaced when it is requested."""
 SNAPSHOT_CPU_SHARE = 0.02
 """Maximum share of a CPU core for snapshots: with thousands of partitions, snapshots are taken less
 often."""
@@ -89,7 +89,7 @@ class SnapshotWatch:
             )
 
     def record_point(self) -> None:
-        """Record a point in each flow's timeline."""
+        """Record the current lag and rates of each flow as a point in its timeline."""
         with self._lock:
             seen = self._take_snapshot()
             self._timeline.add_snapshot(
@@ -107,7 +107,7 @@ class SnapshotWatch:
             return self._take_snapshot()
 
     def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]:
-        """Return the points of a flow's last hour, oldest first."""
+        """Return a flow's timeline points of the last hour, oldest first."""
         with self._lock:
             return self._timeline.get_points(flow)
 

@@ -9,8 +9,8 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import RecordWriter
 from mm2.kafka.record_writer import KafkaRecordWriter
 from tests.fakes.source_task_clients import FakeWriter
@@ -24,7 +24,7 @@ _Answers = list[ConnectError | None]
 
 def sync(number: int) -> tuple[bytes, bytes]:
     place = TopicPartition("t", 0)
-    return mm2_records.encode_offset_sync(
+    return mirrormaker2_records.encode_offset_sync(
         OffsetSync(partition=place, upstream=number, downstream=number)
     )
 
@@ -47,7 +47,7 @@ def made(
     def stored() -> list[int]:
         found = kafka.read_partition(where.client_properties(), topic)
         return [
-            mm2_records.decode_offset_sync(each.key or b"", each.value or b"").upstream
+            mirrormaker2_records.decode_offset_sync(each.key or b"", each.value or b"").upstream
             for each in found
         ]
 

@@ -10,8 +10,8 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.config.mirror_connector_config import MirrorCheckpointConfig
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.groups import FakeGroupCluster, FakeGroups
@@ -86,7 +86,7 @@ class FakeClusters:
 
     def synced(self, partition: TopicPartition, upstream: int, downstream: int) -> None:
         sync = OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
-        self.syncs_log.append(mm2_records.encode_offset_sync(sync))
+        self.syncs_log.append(mirrormaker2_records.encode_offset_sync(sync))
 
     def create_source_groups_client(self) -> FakeGroups:
         return self._kept(FakeGroups(self.source))

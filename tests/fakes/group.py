@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.group import rebalance_rounds
+from connect_runtime.group import leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
-from connect_runtime.group.rebalance_rounds import (
+from connect_runtime.group.leader_assignment import (
     AssignmentOwners,
     ConfiguredWorkSnapshots,
     LeaderAssignments,
@@ -253,7 +253,7 @@ class FakeGroup:
     def lead(self, election: LeaderElection, *, delay_max_ms: int) -> LeaderAssignments:
         snapshots = ConfiguredWorkSnapshots(at_join=self._joined_with, newest=self._configured())
         times = RebalanceTimes(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
-        made = rebalance_rounds.perform_assignment(election, snapshots, self._state, times=times)
+        made = leader_assignment.perform_assignment(election, snapshots, self._state, times=times)
         self._state = made.state
         return made
 

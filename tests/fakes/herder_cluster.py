@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.group import rebalance_rounds
+from connect_runtime.group import leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks, WorkItem
-from connect_runtime.group.rebalance_rounds import (
+from connect_runtime.group.leader_assignment import (
     ConfiguredWorkSnapshots,
     LeaderAssignments,
     LeaderElection,
@@ -439,7 +439,7 @@ class Cluster:
         [leading] = [each for each in members if each.name == self.leading]
         self.generation += 1
         self.rounds += 1
-        led = rebalance_rounds.perform_assignment(
+        led = leader_assignment.perform_assignment(
             LeaderElection(
                 leader=self.leading,
                 protocol=self.speaks,

@@ -15,8 +15,8 @@ from mm2.failover.plan_findings import PlanSeverity
 from mm2.failover.planner import FencedFlowState, MovePlanner
 from mm2.failover.position_translation import OffsetSources
 from mm2.failover.unreplicated_tails import UnreplicatedTail
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
@@ -97,5 +97,7 @@ def checkpoints(sides: FakeSides, group: str, upstream: int, *, at_ms: int = -1)
     point = Checkpoint(
         group=group, partition=THERE, upstream=upstream, downstream=upstream + DELTA, metadata=""
     )
-    sides.target.topics.topics["east.checkpoints.internal"] = [mm2_records.encode_checkpoint(point)]
+    sides.target.topics.topics["east.checkpoints.internal"] = [
+        mirrormaker2_records.encode_checkpoint(point)
+    ]
     sides.target.topics.time_ms = at_ms

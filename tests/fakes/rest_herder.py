@@ -17,7 +17,7 @@ from connect_runtime.api.config_infos import ConfigInfo, ConfigInfos, ConfigKeyI
 from connect_runtime.api.errors import NotFoundError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
-from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder import herder_requests, request_routing, restart_plan, session_keys
 from connect_runtime.herder.herder_api import (
     ConnectorOffset,

@@ -13,8 +13,8 @@ from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
 from mm2.connectors.reverse_producer_ids import ReverseProducerIds
 from mm2.copier.control_messages import ClusterAccess
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import OnWritten
 from mm2.operator_commands import OperatorCommands
 from tests.fakes.admin import FakeAdmin, FakeCluster
@@ -35,7 +35,7 @@ class FakeWriter:
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
         assert not self.closed
-        self.written.append(mm2_records.decode_offset_sync(key, value))
+        self.written.append(mirrormaker2_records.decode_offset_sync(key, value))
         self.waiting.append(on_written)
 
     def poll(self, timeout_s: float) -> None:

@@ -20,7 +20,7 @@ from mm2.failover.move_steps import MoveStep
 from mm2.formats import (
     compression,
     incident_records,
-    mm2_records,
+    mirrormaker2_records,
     offset_map_records,
     record_batch,
     record_sets,
@@ -28,7 +28,7 @@ from mm2.formats import (
 )
 from mm2.formats.compression import DecompressionError
 from mm2.formats.incident_records import Incident, IncidentKind, MalformedIncidentError
-from mm2.formats.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from mm2.formats.mirrormaker2_records import Checkpoint, Heartbeat, OffsetSync
 from mm2.formats.offset_map_records import (
     Era,
     EraKey,
@@ -295,20 +295,20 @@ INCIDENT = Incident(
 MALFORMED = (MalformedRecordError,)
 targets.register(
     "offset-sync",
-    _pair(mm2_records.decode_offset_sync),
-    seeds=[_joined(mm2_records.encode_offset_sync(SYNC))],
+    _pair(mirrormaker2_records.decode_offset_sync),
+    seeds=[_joined(mirrormaker2_records.encode_offset_sync(SYNC))],
     allowed=MALFORMED,
 )
 targets.register(
     "checkpoint",
-    _pair(mm2_records.decode_checkpoint),
-    seeds=[_joined(mm2_records.encode_checkpoint(CHECKPOINT))],
+    _pair(mirrormaker2_records.decode_checkpoint),
+    seeds=[_joined(mirrormaker2_records.encode_checkpoint(CHECKPOINT))],
     allowed=MALFORMED,
 )
 targets.register(
     "heartbeat",
-    _pair(mm2_records.decode_heartbeat),
-    seeds=[_joined(mm2_records.encode_heartbeat(HEARTBEAT))],
+    _pair(mirrormaker2_records.decode_heartbeat),
+    seeds=[_joined(mirrormaker2_records.encode_heartbeat(HEARTBEAT))],
     allowed=MALFORMED,
 )
 targets.register(

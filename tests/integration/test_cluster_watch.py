@@ -9,10 +9,10 @@ import pytest
 
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters.reachability_monitor import ReachabilityMonitor
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

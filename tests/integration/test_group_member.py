@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.group import member_requests, rebalance_rounds
+from connect_runtime.group import leader_assignment, member_requests
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
 from connect_runtime.group.coordinator import GroupMembershipError
-from connect_runtime.group.rebalance_rounds import LeaderAssignments
+from connect_runtime.group.leader_assignment import LeaderAssignments
 from connect_runtime.herder.herder_events import JoinRequested
 from connect_runtime.protocol import request_builders
 from connect_runtime.protocol.request_builders import CoordinatorTarget
@@ -134,14 +134,14 @@ def test_a_worker_that_is_stuck_leaves_and_comes_back(workers, join):
 
 def test_heartbeats_go_on_while_the_leader_computes(workers, join, monkeypatch):
     computes, goes_on = threading.Event(), threading.Event()
-    plan = rebalance_rounds.perform_assignment
+    plan = leader_assignment.perform_assignment
 
     def slowly(*args: Any, **more: Any) -> LeaderAssignments:
         computes.set()
         assert goes_on.wait(60.0)
         return plan(*args, **more)
 
-    monkeypatch.setattr(rebalance_rounds, "perform_assignment", slowly)
+    monkeypatch.setattr(leader_assignment, "perform_assignment", slowly)
     one = join("one")
     workers.until(computes.is_set)
     end_s = group_workers.CLOCK.now_s() + 1.5 * group_workers.SESSION_S

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from tests.support import checkpoints, eventually, group_history, kafka
 from tests.support.checkpoints import Flow
 from tests.support.connect_workers import Group, Kind, Worker
@@ -55,7 +55,7 @@ class World:
         stale = Checkpoint(
             group=group, partition=self.flow.mirror, upstream=upstream, downstream=downstream
         )
-        key, value = mm2_records.encode_checkpoint(stale)
+        key, value = mirrormaker2_records.encode_checkpoint(stale)
         kafka.produce(self.flow.target, self._topic, [Outgoing(key=key, value=value)])
 
     def create_checkpoints(self) -> None:

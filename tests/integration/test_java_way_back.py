@@ -11,8 +11,8 @@ from connect_runtime.kafka import cluster_access
 from connect_runtime.network import key_stores
 from connect_runtime.system.clock import SystemClock
 from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.state_topic_reader import TopicReader
 from mm2.topics import replication_loops
@@ -55,7 +55,7 @@ def test_progress_is_found_in_whichever_partition_it_is(tmp_path, east, topic):
     assert back.find_topics(30.0) == {f"t{number}" for number in range(PARTITIONS)}
     syncs = kafka.create_topic(properties, flow.policy.offset_syncs_topic(flow.source))
     sync = OffsetSync(partition=TopicPartition("synced", 3), upstream=0, downstream=0)
-    key, value = mm2_records.encode_offset_sync(sync)
+    key, value = mirrormaker2_records.encode_offset_sync(sync)
     kafka.produce(properties, syncs, [Outgoing(key=key, value=value)])
     assert "synced" in back.find_topics(30.0)
     asked.close()

@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.consumer_groups import KafkaGroups
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from tests.support import checkpoints, cluster_access, eventually, kafka

@@ -10,7 +10,7 @@ import pytest
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.sandbox import replication_proof
-from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from connect_runtime.system import clock
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from tests.support import eventually, kafka
 from tests.support.connect_workers import Group, Kind, Mode, Worker
 from tests.support.kafka import Outgoing
@@ -92,7 +92,8 @@ class Flow:
         on = self.source
         found = kafka.read_partition(on, self.syncs_topic)
         return [
-            mm2_records.decode_offset_sync(each.key or b"", each.value or b"") for each in found
+            mirrormaker2_records.decode_offset_sync(each.key or b"", each.value or b"")
+            for each in found
         ]
 
 

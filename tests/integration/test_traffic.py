@@ -11,7 +11,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox import log_reader, replication_proof
-from mm2.sandbox.copy_comparison import DifferenceKind, PartitionComparison
+from mm2.sandbox.log_comparison import DifferenceKind, PartitionComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients

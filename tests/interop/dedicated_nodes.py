@@ -24,7 +24,7 @@ from mm2.sandbox import (
     port_reservation,
     replication_proof,
 )
-from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.support import eventually, kafka, who_wrote
 from tests.support.kafka import Outgoing

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.sandbox.copy_comparison import DifferenceKind
+from mm2.sandbox.log_comparison import DifferenceKind
 from tests.interop.dedicated_nodes import WAIT_S, Kind, Mirroring
 from tests.support import eventually
 from tests.support.who_wrote import Doubled

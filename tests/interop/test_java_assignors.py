@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.group import connect_protocol, connectors_and_tasks, rebalance_rounds
+from connect_runtime.group import connect_protocol, connectors_and_tasks, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import (
+from connect_runtime.group.leader_assignment import (
     ConfiguredWorkSnapshots,
     LeaderElection,
     MemberAssignment,
@@ -100,7 +100,7 @@ class Group:
         snapshots = self.snapshots()
         election = self.election(snapshots)
         times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms)
-        found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
+        found = leader_assignment.perform_assignment(election, snapshots, self.state, times=times)
         self.ask(election, snapshots, new_leader=new_leader)
         self.state = found.state
         self.expected.append(found.assignments)

@@ -15,8 +15,8 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2 import client
 from mm2.client.mirror_client import GroupOffsets
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from tests.interop import java_mirror
 from tests.support import kafka
 from tests.support.kafka import Outgoing
@@ -46,7 +46,7 @@ def write(east: SandboxCluster, topic: str, *records: tuple[bytes, bytes]) -> No
 
 
 def point(group: str, topic: str, partition: int, downstream: int) -> tuple[bytes, bytes]:
-    return mm2_records.encode_checkpoint(
+    return mirrormaker2_records.encode_checkpoint(
         Checkpoint(
             group=group,
             partition=TopicPartition(topic, partition),

@@ -14,8 +14,8 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.client import MirrorClient
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint, Heartbeat, OffsetSync
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
 from mm2.offsets import group_offset_sync
 from mm2.offsets.checkpoint_rules import CheckpointRules, CheckpointTable, OffsetAndMetadata
@@ -89,20 +89,22 @@ def checkpoint_values(point: Checkpoint) -> list[Any]:
 
 def written(kind: str, values: list[Any]) -> tuple[bytes, bytes]:
     if kind == "sync":
-        return mm2_records.encode_offset_sync(as_sync(values))
+        return mirrormaker2_records.encode_offset_sync(as_sync(values))
     if kind == "checkpoint":
-        return mm2_records.encode_checkpoint(as_checkpoint(values))
+        return mirrormaker2_records.encode_checkpoint(as_checkpoint(values))
     source, target, at_ms = values
-    return mm2_records.encode_heartbeat(Heartbeat(source=source, target=target, at_ms=at_ms))
+    return mirrormaker2_records.encode_heartbeat(
+        Heartbeat(source=source, target=target, at_ms=at_ms)
+    )
 
 
 def read(kind: str, key: bytes, value: bytes) -> list[Any] | None:
     try:
         if kind == "sync":
-            return sync_values(mm2_records.decode_offset_sync(key, value))
+            return sync_values(mirrormaker2_records.decode_offset_sync(key, value))
         if kind == "checkpoint":
-            return checkpoint_values(mm2_records.decode_checkpoint(key, value))
-        beat = mm2_records.decode_heartbeat(key, value)
+            return checkpoint_values(mirrormaker2_records.decode_checkpoint(key, value))
+        beat = mirrormaker2_records.decode_heartbeat(key, value)
     except MalformedRecordError:
         return None
     return [beat.source, beat.target, beat.at_ms]
@@ -169,7 +171,7 @@ def test_java_reads_any_version_as_its_own_and_we_refuse(tmp_path: Path) -> None
     question = {"kind": "read", "type": "heartbeat", "key": key.hex(), "value": newer.hex()}
     assert java_mirror.ask(tmp_path, [question]) == [["A", "B", 5]]
     with pytest.raises(UnknownRecordVersionError):
-        mm2_records.decode_heartbeat(key, newer)
+        mirrormaker2_records.decode_heartbeat(key, newer)
 
 
 def some_syncs(rng: random.Random) -> list[list[Any]]:
@@ -210,11 +212,11 @@ def our_state(table: OffsetSyncStore, question: Question) -> list[Any]:
 def our_store(question: Question) -> list[Any]:
     table = OffsetSyncStore(keep_history=not question["must read to end"])
     for values in question["loaded"]:
-        table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
+        table.apply(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
     table.mark_ready()
     states = [our_state(table, question)]
     for values in question["then"]:
-        table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
+        table.apply(*mirrormaker2_records.encode_offset_sync(as_sync(values)))
         table.check_invariants()
         states.append(our_state(table, question))
     return states
@@ -317,7 +319,7 @@ def our_task(question: Question) -> list[Any]:
     syncs.mark_ready()
     table = CheckpointTable(group_filter=lambda group: True)
     for values in question["standing"]:
-        table.apply(*mm2_records.encode_checkpoint(as_checkpoint(values)))
+        table.apply(*mirrormaker2_records.encode_checkpoint(as_checkpoint(values)))
     flow = CheckpointRules(
         source=question["source"],
         target=question["target"],

@@ -30,7 +30,7 @@ from mm2.connectors.source_task import MirrorSourceTask
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.sandbox import replication_proof
-from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from mm2.topics import naming
 from tests.bench.contestants import Flow, JavaMirrorMaker

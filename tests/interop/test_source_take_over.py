@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mm2.sandbox import replication_proof
-from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.support import eventually, kafka, who_wrote
 from tests.support.connect_workers import Group, Kind, Worker

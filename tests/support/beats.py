@@ -7,8 +7,8 @@ import threading
 import confluent_kafka
 
 from connect_runtime.system.clock import SystemClock
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Heartbeat
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Heartbeat
 from tests.support import kafka
 from tests.support.kafka import Outgoing, Properties
 from tests.support.rounds import Rounds
@@ -29,7 +29,7 @@ class Beats(Rounds):
     def _run(self, stop: threading.Event) -> None:
         while not stop.wait(EVERY_S):
             beat = Heartbeat(source="else", target=self._home, at_ms=self._clock.wall_ms())
-            key, value = mm2_records.encode_heartbeat(beat)
+            key, value = mirrormaker2_records.encode_heartbeat(beat)
             kafka.send(self._producer, TOPIC, [Outgoing(key=key, value=value)])
             kafka.flush(self._producer)
             self.rounds += 1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
 from tests.support import eventually, kafka
 from tests.support.kafka import Outgoing, Record
 
@@ -56,7 +56,7 @@ def committed(client: _Client, group: str, place: TopicPartition) -> int:
 
 
 def write_syncs(client: _Client, topic: str, *syncs: OffsetSync) -> None:
-    encoded = [mm2_records.encode_offset_sync(each) for each in syncs]
+    encoded = [mirrormaker2_records.encode_offset_sync(each) for each in syncs]
     kafka.produce(client, topic, [Outgoing(key=key, value=value) for key, value in encoded])
 
 
@@ -67,7 +67,7 @@ def read(client: _Client, alias: str) -> list[Record]:
     found = kafka.read_partition(client, topic)
     for each in found:
         point = decoded(each)
-        assert mm2_records.encode_checkpoint(point) == (each.key, each.value)
+        assert mirrormaker2_records.encode_checkpoint(point) == (each.key, each.value)
         assert (each.timestamp_type, each.headers) == (kafka.CREATE_TIME, ())
     return found
 
@@ -75,7 +75,7 @@ def read(client: _Client, alias: str) -> list[Record]:
 def decoded(record: Record) -> Checkpoint:
     assert record.key is not None
     assert record.value is not None
-    return mm2_records.decode_checkpoint(record.key, record.value)
+    return mirrormaker2_records.decode_checkpoint(record.key, record.value)
 
 
 def points(client: _Client, alias: str, group: str) -> list[tuple[int, int]]:

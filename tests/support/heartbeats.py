@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Heartbeat
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Heartbeat
 from tests.support import eventually, kafka
 from tests.support.kafka import Record
 
@@ -32,12 +32,12 @@ def read(client: Mapping[str, str], source: str) -> list[Record]:
     """Those of this flow; AssertionError before there is a topic. All are checked to be Java's:
     by their key, by a value that says the record's own time, by having no headers."""
     assert TOPIC in kafka.topics(client)
-    key, _ = mm2_records.encode_heartbeat(Heartbeat(source=source, target=TARGET, at_ms=0))
+    key, _ = mirrormaker2_records.encode_heartbeat(Heartbeat(source=source, target=TARGET, at_ms=0))
     found = [each for each in kafka.read_partition(client, TOPIC) if each.key == key]
     for each in found:
         assert each.key is not None
         assert each.value is not None
-        said = mm2_records.decode_heartbeat(each.key, each.value)
+        said = mirrormaker2_records.decode_heartbeat(each.key, each.value)
         assert said == Heartbeat(source=source, target=TARGET, at_ms=each.timestamp)
         assert (each.timestamp_type, each.headers) == (kafka.CREATE_TIME, ())
     return found

@@ -15,7 +15,7 @@ from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.formats import offset_map_records
 from mm2.operator_commands import ClusterCommands, OperatorCommands
-from mm2.replication import eras, error_policy
+from mm2.replication import error_policy, mirror_generations
 from mm2.replication import halt_messages as replication_halts
 from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
@@ -170,7 +170,7 @@ def _stops(where: PartitionSetup, *, hanging: int) -> Iterator[PartitionHalt]:
         record = UnreadableStateRecord(offset=7, why="of version 9", is_era=is_era)
         yield replication_halts.build_map_unreadable_halt(where, record)
     yield replication_halts.build_era_missing_halt(where, 3)
-    yield eras._build_mirror_not_empty_halt(where, "it holds records")
+    yield mirror_generations._build_mirror_not_empty_halt(where, "it holds records")
 
 
 def _findings(operator: OperatorCommands) -> Iterator[MirrorTopicFinding]:

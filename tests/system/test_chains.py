@@ -9,8 +9,8 @@ import pytest
 
 from connect_runtime.system import clock
 from mm2.client.mirror_client import MirrorClient
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Heartbeat
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Heartbeat
 from tests.support import eventually, kafka, mirror
 from tests.support.both_ways import Locals
 from tests.support.kafka import Outgoing, Properties
@@ -55,7 +55,7 @@ def beat(sides: Sides, home: str) -> None:
 
 
 def _heartbeat(home: str) -> tuple[bytes, bytes]:
-    return mm2_records.encode_heartbeat(Heartbeat(source="else", target=home, at_ms=17))
+    return mirrormaker2_records.encode_heartbeat(Heartbeat(source="else", target=home, at_ms=17))
 
 
 def await_beat(sides: Sides, run: Mirror, there: str, topic: str, *, of: str) -> None:

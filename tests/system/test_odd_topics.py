@@ -19,7 +19,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats.incident_records import IncidentKind
 from mm2.sandbox import replication_proof
-from mm2.sandbox.copy_comparison import TopicsComparison
+from mm2.sandbox.log_comparison import TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.replication_proof import SourceSnapshot
 from mm2.sandbox.sandbox_clients import SandboxClients

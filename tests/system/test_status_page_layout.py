@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, GroupSearchResult
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.status import flow_state
 from mm2.status.status_document import FlowProblem, ReportedFlowState
 from mm2.ui.command_runner import CommandResult

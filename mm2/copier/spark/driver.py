@@ -41,10 +41,10 @@ def _ignore_accumulator_error(*_: object) -> None:
 
 
 class _RejectingSerializer(serializers.CPickleSerializer):
-    """Rejects updates of accumulators, which are not used here. pyspark would unpickle them, and
-    thus run code of any executor in the driver."""
+    """Rejects updates of Spark accumulators, which mm2 does not use. pyspark would unpickle them,
+    so any executor could run code in the driver."""
 
-    def _read_with_length(self, stream: Any) -> Any:
+    def _read_length_prefixed_bytes(self, stream: Any) -> Any:
         raise pickle.UnpicklingError("accumulators are not used")
 
 
@@ -125,6 +125,7 @@ class SparkDriver:
             return 0 if info is None else int(info.numActiveTasks())
 
     def count_slots(self) -> int:
+        """Count the task slots: those of the local master, or those of the running executors."""
         if self._local_slots is not None:
             return self._local_slots
         with _translate_spark_errors("counting task slots"):
@@ -137,10 +138,8 @@ class SparkDriver:
             return address
 
     def write_classes(self, to: Path) -> None:
-        """Dump the classes loaded by the JVM to a class-data archive (`ClassArchive`).
-
-        The JVM is suspended during the dump. A JVM without this feature writes no file.
-        """
+        """Dump the classes loaded by the JVM to a class-data archive (`ClassArchive`). The JVM is
+        suspended meanwhile. A JVM without class-data sharing writes no file."""
         with _translate_spark_errors("writing the class-data archive"):
             gateway = self._context._gateway  # noqa: SLF001
             jvm_view = gateway.jvm

@@ -57,7 +57,8 @@ class SparkCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, spark: SparkDriver) -> None:
-        """Run the copy's job and record how it ended. This is the body of the copy's thread."""
+        """Run the copy process's Spark job and record how it ended. This is the body of the copy's
+        thread."""
         if self.cancelled.is_set():
             self.progress.set_ended(spark_errors.CANCELLED)
             return
@@ -78,11 +79,9 @@ class SparkCopy:
         self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
     def poll(self, spark: SparkDriver) -> None:
-        """Poll the state of the job.
-
-        If a task was running and is waiting again, it was lost with its executor. A second attempt
-        would do nothing and would not start before a slot is free, so the copy ends immediately.
-        """
+        """Poll the state of the Spark job. A task that was running and is waiting again was lost
+        with its executor. A second attempt would do nothing and would not start before a slot is
+        free, so the copy ends immediately."""
         if self.stage is None:
             self.stage = spark.find_stage(self.group)
             if self.stage is None:
@@ -212,8 +211,8 @@ class SparkEngine:
         )
 
     def stop(self, deadline_s: float) -> None:
-        """Kill the remaining copies and stop Spark. The copies were already asked to stop over
-        their channels."""
+        """Kill the remaining copy processes and stop Spark. The driver has already requested a
+        graceful stop over the control channels."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             if self._stopping.is_set():
@@ -367,8 +366,8 @@ class SparkEngine:
     # Thread that writes the class-data archive, which speeds up later starts
 
     def _write_archive(self, stop: threading.Event) -> None:
-        """Write the class archive once per Java and Spark version on a machine. Failures are logged
-        and otherwise ignored."""
+        """Write the class-data archive once per Java and Spark version on a machine. Failures are
+        logged and otherwise ignored."""
         self._stopping.wait(self._archive_after_s)
         stop.set()
         if self._driver is None or self._jvm is None or self._stopping.is_set():

@@ -23,7 +23,7 @@ SHIPPED_PACKAGES = (
     "mm2/formats",
     "mm2/offsets",
     "mm2/operator_commands.py",
-    "mm2/cluster_reachability.py",
+    "mm2/unreachable_cluster.py",
     "mm2/replication",
     "mm2/topics",
 )

@@ -25,12 +25,12 @@ OUTCOME_ENDED = "ended"
 """The copy process returned because it was stopped, or because of an error that it has reported
 over the channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Spark ran the task again after an executor was lost. The second attempt does nothing."""
+"""Outcome of a second attempt, which Spark started after losing an executor. It does nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
-"""The node lacks a required package, which the text names."""
+"""Outcome of a task on a node that lacks a required package; the text names the package."""
 
 WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
-"""Entry point of an empty copy."""
+"""Entry point of an empty copy process, which only loads modules."""
 
 REQUIRED_PACKAGES = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
 """Packages that a copy process needs in addition to the packages sent with the job."""
@@ -77,7 +77,7 @@ def decode_outcome(row: bytes) -> tuple[str, str]:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(e, str) for e in found)):
-        raise ValueError("not an array of two strings")
+        raise ValueError("the row is not an array of two strings")
     outcome, text = found
     return outcome, text
 

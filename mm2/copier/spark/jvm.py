@@ -45,11 +45,8 @@ def format_properties_file(properties: dict[str, str]) -> str:
 
 
 def _escape_property(text: str, *, blank: bool) -> str:
-    """Escape a key or value of a Java properties file.
-
-    With `blank`, escape every blank, because a key ends at a blank. Otherwise escape only leading
-    blanks.
-    """
+    """Escape a key or value of a Java properties file. If `blank` is True (for keys, which end at a
+    blank), escape every blank; otherwise only leading blanks."""
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
@@ -67,7 +64,7 @@ _RECORD_CLASSES_OPTION = "-XX:+RecordDynamicDumpInfo"
 
 
 MAX_CLASS_ARCHIVES = 4
-"""Number of archives to keep. Each Java or Spark version needs a separate archive."""
+"""Number of class-data archives to keep. Each Java or Spark version needs a separate archive."""
 
 
 class ClassArchive:
@@ -105,7 +102,7 @@ class ClassArchive:
 
     @property
     def is_wanted(self) -> bool:
-        """True if an archive is missing and can be created."""
+        """True if the class-data archive is missing and can be created."""
         return self.options == _RECORD_CLASSES_OPTION
 
     def store(self, written: Path) -> None:
@@ -293,7 +290,7 @@ def _build_command(
         settings,
         scratch=home,
         logging=logging_file,
-        nameless=not _has_user_name(),
+        nameless=not _has_user_account(),
         more="" if archive is None else archive.options,
     )
     properties_file = home / _PROPERTIES_FILE
@@ -321,12 +318,12 @@ def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[s
     }
     if settings.is_local:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works if the host name does not resolve
-    if not _has_user_name():
+    if not _has_user_account():
         environment.setdefault("SPARK_USER", settings.app_name)  # without a user name Hadoop fails
     return environment
 
 
-def _has_user_name() -> bool:
+def _has_user_account() -> bool:
     """Return True if the user id has an account. Containers may run with any user id."""
     try:
         return bool(pwd.getpwuid(os.geteuid()))

@@ -112,7 +112,7 @@ class SparkSettings:
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
-    """Explain why Spark's traffic is not protected. Return None if it is.
+    """Explain why Spark's network traffic is not protected. Return None if it is protected.
 
     `effective` contains all properties, including those of `spark-defaults.conf`.
     """

@@ -16,7 +16,7 @@ _NO_JAVA = re.compile(r"\bjava: (?:No such file|not found|command not found|Perm
 
 CANCELLED = "cancelled"
 JVM_DIED = "Spark's JVM terminated unexpectedly"
-TASK_LOST = "the Spark executor that ran this copy was lost"
+TASK_LOST = "the Spark executor that ran this copy process was lost"
 
 
 class SparkStartError(FatalError):

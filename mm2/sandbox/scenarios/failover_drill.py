@@ -350,7 +350,7 @@ class Drill:
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
-            made = planner.build_plan(self._build_request(MoveKind.EMERGENCY))
+            made = planner.build_plan(self._build_move_request(MoveKind.EMERGENCY))
         except ConnectError:
             return False
         return self._covers_all_records(made) and made.verdict is not PlanVerdict.NO_GO
@@ -361,7 +361,7 @@ class Drill:
         copied = {each.partition for each in made.mirrored if each.copied_to}
         return wanted <= places and wanted <= copied
 
-    def _build_request(self, kind: MoveKind) -> MoveRequest:
+    def _build_move_request(self, kind: MoveKind) -> MoveRequest:
         origin, destination = self._ends
         return MoveRequest(origin=origin, destination=destination, kind=kind)
 
@@ -396,7 +396,7 @@ class Drill:
                     each.start()
             self._wait_until(lambda: first.at_s is not None, "the group continues")
         assert first.at_s is not None, "set when the wait has ended"
-        return self._build_result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
+        return self._build_drill_result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _read_mirror(self) -> list[int]:
         """Read the record numbers on the mirror topic, after its last writer was stopped."""
@@ -410,7 +410,7 @@ class Drill:
                 for _, value, *_ in chunk.contents
             ]
 
-    def _build_result(
+    def _build_drill_result(
         self,
         report: Mapping[str, Any],
         apps: _DrillApplications,
@@ -421,14 +421,18 @@ class Drill:
         before, after = apps.reading.processed, apps.target_consumer.processed
         self._wait_until(
             lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
-            "it has read what came before",
+            "the group has processed the records that precede the failover",
         )
         if self._kind is MoveKind.PLANNED:
             sent = apps.writing.sent
-            self._wait_until(lambda: sent <= {*before, *after}, "it has read all")
+            self._wait_until(
+                lambda: sent <= {*before, *after}, "the group has processed all records"
+            )
         all_s = self._clock.now_s() - left_s
         apps.target_producer.stop()
-        self._wait_until(lambda: apps.target_producer.sent <= set(after), "it has read all")
+        self._wait_until(
+            lambda: apps.target_producer.sent <= set(after), "the group has processed all records"
+        )
         self._wait_until_idle(after)
         apps.target_consumer.stop()
         mine = [each for each in after if each < TARGET_FIRST_NUMBER]
@@ -456,7 +460,7 @@ class Drill:
     def _execute_move(
         self, found: MoveComponentFactory, tell: Callable[[str], None]
     ) -> Mapping[str, Any]:
-        about = MoveIdentity(request=self._build_request(self._kind), flow=self._flow.name)
+        about = MoveIdentity(request=self._build_move_request(self._kind), flow=self._flow.name)
         begin = journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.build_context(tell)) as made:

@@ -4,8 +4,8 @@ Runs a replication node between two sandbox clusters. All processes that it star
 signal takes effect within a second or two, a second signal immediately.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
-that stop the applications. A hook is a shell command that creates a file in a folder and waits in
-that folder for the response; it ends when the folder is removed.
+that stop the applications. A hook is a shell command that creates a file in a directory and waits
+in that directory for the response; it ends when the directory is removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState, FlowStatus
 from mm2.node.node import Mm2Node
 from mm2.sandbox import replication_proof, sandbox_cluster
-from mm2.sandbox.copy_comparison import PartitionComparison, TopicsComparison
+from mm2.sandbox.log_comparison import PartitionComparison, TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
@@ -96,7 +96,7 @@ class DemoWaiter:
                 raise DemoFailedError(
                     f"{activity}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
-            self._pause()
+            self._wait_poll_interval()
         self._check_flow_health()
 
     def wait_with_timeout(self, done: Callable[[], bool], activity: str) -> None:
@@ -110,9 +110,9 @@ class DemoWaiter:
                     f"{activity}: not finished within {STALL_TIMEOUT_S:.0f} s: "
                     f"{self._describe_state()}"
                 )
-            self._pause()
+            self._wait_poll_interval()
 
-    def _pause(self) -> None:
+    def _wait_poll_interval(self) -> None:
         clock.wait_until(lambda: self._stop_signal() is not None, timeout_s=WAIT_POLL_INTERVAL_S)
 
     def _check_flow_health(self) -> None:
@@ -449,7 +449,7 @@ class Demo:
         self._start_clusters()
         traffic, steady = self._send_backlog()
         started_s = self._clock.now_s()
-        self._start_mirror()
+        self._start_replication_node()
         backlog = self._replicate_backlog(traffic, started_s)
         latencies = self._run_live_traffic(traffic, steady)
         stopped = self._wait_for_catch_up(traffic)
@@ -463,7 +463,7 @@ class Demo:
 
     def start_trickle(self) -> TrickleProducer:
         """Start sending a trickle of records, which continues until `close`."""
-        steady = self._create_trickle(per_second=50)
+        steady = self._create_trickle_producer(per_second=50)
         steady.start()
         self._open.callback(steady.stop_quietly)
         return steady
@@ -488,9 +488,9 @@ class Demo:
             f"real clients have filled {topics} of {SOURCE_ALIAS}: every codec, "
             "transactions, Java, headers, nulls, old records, 1 byte to 5 MB"
         )
-        return traffic, self._create_trickle(per_second=TRICKLE_PER_SECOND)
+        return traffic, self._create_trickle_producer(per_second=TRICKLE_PER_SECOND)
 
-    def _start_mirror(self) -> None:
+    def _start_replication_node(self) -> None:
         self.settings_file.write_text(
             _DEMO_CONFIG.format(
                 source=SOURCE_ALIAS,
@@ -522,7 +522,7 @@ class Demo:
                 )
             else:
                 self._show_activity(f"replicating the backlog: {min(100, 100 * done // total)} %")
-            return self._has_replicated(ends)
+            return self._are_offsets_replicated(ends)
 
         self._waits.wait_with_progress(is_backlog_replicated, "replicating the backlog")
         partitions = self._get_flow_status().partitions
@@ -586,7 +586,7 @@ class Demo:
         ends = self._read_end_offsets(traffic)
         self._show_activity("waiting until the remaining records are replicated")
         self._waits.wait_with_progress(
-            lambda: self._has_replicated(ends), "replicating the last records"
+            lambda: self._are_offsets_replicated(ends), "replicating the last records"
         )
         return tuple(
             f"{each.partition}: {each.reason}"
@@ -658,7 +658,7 @@ class Demo:
     def _remote_topic_name(self, topic: str) -> str:
         return self.settings.flows[0].format_remote_topic(topic)
 
-    def _create_trickle(self, *, per_second: float) -> TrickleProducer:
+    def _create_trickle_producer(self, *, per_second: float) -> TrickleProducer:
         return TrickleProducer(
             self._get_client_properties(SOURCE_ALIAS),
             TRICKLE_TOPIC.name,
@@ -693,7 +693,7 @@ class Demo:
             if each.partition in ends
         }
 
-    def _has_replicated(self, ends: Mapping[TopicPartition, int]) -> bool:
+    def _are_offsets_replicated(self, ends: Mapping[TopicPartition, int]) -> bool:
         copied = self._get_replicated_offsets(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 

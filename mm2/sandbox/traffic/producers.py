@@ -153,12 +153,14 @@ class TransactionalProducer:
             settings={"transactional_id": name, "compression_type": codec, "linger_ms": 5},
         )
         self.open_records = 0
-        self._retry_step("starting", self._sender.producer.init_transactions)
+        self._retry_transaction_step("starting", self._sender.producer.init_transactions)
 
     def send(self, topic: str, records: list[OutgoingRecord]) -> None:
         """Send records. Begins a transaction if none is open."""
         if not self.open_records:
-            self._retry_step("beginning", lambda _: self._sender.producer.begin_transaction())
+            self._retry_transaction_step(
+                "beginning", lambda _: self._sender.producer.begin_transaction()
+            )
         self._sender.send(topic, records)
         self.open_records += len(records)
 
@@ -169,9 +171,9 @@ class TransactionalProducer:
         """
         self._sender.flush()
         if commit:
-            self._retry_step("committing", self._sender.producer.commit_transaction)
+            self._retry_transaction_step("committing", self._sender.producer.commit_transaction)
         else:
-            self._retry_step("aborting", self._sender.producer.abort_transaction)
+            self._retry_transaction_step("aborting", self._sender.producer.abort_transaction)
         ended, self.open_records = self.open_records, 0
         return ended
 
@@ -179,7 +181,7 @@ class TransactionalProducer:
         """Close the producer. An open transaction is left to the broker's transaction timeout."""
         self._sender.close()
 
-    def _retry_step(self, doing: str, step: Callable[[float], None]) -> None:
+    def _retry_transaction_step(self, doing: str, step: Callable[[float], None]) -> None:
         until = Deadline.after(_TRANSACTION_TIMEOUT_S, now_s=self._clock.now_s())
         while True:
             left_s = until.remaining_s(self._clock.now_s())

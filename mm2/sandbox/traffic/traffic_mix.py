@@ -101,7 +101,7 @@ PLAIN_TRAFFIC = (
     ),
     PlainTraffic(
         topic=TrafficTopic(name="three-days-old", partitions=2),
-        description="documents with timestamps of three days ago",
+        description="documents with timestamps from three days ago",
         make_records=payloads.make_old_documents,
         settings={"compression_type": "lz4", "enable_idempotence": True},
         backlog_share=0.1,
@@ -109,7 +109,7 @@ PLAIN_TRAFFIC = (
     ),
     PlainTraffic(
         topic=TrafficTopic(name="timeless", partitions=1),
-        description="records without a timestamp, and from 1970",
+        description="records without timestamps, and with timestamps from 1970",
         make_records=payloads.make_records_without_timestamps,
         backlog_share=0.02,
         min_backlog=100,
@@ -269,7 +269,7 @@ class TrafficMix:
 
     @property
     def transactions(self) -> TransactionTotals:
-        """Counts of the records that were committed and aborted up to now."""
+        """Counts of the records that were committed and aborted so far."""
         if self._transactional is None:
             return TransactionTotals()
         return self._transactional.totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mm2.sandbox import log_reader, replication_proof
-from mm2.sandbox.copy_comparison import TopicsComparison
+from mm2.sandbox.log_comparison import TopicsComparison
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.chaos.workloads.writers import Kind
 

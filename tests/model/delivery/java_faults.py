@@ -12,7 +12,7 @@ from mm2.replication.takeover_from_java import JavaWrittenRange
 class SteppingBackUnseen(MapReconstruction):
     """Believes that Java never writes anything twice."""
 
-    def _match_earlier(self, digest: int) -> list[int]:
+    def _find_earlier_matches(self, digest: int) -> list[int]:
         del digest
         return []
 
@@ -20,9 +20,9 @@ class SteppingBackUnseen(MapReconstruction):
 class DoublesCounted(MapReconstruction):
     """Counts records instead of comparing them."""
 
-    def _record_match(self, record: BatchRecord, at: int) -> None:
+    def _store_match(self, record: BatchRecord, at: int) -> None:
         doubled = at < self._matched_to < len(self._offsets)
-        super()._record_match(record, self._matched_to if doubled else at)
+        super()._store_match(record, self._matched_to if doubled else at)
 
 
 class LastPlaceBelieved(MapReconstruction):
@@ -39,8 +39,8 @@ class LastPlaceBelieved(MapReconstruction):
 class OneWriterOnly(MapReconstruction):
     """Does not look where another one, who wrote side by side, had come to."""
 
-    def _match_following(self, digest: int, places: object) -> list[int] | None:
-        return super()._match_following(digest, places) if places is self._candidates else []
+    def _find_following_matches(self, digest: int, places: object) -> list[int] | None:
+        return super()._find_following_matches(digest, places) if places is self._candidates else []
 
 
 class OnlyCommitted(MapReconstruction):

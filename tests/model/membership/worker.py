@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.group import rebalance_rounds
+from connect_runtime.group import leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, WorkItem
+from connect_runtime.group.leader_assignment import (
+    ConfiguredWorkSnapshots,
+    LeaderElection,
+    MemberAssignment,
+)
 from connect_runtime.group.member import GroupMember
 from connect_runtime.group.member_events import (
     AbandonAssignment,
@@ -33,11 +38,6 @@ from connect_runtime.group.member_events import (
     WorkerLoopTicked,
 )
 from connect_runtime.group.member_state import GroupRebalanceConfig, MemberState
-from connect_runtime.group.rebalance_rounds import (
-    ConfiguredWorkSnapshots,
-    LeaderElection,
-    MemberAssignment,
-)
 from tests.model.membership.world import World
 
 TICK_S = 1.0
@@ -158,7 +158,7 @@ class Worker:
         snapshots = ConfiguredWorkSnapshots(at_join=self.snapshot, newest=self.snapshot)
         now_ms = round(self.world.now_s * 1000)
         times = RebalanceTimes(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
-        lead = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
+        lead = leader_assignment.perform_assignment(election, snapshots, self.state, times=times)
         self.state = lead.state
         self.tell(AssignmentsComputed(generation=asked.generation, assignments=lead.assignments))
 

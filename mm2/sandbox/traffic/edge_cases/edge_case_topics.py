@@ -110,7 +110,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="past",
-        description="timestamps of 2001, of 1970, and none",
+        description="timestamps from 2001 and 1970, and no timestamps",
         write=topic_writers.write_past_timestamps,
         features=frozenset({RecordFeature.NO_TIME}),
         codecs=_CURRENT_CODECS,
@@ -118,7 +118,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="future",
-        description="timestamps of tomorrow and of the year 9999",
+        description="timestamps in the future, up to the year 9999",
         write=topic_writers.write_future_timestamps,
         features=frozenset(),
         codecs=_CURRENT_CODECS,
@@ -280,7 +280,7 @@ def write_topics(
     `report` is called before each topic. Raises `SandboxError` if a log lacks an expected feature.
     """
     clock = now or SystemClock()
-    version = _parse_release(kafka_version)
+    version = _parse_kafka_version(kafka_version)
     chosen = [one for one in list_topics(version) if not only or one.name in only]
     unknown = set(only) - {one.name for one in chosen}
     if unknown:
@@ -372,13 +372,13 @@ class _EdgeCaseWriter:
         )
 
     def _is_log_cleaned(self, partition: TopicPartition) -> bool:
-        found = list(self._read_keys(partition))
+        found = list(self._read_record_keys(partition))
         return len(found) == len(set(found))
 
     def _count_visible_records(self, partitions: Collection[TopicPartition]) -> int:
-        return sum(sum(1 for _ in self._read_keys(each)) for each in partitions)
+        return sum(sum(1 for _ in self._read_record_keys(each)) for each in partitions)
 
-    def _read_keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
+    def _read_record_keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
         for chunk in self._reader.read(partition):
             yield from (key for key, *_ in chunk.contents)
 
@@ -390,6 +390,6 @@ class _EdgeCaseWriter:
         return found
 
 
-def _parse_release(version: str) -> tuple[int, int]:
+def _parse_kafka_version(version: str) -> tuple[int, int]:
     major, minor, *_ = version.split(".")
     return int(major), int(minor)

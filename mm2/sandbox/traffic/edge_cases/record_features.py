@@ -47,8 +47,8 @@ class RecordFeature(enum.Enum):
 
 
 class ParsedBatch(NamedTuple):
-    """Parsed header of a batch. In formats before v2, of a single record or a wrapper around
-    several records.
+    """Parsed header of a batch. In formats before v2, a batch is a single record or a wrapper
+    around several records.
 
     `records` is -1 if the record count cannot be determined without decompression.
     """

@@ -283,14 +283,14 @@ def write_append_time_records(writer: TopicWriter) -> None:
 
 
 def write_past_timestamps(writer: TopicWriter) -> None:
-    """Write timestamps of 1970, of 2001, of last week and missing ones, both mixed within a batch
-    and one kind per batch."""
+    """Write records with timestamps from 1970, 2001 and last week, and without timestamps, both
+    mixed within a batch and one kind per batch."""
     ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
     _write_records_with_timestamps(writer, ages)
 
 
 def write_future_timestamps(writer: TopicWriter) -> None:
-    """Write timestamps that are an hour and a year in the future, and in the year 9999."""
+    """Write records with timestamps an hour and a year in the future, and in the year 9999."""
     ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
     _write_records_with_timestamps(writer, ages)
 
@@ -477,8 +477,8 @@ def _compute_round_time_ms(writer: TopicWriter, number: int) -> int:
 def _write_closing_rounds(writer: TopicWriter) -> None:
     """Write unique keys, so that all earlier rounds can be cleaned while these records remain.
 
-    Their timestamps are the latest ones, even compared with transaction markers, which have the
-    broker's time.
+    Their timestamps are later than all others, including those of transaction markers, which have
+    the broker's time.
     """
     after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):

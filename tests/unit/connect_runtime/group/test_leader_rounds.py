@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connect_runtime.group import connect_protocol, rebalance_rounds
+from connect_runtime.group import connect_protocol, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import (
+from connect_runtime.group.leader_assignment import (
     ConfiguredWorkSnapshots,
     LeaderElection,
     MemberAssignment,
@@ -61,7 +61,7 @@ class Group:
         )
         snapshots = ConfiguredWorkSnapshots(at_join=self.configured, newest=self.configured)
         times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=D_MS)
-        found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
+        found = leader_assignment.perform_assignment(election, snapshots, self.state, times=times)
         self.state = found.state
         told = {
             name: connect_protocol.decode_assignment(data)

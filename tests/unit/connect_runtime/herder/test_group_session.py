@@ -14,6 +14,7 @@ from connect_runtime.group.connect_protocol import (
     WorkerMetadata,
 )
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.group.leader_assignment import AssignmentOwners, LeaderAssignments
 from connect_runtime.group.member_events import (
     GroupRequestFailed,
     GroupResponseReceived,
@@ -23,7 +24,6 @@ from connect_runtime.group.member_events import (
     WorkerLoopTicked,
 )
 from connect_runtime.group.member_state import GroupRebalanceConfig
-from connect_runtime.group.rebalance_rounds import AssignmentOwners, LeaderAssignments
 from connect_runtime.herder.group_session import (
     AssignmentRequested,
     GroupSession,

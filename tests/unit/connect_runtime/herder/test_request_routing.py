@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder import request_routing
 from connect_runtime.herder.herder_requests import (
     CheckHealth,

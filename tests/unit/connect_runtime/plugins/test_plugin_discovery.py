@@ -140,7 +140,7 @@ def test_a_module_that_cannot_be_imported_harms_no_other(folder, caplog):
     assert "out of paper" in caplog.text
     assert "done with work" in caplog.text
     assert "jars" in caplog.text
-    assert "absent is not a folder" in caplog.text
+    assert "absent is not a directory" in caplog.text
 
 
 def test_entry_points_may_bring_a_name_of_javas(folder):

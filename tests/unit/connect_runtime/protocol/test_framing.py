@@ -127,7 +127,7 @@ def _metadata_with_tags(tags: bytes) -> bytes:
 def test_a_response_that_would_take_much_memory_as_entities_is_refused(monkeypatch):
     response = kio.index.load_response_schema(16, 4)
     monkeypatch.setattr(framing, "DECODED_RESPONSE_BYTES_MAX", 99)
-    with pytest.raises(TruncatedResponse, match="it has 100 bytes, but at most 99 are accepted"):
+    with pytest.raises(TruncatedResponse, match="100 bytes exceed the maximum response size of 99"):
         framing.decode_response(response, memoryview(bytes(100)))
 
 

@@ -532,8 +532,8 @@ def test_a_refusal_says_what_to_check_and_no_secret(status):
     with pytest.raises(AuthenticationFailed) as raised:
         decode(answer(said, status))
     text = str(raised.value)
-    assert f"status {status} (invalid_client); it refused" in text
-    assert "it refused the token request of client 'mm2': check client id, secret" in text
+    assert f"status {status} (invalid_client); the issuer refused" in text
+    assert "the issuer refused the token request of client 'mm2': check client id, secret" in text
     assert raised.value.address == "id.example.com:443"
 
 

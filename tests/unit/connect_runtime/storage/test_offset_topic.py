@@ -59,7 +59,7 @@ def test_what_is_not_flat_cannot_be_stored(bad, reason):
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        (None, "without a key"),
+        (None, "has no key"),
         (b"", "not a pair"),
         (b"\x00", "not JSON"),
         (b"{}", "not a pair"),

@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.cli import demo
-from mm2.sandbox.copy_comparison import (
+from mm2.sandbox.log_comparison import (
     DifferenceKind,
     PartitionComparison,
     RecordDifference,

@@ -160,4 +160,4 @@ def test_nobody_runs_the_file(config, capsys, tmp_path, monkeypatch):
     assert main.run_command(["pause", FLOW, "--config", str(config)]) == exit_codes.UNREACHABLE
     told = capsys.readouterr().err
     assert f"no process runs {config} on this machine" in told
-    assert "name the file of the running process with --config FILE or MM2_CONFIG" in told
+    assert "specify the running process's file with --config FILE or MM2_CONFIG" in told

@@ -9,10 +9,10 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from mm2.cli import flow_reports
-from mm2.cluster_reachability import ClusterSide
 from mm2.clusters import reachability_probe
 from mm2.config import config_loader
 from mm2.status import status_from_clusters
+from mm2.unreachable_cluster import ClusterSide
 
 SOURCE, TARGET = ClusterSide
 

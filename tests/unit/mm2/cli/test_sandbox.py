@@ -147,8 +147,8 @@ def test_without_a_sandbox_nothing_is_printed_and_the_exit_code_is_1(words, tmp_
     ("words", "message"),
     [
         (["topcis", "--list"], "did you mean 'topics'"),
-        (["topics", "--list"], "which cluster? say --cluster east or --cluster west"),
-        (["topics", "--cluster", "wset"], "no cluster 'wset': say --cluster east or"),
+        (["topics", "--list"], "no cluster specified: use --cluster east or --cluster west"),
+        (["topics", "--cluster", "wset"], "no cluster 'wset': use --cluster east or"),
     ],
 )
 def test_a_tool_or_cluster_that_is_not_there_is_wrong_usage(words, message, running, capsys):

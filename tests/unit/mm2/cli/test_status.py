@@ -10,10 +10,10 @@ import pytest
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2 import exit_codes
 from mm2.cli import main
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document
 from mm2.status.process_socket import ProcessResponse, ProcessSocket
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 AT_MS = 1_700_000_000_000
 

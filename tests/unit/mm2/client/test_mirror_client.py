@@ -10,8 +10,8 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
 from mm2.client import mirror_client
 from mm2.client.mirror_client import MirrorClient
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.fakes.state_topics import FakeStateTopics
@@ -48,7 +48,7 @@ def client_of(*names, properties=None, topics=None, timeout_s=60.0):
 
 
 def encoded(group, partition, downstream, metadata=""):
-    return mm2_records.encode_checkpoint(
+    return mirrormaker2_records.encode_checkpoint(
         Checkpoint(
             group=group,
             partition=partition,

@@ -25,8 +25,8 @@ from mm2.client import (
     translation_outcomes,
 )
 from mm2.client.offset_translator import FlowLink, FlowOffsetReader
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
 from mm2.kafka.client_interfaces import TopicRecord
 from mm2.kafka.offset_map_reader import MapReadTimeoutError
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
@@ -68,7 +68,7 @@ class World:
 
     def checkpoint(self, group, partition, upstream, downstream):
         name, topics = "east.checkpoints.internal", self.west.topics.topics
-        written = mm2_records.encode_checkpoint(
+        written = mirrormaker2_records.encode_checkpoint(
             Checkpoint(
                 group=group,
                 partition=partition,
@@ -163,7 +163,7 @@ def test_a_map_that_comes_later_is_found(world):
 
 
 def sync(upstream, downstream, partition=ORDERS):
-    return mm2_records.encode_offset_sync(
+    return mirrormaker2_records.encode_offset_sync(
         OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
     )
 

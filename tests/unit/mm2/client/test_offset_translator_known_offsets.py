@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mm2.client.offset_translator import OffsetMapWithSyncs
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason

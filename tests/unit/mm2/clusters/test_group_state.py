@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import group_state
 from mm2.clusters.cluster_pair_snapshot import CheckpointPair, GroupSnapshot, PositionBasis
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow

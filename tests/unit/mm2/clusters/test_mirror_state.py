@@ -7,9 +7,9 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2.clusters import mirror_state
-from mm2.formats import incident_records, mm2_records
+from mm2.formats import incident_records, mirrormaker2_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 from tests.fakes.one_side import FakeSide
@@ -26,7 +26,7 @@ def sync(partition: TopicPartition, upstream: int) -> OffsetSync:
 def test_all_that_still_stands_is_read_in_order():
     side = FakeSide("east")
     told = [sync(HERE, 4), sync(OTHER, 7), sync(HERE, 9)]
-    records = [mm2_records.encode_offset_sync(each) for each in told]
+    records = [mirrormaker2_records.encode_offset_sync(each) for each in told]
     side.topics.topics[TOPIC] = [*records, (b"key", None), (None, b"value"), (b"no", b"sync")]
     found = mirror_state.read_offset_syncs(side, TOPIC, 5.0)
     assert found == {HERE: (told[0], told[2]), OTHER: (told[1],)}

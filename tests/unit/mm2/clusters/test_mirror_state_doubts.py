@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import mirror_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.offset_map import OffsetMap
 from tests.fakes import copied_map
 

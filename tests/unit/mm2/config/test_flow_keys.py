@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.config import extension_keys, flow_keys
+from mm2.config import flow_keys, mm2_only_keys
 from mm2.config.section_reader import ConfigOption
 
 OPTIONS = [
     item
     for item in (*vars(flow_keys).values(), *flow_keys.CONNECTOR_OPTIONS)
     if isinstance(item, ConfigOption)
-] + [each.option for each in extension_keys.ALL]
+] + [each.option for each in mm2_only_keys.ALL]
 
 
 def test_defaults_are_allowed_values():

@@ -9,10 +9,10 @@ from mm2.config import (
     config_loader,
     copy_engine_config,
     endpoints_section,
-    extension_keys,
     flow_keys,
     hooks_section,
     key_help,
+    mm2_only_keys,
     spark_section,
 )
 from mm2.config.section_reader import ConfigOption
@@ -35,7 +35,7 @@ def declared(module) -> set[str]:
 
 def test_what_readers_declare_is_explained_and_nothing_else():
     of_flows = declared(flow_keys) | {each.name for each in flow_keys.CONNECTOR_OPTIONS}
-    assert set(key_help.FLOW_HELP) == of_flows | extension_keys.NAMES
+    assert set(key_help.FLOW_HELP) == of_flows | mm2_only_keys.NAMES
     ends = {*copy_engine_config.DRIVER_HOSTS, *copy_engine_config.DRIVER_PORTS}
     assert set(key_help.SPARK_HELP) == declared(spark_section) | ends | {"conf"}
     served = {*key_help.METRICS_HELP, *key_help.HEALTH_HELP, *key_help.DRILL_HELP}

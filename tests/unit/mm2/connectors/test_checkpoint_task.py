@@ -19,8 +19,8 @@ from connect_runtime.kafka.client_errors import (
 from mm2.connectors import checkpoint_task, status_registry
 from mm2.connectors.checkpoint_task import MirrorCheckpointTask
 from mm2.connectors.status_registry import GroupSearchResult
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.group_offset_sync import GroupState
 from tests.fakes import copied_map
@@ -70,7 +70,9 @@ class Running:
         assert self.poll() == []
 
     def emits(self) -> list[Checkpoint]:
-        return [mm2_records.decode_checkpoint(each.key, each.value) for each in self.poll()]
+        return [
+            mirrormaker2_records.decode_checkpoint(each.key, each.value) for each in self.poll()
+        ]
 
     def later(self, seconds: float) -> None:
         self.context.clock.now += seconds
@@ -112,7 +114,9 @@ def test_a_groups_offset_becomes_a_record_of_javas_bytes(clusters, start):
     running = start()
     running.load()
     (found,) = running.poll()
-    assert (found.key, found.value) == mm2_records.encode_checkpoint(point(20, 7, metadata="note"))
+    assert (found.key, found.value) == mirrormaker2_records.encode_checkpoint(
+        point(20, 7, metadata="note")
+    )
     assert (found.topic, found.kafka_partition) == ("A.checkpoints.internal", 0)
     assert found.key_schema == found.value_schema == schema.BYTES_SCHEMA
     assert found.timestamp == running.context.clock.wall_ms()
@@ -178,7 +182,7 @@ def test_after_a_restart_old_syncs_count_where_checkpoints_are_known(clusters, s
     clusters.source.commit("g1", {T0: 20})
     for offset in (10, 20, 30):
         clusters.synced(T0, offset, offset)
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(point(15, 11)))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(point(15, 11)))
     clusters.checkpoints_log.append((b"no", b"checkpoint"))
     if not known:
         clusters.checkpoints_failures.append(FORBIDDEN)
@@ -190,7 +194,7 @@ def test_after_a_restart_old_syncs_count_where_checkpoints_are_known(clusters, s
 def test_what_stands_is_not_gone_behind_after_a_restart(clusters, start):
     clusters.source.commit("g1", {T0: 20})
     clusters.synced(T0, 10, 10)
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(point(20, 18)))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(point(20, 18)))
     running = start()
     running.load()
     assert running.emits() == []
@@ -203,13 +207,13 @@ def test_what_another_wrote_who_knows_less_is_replaced_and_nobody_answers_himsel
     running = start()
     running.load()
     (own,) = running.emits()
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(own))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(own))
     running.later(60)
     assert running.emits() == []
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(point(12, 12)))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(point(12, 12)))
     running.later(60)
     assert running.emits() == [own]
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(own))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(own))
     running.later(60)
     assert running.emits() == []
 
@@ -225,9 +229,11 @@ def test_two_writers_who_know_the_same_come_to_rest(clusters, start):
         clusters.synced(T0, upstream, upstream)
         for _ in range(3):
             for each in both:
-                clusters.checkpoints_log += map(mm2_records.encode_checkpoint, each.emits())
+                clusters.checkpoints_log += map(
+                    mirrormaker2_records.encode_checkpoint, each.emits()
+                )
                 each.later(60)
-        assert mm2_records.decode_checkpoint(*clusters.checkpoints_log[-1]) == point(
+        assert mirrormaker2_records.decode_checkpoint(*clusters.checkpoints_log[-1]) == point(
             upstream, upstream
         )
     assert len(clusters.checkpoints_log) <= 5
@@ -236,7 +242,7 @@ def test_two_writers_who_know_the_same_come_to_rest(clusters, start):
 def test_what_stands_ahead_of_what_the_map_says_exactly_is_refuted(clusters, start):
     """It is of a topic that is no more; by syncs alone nothing of it could be told."""
     clusters.map_log = copied_map.log(T0, through=30, delta=-5)
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(point(20, 900)))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(point(20, 900)))
     clusters.source.commit("g1", {T0: 20})
     running = start()
     running.load()
@@ -245,7 +251,7 @@ def test_what_stands_ahead_of_what_the_map_says_exactly_is_refuted(clusters, sta
 
 def test_what_stands_exactly_is_not_gone_behind_by_what_is_less_exact(clusters, start):
     clusters.map_log = copied_map.log(T0, through=30, delta=-5)
-    clusters.checkpoints_log.append(mm2_records.encode_checkpoint(point(20, 15)))
+    clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(point(20, 15)))
     clusters.synced(T0, 10, 5)
     clusters.source.commit("g1", {T0: 20})
     clusters.map_failures.append(FORBIDDEN)

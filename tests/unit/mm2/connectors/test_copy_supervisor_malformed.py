@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from mm2.connectors.copy_supervisor import CopyStarter, CopySupervisor, CopySupervisorDeps
+from mm2.connectors.copy_process_supervisor import CopyStarter, CopySupervisor, CopySupervisorDeps
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy

@@ -14,7 +14,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2.connectors import group_offset_writer
 from mm2.connectors.group_offset_writer import GroupOffsetWriter
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.checkpoint_rules import CheckpointTable, OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from tests.fakes.admin import FakeAdmin, FakeCluster

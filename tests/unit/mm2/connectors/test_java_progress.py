@@ -8,8 +8,8 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from mm2.connectors.java_progress import JavaProgressReader
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.replication.recovery_instructions import JavaMirrorProgress
 from tests.fakes.checkpoint_clients import FakeTail, Record
@@ -43,7 +43,7 @@ class Kept:
 
     def synced(self, partition: TopicPartition, upstream: int, downstream: int) -> None:
         sync = OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
-        self.log.append(mm2_records.encode_offset_sync(sync))
+        self.log.append(mirrormaker2_records.encode_offset_sync(sync))
 
     def read(self) -> dict[TopicPartition, JavaMirrorProgress]:
         return dict(self.progress.read([T1, T0]))

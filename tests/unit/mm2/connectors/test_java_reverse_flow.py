@@ -11,8 +11,8 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError, UnreachableError
 from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
 from mm2.connectors.partition_setup_builder import PartitionSetupPlan
-from mm2.formats import mm2_records, offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records, offset_map_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey
 from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
@@ -60,7 +60,7 @@ class Source:
             on.create(name, partitions=1)
         partition = TopicPartition(topic, 0)
         made = OffsetSync(partition=partition, upstream=1, downstream=1)
-        on.topics[name].log.append(mm2_records.encode_offset_sync(made))
+        on.topics[name].log.append(mirrormaker2_records.encode_offset_sync(made))
 
     def _log(self, topic: str, partitions: int = 1) -> list[tuple[bytes, bytes | None]]:
         if topic not in self.cluster.topics:

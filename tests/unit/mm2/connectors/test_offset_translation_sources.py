@@ -14,7 +14,7 @@ from connect_runtime.kafka.client_errors import (
 )
 from mm2.connectors import offset_translation_sources
 from mm2.connectors.offset_translation_sources import OffsetMapFollower
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map

@@ -20,8 +20,8 @@ from mm2.connectors import mirror_topic_writer, source_task, status_registry
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.copier import control_messages, control_server
 from mm2.copier.copy_engine import CopyState
-from mm2.formats import mm2_records, offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records, offset_map_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.replication import halt_messages
 from mm2.replication.recovery_instructions import (
@@ -390,7 +390,7 @@ def test_facts_carry_what_java_stored(running):
     place = {"cluster": "A", "partition": 0, "topic": "orders"}
     found.context.offset_reader.stored.append((place, {"offset": 41}))
     sync = OffsetSync(partition=TopicPartition("orders", 0), upstream=40, downstream=30)
-    found.clusters.syncs_log.append(mm2_records.encode_offset_sync(sync))
+    found.clusters.syncs_log.append(mirrormaker2_records.encode_offset_sync(sync))
     for number, partition in enumerate((0, 1)):
         found.plane.copy.says(
             type="recovered_state_request",

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from connect_runtime.base.ids import TopicPartition
+from mm2.connectors.copy_process_supervisor import CopySupervisor
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
-from mm2.connectors.copy_supervisor import CopySupervisor
 from mm2.connectors.partition_setup_builder import PartitionFinding
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder

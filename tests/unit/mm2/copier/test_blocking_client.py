@@ -41,7 +41,7 @@ class Questions(BlockingClient):
     ) -> int | None:
         return version_range[0]
 
-    def _send_raw(self, *_: Any, **__: Any) -> Any:
+    def _send_raw_request(self, *_: Any, **__: Any) -> Any:
         self.time.now += 1.0
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mm2 import cluster_reachability
+from mm2 import unreachable_cluster
 from mm2.copier import copy_loop, progress_reports
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
@@ -142,7 +142,7 @@ def test_a_partition_whose_leader_stopped_answering_says_since_when_and_its_lag_
     cluster = getattr(loop, side)
     cluster.answered = loop.now_s
     alias = {"source": "a", "target": "b"}[side]
-    since = cluster_reachability.format_utc_time(50_000 - 11_000)
+    since = unreachable_cluster.format_utc_time(50_000 - 11_000)
     for _ in range(11):
         assert loop.told == ("copying", "")
         loop.turn(1.0)

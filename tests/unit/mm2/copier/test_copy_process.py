@@ -42,7 +42,7 @@ def test_clusters_that_were_reached_ahead_are_those_of_the_settings_or_left_agai
     made = CopyProcess("unix:/nowhere", b"token")
     wanted = CopyEndpoints(source=NEAR, target=NEAR, topics=("t",), remote_topics=("x.t",))
     made._on_message(control_messages.encode_endpoints(wanted))
-    made._connect_early()
+    made._connect_before_configuration()
     before = made._clusters
     assert [each.view.list_requested_topics() for each in before] == [("t",), ("x.t",)]
     same = dataclasses.replace(SETTINGS, source=NEAR, target=NEAR)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mm2.cluster_reachability import ClusterSide
 from mm2.copier import leader_availability, progress_reports
 from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
+from mm2.unreachable_cluster import ClusterSide
 from tests.fakes import copying, metadata, taking
 
 Side = ClusterSide

@@ -106,9 +106,11 @@ def slowed():
     """Two partitions whose broker has just become slow."""
     world = World(2)
     world.side.send_ready_batches(1000.0)
-    while world.side._get_concurrency(1).connections == 1:
+    while world.side._get_node_concurrency(1).connections == 1:
         world.answer(elapsed_s=1.0)
-    assert world.side._get_concurrency(1).connections == in_flight_batches.PRODUCE_CONNECTIONS_MAX
+    assert (
+        world.side._get_node_concurrency(1).connections == in_flight_batches.PRODUCE_CONNECTIONS_MAX
+    )
     return world
 
 

@@ -75,10 +75,13 @@ def test_who_copies_is_named(given, said):
     assert why(noted(), **given) == said
 
 
-@pytest.mark.parametrize(("end", "said"), [(103, "is 103"), (None, "is unknown")])
+@pytest.mark.parametrize(("end", "said"), [(103, "103"), (None, "unknown")])
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
-    assert found == f"the end of orders-0 was 100 when both clusters were equal, and {said}"
+    assert found == (
+        "the end offset of orders-0 was 100 when both clusters had equal end offsets, and has "
+        f"been {said}"
+    )
 
 
 def test_fences_of_a_look_that_no_longer_counts_hold():

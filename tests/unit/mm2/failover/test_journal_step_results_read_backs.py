@@ -39,7 +39,7 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (Step.STOP_PRODUCERS, {"output": "a\nok"}, "the command exited with 0: ok"),
     (Step.STOP_PRODUCERS, {"output": "a" * 999}, f"the command exited with 0: {'a' * 200}"),
     (Step.IDLE, {"groups": ["a", "b"]}, "2 groups without members"),
-    (Step.AGREE, {"ends": [1]}, "equal ends on both clusters in two checks: 1 partition"),
+    (Step.AGREE, {"ends": [1]}, "equal end offsets on both clusters in two checks: 1 partition"),
     (
         Step.STOP_FLOW,
         {"connectors": ["A", "B"], "still_running": []},
@@ -53,7 +53,7 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.STOP_FLOW,
         {"connectors": [], "still_running": []},
-        "no connectors to stop, as accepted",
+        "no connectors to stop, as the operator accepted",
     ),
     (
         Step.FENCE,
@@ -63,7 +63,7 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.FENCE,
         {"partitions": [fenced(tail=3), fenced(tail=None), fenced(unfenced="no right")]},
-        "2 fencing markers read back, and no partition was acquired since; 3 records copied "
+        "2 fencing markers read back, and no partition was acquired since; 3 records replicated "
         "after the end of the offset map; 1 not fenced",
     ),
     (

@@ -15,8 +15,8 @@ from mm2.failover.journal_file import JournalFile
 from mm2.failover.move_executor import MoveRefusedError
 from mm2.failover.move_request import MoveKind
 from mm2.failover.move_steps import MoveStep
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.topics import naming
 from tests.fakes import copied_map
 from tests.fakes.moves import (
@@ -299,7 +299,7 @@ def test_a_silent_origin_is_left_by_its_checkpoints(world: World, tmp_path: Path
         group="billing", partition=THERE, upstream=30, downstream=30 + DELTA, metadata=""
     )
     world.sides.target.topics.topics["east.checkpoints.internal"] = [
-        mm2_records.encode_checkpoint(point)
+        mirrormaker2_records.encode_checkpoint(point)
     ]
     path = tmp_path / "move.jsonl"
     move(world, wanted(Kind.EMERGENCY), path)

@@ -101,7 +101,7 @@ def test_what_was_done_is_told_in_the_end():
         "NOTE   old was mirrored once (no-longer-replicated)",
     ]
     assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
-    assert any(each.startswith("group billing is at 50 in west.orders-1") for each in said)
+    assert any(each.startswith("group billing is at offset 50 in west.orders-1") for each in said)
     assert "group mail was not moved" in said
     assert "share group pool was not moved" in said
 

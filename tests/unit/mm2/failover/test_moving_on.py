@@ -11,8 +11,8 @@ from mm2.failover import journal
 from mm2.failover.journal_file import JournalFile
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.move_steps import MoveStep
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.topics import naming
 from tests.fakes import copied_map
@@ -55,7 +55,7 @@ def test_groups_of_an_origin_that_dies_meanwhile_are_moved_by_what_was_recorded(
             metadata="",
         )
         world.sides.target.topics.topics["east.checkpoints.internal"] = [
-            mm2_records.encode_checkpoint(point)
+            mirrormaker2_records.encode_checkpoint(point)
         ]
     path = tmp_path / "move.jsonl"
     with pytest.raises(RetriableError, match="has changed since the move began"):
@@ -153,7 +153,7 @@ def test_what_is_moved_in_part_does_not_go_on_when_somebody_wrote(world: World, 
     path = tmp_path / "move.jsonl"
     left_lying(world, wanted(Kind.PLANNED), path, '"what":"group"')
     world.sides.source.log("orders", COPIED + 3)
-    with pytest.raises(FatalError, match="was 100 when both clusters were equal, and is 103 since"):
+    with pytest.raises(FatalError, match=r"was 100 when both clusters .*, and has been 103 since"):
         move(world, wanted(Kind.PLANNED), path)
 
 

@@ -112,7 +112,7 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
     assert cells[7].strip() == "0 to 60"
     words = "unknown, at most 60 records (1 group at its last checkpoint, 6 s old)"
     assert f"1 group, re-read: {words}" in said
-    assert "already read, but not on west: unknown" in said
+    assert "records already read, but not on west: unknown" in said
     found = plan_output.plan_to_json(made(None, group=group), [], {})
     assert (found["reread"], found["reread_max"]) == (words, 60)
     (place,) = found["groups"][0]["partitions"]

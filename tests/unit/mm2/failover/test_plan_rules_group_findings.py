@@ -237,7 +237,7 @@ def test_a_partition_in_which_it_has_no_position_is_a_note(moves, end, pending, 
 
 
 @pytest.mark.parametrize(
-    ("to", "place"), [(7, "the position there, 7 by the offset map,"), (None, "position there")]
+    ("to", "place"), [(7, "the position there, 7 in the offset map,"), (None, "position there")]
 )
 def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
     move = PartitionMove(

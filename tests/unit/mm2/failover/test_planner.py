@@ -20,8 +20,8 @@ from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSources
 from mm2.failover.unreplicated_tails import UnreplicatedTail
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.topics import naming, topic_filters
@@ -392,7 +392,7 @@ def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
     sides.target.log("orders", 30)
     sync = OffsetSync(partition=TopicPartition("orders", 0), upstream=12, downstream=15)
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
-        mm2_records.encode_offset_sync(sync)
+        mirrormaker2_records.encode_offset_sync(sync)
     ]
     sides.source.topics.failure = RetriableError("its leader is away")
     if kind is MoveKind.PLANNED:
@@ -446,7 +446,7 @@ def test_checkpoints_of_a_newer_release_are_not_passed_over():
     ((key, value),) = log
     newer = (key, b"\0\x63" + (value or b"")[2:])
     point = Checkpoint(group="mail", partition=THERE, upstream=20, downstream=20 + DELTA)
-    other = mm2_records.encode_checkpoint(point)
+    other = mirrormaker2_records.encode_checkpoint(point)
     for records in ([newer, other], [log[0], newer, other]):
         sides.target.topics.topics["east.checkpoints.internal"] = records
         found = made(sides, lost="it burns")
@@ -579,7 +579,7 @@ def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
     side, other = (sides.source, "west") if here else (sides.target, "east")
     sync = OffsetSync(partition=HERE, upstream=50, downstream=downstream)
     side.topics.topics[f"mm2-offset-syncs.{other}.internal"] = [
-        mm2_records.encode_offset_sync(sync)
+        mirrormaker2_records.encode_offset_sync(sync)
     ]
     found = made(sides, ways=OffsetSources(syncs_on_source=here))
     assert codes(found) == ({} if agrees else {"halted": Weight.FORBIDS})
@@ -682,7 +682,7 @@ def test_offset_syncs_say_what_had_arrived_on_a_lost_cluster(downstream, to):
     named(sides, COPIED)
     sync = OffsetSync(partition=HERE, upstream=60, downstream=downstream)
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
-        mm2_records.encode_offset_sync(sync)
+        mirrormaker2_records.encode_offset_sync(sync)
     ]
     found = made(sides, lost="it burns", ways=BOTH)
     assert ("shared-names" in codes(found)) == (to is None)
@@ -695,7 +695,7 @@ def test_java_that_leads_back_is_seen_by_its_syncs():
     sides = identity()
     sync = OffsetSync(partition=HERE, upstream=60, downstream=80)
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
-        mm2_records.encode_offset_sync(sync)
+        mirrormaker2_records.encode_offset_sync(sync)
     ]
     found = made(sides, ways=OffsetSources(reverse_syncs_on_destination=True))
     assert "shared-names" not in codes(found)
@@ -707,7 +707,9 @@ def named(sides: FakeSides, upstream: int) -> None:
     point = Checkpoint(
         group="billing", partition=HERE, upstream=upstream, downstream=upstream, metadata=""
     )
-    sides.target.topics.topics["east.checkpoints.internal"] = [mm2_records.encode_checkpoint(point)]
+    sides.target.topics.topics["east.checkpoints.internal"] = [
+        mirrormaker2_records.encode_checkpoint(point)
+    ]
 
 
 def test_a_group_that_was_named_and_reads_nothing_here_forbids():
@@ -741,10 +743,12 @@ def test_what_had_come_from_there_goes_back_by_syncs_where_the_map_is_lost(known
     if known:
         sync = OffsetSync(partition=born, upstream=12, downstream=15)
         sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
-            mm2_records.encode_offset_sync(sync)
+            mirrormaker2_records.encode_offset_sync(sync)
         ]
     point = Checkpoint(group="billing", partition=born, upstream=17, downstream=17, metadata="")
-    sides.target.topics.topics["east.checkpoints.internal"] = [mm2_records.encode_checkpoint(point)]
+    sides.target.topics.topics["east.checkpoints.internal"] = [
+        mirrormaker2_records.encode_checkpoint(point)
+    ]
     found = only(made(sides, lost="it burns", ways=BOTH))
     assert (found.partition, found.mirror) == (BACK, born)
     if known:

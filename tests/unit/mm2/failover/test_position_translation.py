@@ -23,7 +23,7 @@ from mm2.failover import position_translation
 from mm2.failover.divergence import RecordRange
 from mm2.failover.position_translation import LocalRecords, PositionTranslator, ReverseFlowMap
 from mm2.failover.unreplicated_tails import UnreplicatedTail
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.log_bounds import LogBounds

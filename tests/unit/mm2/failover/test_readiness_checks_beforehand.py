@@ -164,7 +164,7 @@ def test_an_export_has_to_have_a_place(tmp_path):
     assert readiness_checks.explain_unwritable_export(str(tmp_path / "tail.jsonl")) == ""
     (tmp_path / "there").touch()
     assert "already exists" in readiness_checks.explain_unwritable_export(str(tmp_path / "there"))
-    assert "not a writable folder" in readiness_checks.explain_unwritable_export(
+    assert "not a writable directory" in readiness_checks.explain_unwritable_export(
         str(tmp_path / "none" / "tail.jsonl")
     )
 

@@ -10,7 +10,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.failover import unreplicated_tails
 from mm2.failover.divergence import RecordRange
 from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, TailScan
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.topics import topic_filters

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Heartbeat
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Heartbeat
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
 
 BEAT = Heartbeat(source="A", target="B", at_ms=1_700_000_000_000)
@@ -16,8 +16,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def test_golden_bytes():
-    assert mm2_records.encode_heartbeat(BEAT) == (KEY, VALUE)
-    assert mm2_records.decode_heartbeat(KEY, VALUE) == BEAT
+    assert mirrormaker2_records.encode_heartbeat(BEAT) == (KEY, VALUE)
+    assert mirrormaker2_records.decode_heartbeat(KEY, VALUE) == BEAT
 
 
 @given(
@@ -29,22 +29,24 @@ def test_golden_bytes():
     )
 )
 def test_what_was_encoded_is_decoded(beat):
-    assert mm2_records.decode_heartbeat(*mm2_records.encode_heartbeat(beat)) == beat
+    assert (
+        mirrormaker2_records.decode_heartbeat(*mirrormaker2_records.encode_heartbeat(beat)) == beat
+    )
 
 
 def test_what_stands_behind_is_not_looked_at():
-    assert mm2_records.decode_heartbeat(KEY + b"x", VALUE + b"x") == BEAT
+    assert mirrormaker2_records.decode_heartbeat(KEY + b"x", VALUE + b"x") == BEAT
 
 
 def test_cut_bytes_are_malformed():
     for size in range(len(KEY)):
         with pytest.raises(MalformedRecordError):
-            mm2_records.decode_heartbeat(KEY[:size], VALUE)
+            mirrormaker2_records.decode_heartbeat(KEY[:size], VALUE)
     for size in range(len(VALUE)):
         with pytest.raises(MalformedRecordError):
-            mm2_records.decode_heartbeat(KEY, VALUE[:size])
+            mirrormaker2_records.decode_heartbeat(KEY, VALUE[:size])
 
 
 def test_another_version_is_refused():
     with pytest.raises(UnknownRecordVersionError):
-        mm2_records.decode_heartbeat(KEY, b"\0\1" + VALUE[2:])
+        mirrormaker2_records.decode_heartbeat(KEY, b"\0\1" + VALUE[2:])

@@ -122,7 +122,7 @@ def test_the_end_of_a_batch_that_would_fit_and_cannot_be_one_is_damage():
     stub = struct.pack(">qi", 11, 9) + bytes(4) + b"\x02" + bytes(4)
     pieces = record_sets.iter_batches(memoryview(batch(10) + stub))
     next(pieces)
-    with pytest.raises(DamagedBatchError, match="too short for a batch header"):
+    with pytest.raises(DamagedBatchError, match="the data is too short for a batch header"):
         next(pieces)
 
 

@@ -164,7 +164,7 @@ def test_a_topic_is_awaited_until_the_deadline(one):
 def test_a_leader_that_does_not_know_the_end_yet_is_asked_again(one):
     _, found, reader = one
     found.end = 3
-    with pytest.raises(LogTruncatedError, match="the log ends at offset 3, but 4 was known"):
+    with pytest.raises(LogTruncatedError, match="the log ends at offset 3, but had reached 4"):
         reader.read_to_end(SHORT_S, at_least={TOPIC: 4})
     found.end = 4
     assert len(reader.read_to_end(WAIT_S, at_least={TOPIC: 4})) == 4
@@ -316,7 +316,7 @@ def test_a_topic_made_again_is_noticed(one):
     reader.read_to_end(WAIT_S)
     broker.topic_ids = {TOPIC: uuid.uuid4()}
     cluster.brokers[0].end_codes = [FENCED_EPOCH] * 40  # until the metadata is read again
-    with pytest.raises(LogTruncatedError, match="another topic has the name now"):
+    with pytest.raises(LogTruncatedError, match="another topic has this name now"):
         reader.read_to_end(WAIT_S)
 
 

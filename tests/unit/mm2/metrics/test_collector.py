@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.metrics import MetricFamily
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
@@ -27,6 +26,7 @@ from mm2.status import topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
 from mm2.status.topic_rows import CopyRates
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support import seen_flows, statuses
 
 FLOW = ("east->west",)

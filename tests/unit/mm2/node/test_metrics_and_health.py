@@ -12,7 +12,6 @@ import pytest
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.base.timing import Clock
 from connect_runtime.rest.mounted_pages import PageRequest
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.operator_overrides import OverrideKind
@@ -27,6 +26,7 @@ from mm2.status import health_endpoints, process_health, retention_watch, topic_
 from mm2.status.process_health import FlowReadiness
 from mm2.status.retention_watch import RetentionWatch
 from mm2.status.topic_rows import CopyRates
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.fakes import plugin_contexts
 from tests.support import statuses
 

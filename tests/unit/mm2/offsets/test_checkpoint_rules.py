@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records, primitive_types
-from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.formats import mirrormaker2_records, primitive_types
+from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.offsets import checkpoint_rules
 from mm2.offsets.checkpoint_rules import (
@@ -167,16 +167,16 @@ def test_what_stands_is_refuted_by_what_is_known_exactly_of_it(exactly, expected
 def test_only_what_something_else_stands_for_has_changed():
     table = CheckpointTable(group_filter=lambda group: group == "g1")
     one = point(9, 5)
-    assert table.apply(*mm2_records.encode_checkpoint(one)) == "g1"
+    assert table.apply(*mirrormaker2_records.encode_checkpoint(one)) == "g1"
     assert table.changed == {"g1"}
     table.changed.clear()
-    assert table.apply(*mm2_records.encode_checkpoint(one)) is None
-    assert table.apply(*mm2_records.encode_checkpoint(point(9, 5, group="g2"))) is None
+    assert table.apply(*mirrormaker2_records.encode_checkpoint(one)) is None
+    assert table.apply(*mirrormaker2_records.encode_checkpoint(point(9, 5, group="g2"))) is None
     assert table.changed == set()
     table.publish(point(10, 6))
     assert table.changed == {"g1"}
-    assert table.apply(mm2_records.encode_checkpoint(one)[0], None) == "g1"
-    assert table.apply(mm2_records.encode_checkpoint(one)[0], None) is None
+    assert table.apply(mirrormaker2_records.encode_checkpoint(one)[0], None) == "g1"
+    assert table.apply(mirrormaker2_records.encode_checkpoint(one)[0], None) is None
     assert table.get_group_checkpoints("g1") == {}
 
 
@@ -218,7 +218,7 @@ def test_a_note_that_no_checkpoint_holds_is_left_out():
     positions = {at("t1"): committed(1, longest), at("t3"): committed(1, f"{longest}ü")}
     found = flow(table.translate).find_new_checkpoints("g1", positions, {})
     assert [each.metadata for each in found] == [longest, ""]
-    assert all(mm2_records.encode_checkpoint(each) for each in found)
+    assert all(mirrormaker2_records.encode_checkpoint(each) for each in found)
 
 
 def fold(*records, groups=("g1",)):
@@ -230,10 +230,10 @@ def fold(*records, groups=("g1",)):
 
 def test_the_last_checkpoint_of_our_groups_counts():
     table = fold(
-        mm2_records.encode_checkpoint(point(0, 0)),
-        mm2_records.encode_checkpoint(point(0, 0, group="g2")),
-        mm2_records.encode_checkpoint(point(1, 1)),
-        mm2_records.encode_checkpoint(point(7, 7, partition=at("s1.t1", 1))),
+        mirrormaker2_records.encode_checkpoint(point(0, 0)),
+        mirrormaker2_records.encode_checkpoint(point(0, 0, group="g2")),
+        mirrormaker2_records.encode_checkpoint(point(1, 1)),
+        mirrormaker2_records.encode_checkpoint(point(7, 7, partition=at("s1.t1", 1))),
     )
     assert table.list_groups() == ["g1"]
     assert dict(table.get_group_checkpoints("g1")) == {
@@ -244,9 +244,11 @@ def test_the_last_checkpoint_of_our_groups_counts():
 
 
 def test_a_tombstone_takes_a_checkpoint_away():
-    key, value = mm2_records.encode_checkpoint(point(5, 5))
+    key, value = mirrormaker2_records.encode_checkpoint(point(5, 5))
     table = fold(
-        (key, value), (key, None), (mm2_records.encode_checkpoint(point(1, 1, group="g2"))[0], None)
+        (key, value),
+        (key, None),
+        (mirrormaker2_records.encode_checkpoint(point(1, 1, group="g2"))[0], None),
     )
     assert table.list_groups() == []
     assert table.get_group_checkpoints("g1") == {}
@@ -254,7 +256,7 @@ def test_a_tombstone_takes_a_checkpoint_away():
 
 
 def test_bytes_that_are_no_checkpoint_change_nothing():
-    key, value = mm2_records.encode_checkpoint(point(5, 5))
+    key, value = mirrormaker2_records.encode_checkpoint(point(5, 5))
     table = fold((key, value))
     for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
         with pytest.raises(MalformedRecordError):

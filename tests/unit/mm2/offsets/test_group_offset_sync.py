@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets import group_offset_sync
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupSyncPlan, TargetGroup, UnchangedReason

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_syncs import OffsetSyncWriter, ReplicatedSpanTracker
 from mm2.replication.offset_map_writer import MapWriter

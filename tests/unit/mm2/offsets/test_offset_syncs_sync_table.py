@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.offsets.offset_syncs import OffsetSyncStore
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
@@ -158,7 +158,7 @@ def test_the_same_offset_may_translate_to_less_later():
 
 def test_records_are_folded_and_tombstones_forget():
     table = OffsetSyncStore(keep_history=True)
-    key, value = mm2_records.encode_offset_sync(sync(3, 4))
+    key, value = mirrormaker2_records.encode_offset_sync(sync(3, 4))
     table.apply(key, value)
     table.mark_ready()
     assert downstream(table, 3) == 4
@@ -169,7 +169,7 @@ def test_records_are_folded_and_tombstones_forget():
 
 def test_bytes_that_are_no_sync_change_nothing():
     table = table_of(sync(3, 4))
-    key, value = mm2_records.encode_offset_sync(sync(9, 9))
+    key, value = mirrormaker2_records.encode_offset_sync(sync(9, 9))
     for bad in ((key, value[:-1]), (key[:-1], value), (b"", None)):
         with pytest.raises(MalformedRecordError):
             table.apply(*bad)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from mm2.formats import offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap

@@ -208,4 +208,4 @@ def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
     )
     run = storing(monkeypatch, between=tuple(other))
     run._handle_compare_result(COMPARED)
-    assert "another process has acquired it" in run.results[PLACE].reason
+    assert "another process has acquired the partition" in run.results[PLACE].reason

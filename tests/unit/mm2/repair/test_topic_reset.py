@@ -435,4 +435,6 @@ def test_another_decision_ends_the_waiting():
     other = NewEraRequest(request="other", position="latest")
     key = NewEraRequestKey(topic="orders", partition=0)
     watch = Watch(world, decisions, then={1: lambda: world.write(key, other)})
-    assert watch.outcomes() == ["orders-0: not replicating: it was replaced by another decision"]
+    assert watch.outcomes() == [
+        "orders-0: not replicating: another reset decision replaced this one"
+    ]

@@ -230,7 +230,7 @@ def test_progress_without_its_era_is_no_first_start(topics):
     played = taken(known, {"target_topics": topics, "start": "latest"})
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.MAP_UNREADABLE, None)
-    assert "replicated in era 1" in stop.message
+    assert "in era (mirror generation) 1" in stop.message
     assert operator_commands.extract_remedy(stop.message).startswith(
         "mm2 topic reset 'a->b' orders"
     )

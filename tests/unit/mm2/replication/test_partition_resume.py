@@ -300,7 +300,10 @@ def test_eras_that_are_gone_at_a_cut_begin_again():
 def test_a_cut_before_the_newest_era_is_said_to_have_lost_an_older_one():
     known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=38))
     found = cut(35, copied(34, b"a"), known=known).outcome
-    assert (found.mismatch, found.is_truncated) == ("the target lost records of an older era", True)
+    assert (found.mismatch, found.is_truncated) == (
+        "the target lost records of an older era (mirror generation)",
+        True,
+    )
 
 
 # Pairing what stands there
@@ -496,7 +499,9 @@ def test_the_right_batch_before_the_anchor_is_no_trouble():
 
 def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
     """The cut took its marker, and its id has expired: readers would stand still there for ever."""
-    where = position(mismatch="the target lost records of an older era", is_truncated=True)
+    where = position(
+        mismatch="the target lost records of an older era (mirror generation)", is_truncated=True
+    )
     known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
     hung = copied(40, b"a", producer=(5, 0), transactional=True)
     stop = paired(where, hung, known=known).outcome

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mm2.replication import eras, producer_fencing, recovery_outcomes
+from mm2.replication import mirror_generations, producer_fencing, recovery_outcomes
 from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import (
@@ -67,7 +67,7 @@ def test_an_id_that_comes_back_behind_newer_owners_gets_a_newer_place():
     known = taking.known(taking.anchor(100, 8, order=(300, 0)), producers={4711: 1, 9: 300})
     again = dataclasses.replace(attempt({}, 4711), state=known)
     assert again.ordinal == 301
-    assert eras.create_producer_records(again, era=1) != []
+    assert mirror_generations.create_producer_records(again, era=1) != []
 
 
 def test_so_does_one_that_comes_back_behind_an_era_whose_owner_died_before_its_anchor():

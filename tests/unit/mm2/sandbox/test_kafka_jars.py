@@ -204,7 +204,7 @@ def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
         _jars(tmp_path)
     assert str(raised.value) == (
         f"cannot run programs from the cache {tmp_path}: other users can write to {path}: set "
-        "MM2_CACHE to a folder that belongs to this user, or run chmod -R go-w "
+        "MM2_CACHE to a directory that belongs to this user, or run chmod -R go-w "
         f"{tmp_path}"
     )
     path.chmod(0o755)
@@ -216,7 +216,7 @@ def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
 def test_a_cache_of_another_user_is_refused(tmp_path, serve):
     serve(_CONTENT)
     os.chown(tmp_path, 4242, -1)
-    told = f"{tmp_path} belongs to user id 4242: set MM2_CACHE to a folder"
+    told = f"{tmp_path} belongs to user id 4242: set MM2_CACHE to a directory"
     with pytest.raises(SandboxError, match=told):
         _jars(tmp_path)
 

@@ -33,7 +33,7 @@ class Message:
 
 def test_a_lost_header_with_a_malformed_name_is_a_difference():
     malformed, without = (
-        log_reader._make_chunk([Message(malformed=each)]).contents for each in (True, False)
+        log_reader._make_record_chunk([Message(malformed=each)]).contents for each in (True, False)
     )
     assert malformed != without
-    assert malformed == log_reader._make_chunk([Message(malformed=True)]).contents
+    assert malformed == log_reader._make_record_chunk([Message(malformed=True)]).contents

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.sandbox import copy_comparison
-from mm2.sandbox.copy_comparison import (
+from mm2.sandbox import log_comparison
+from mm2.sandbox.log_comparison import (
     DifferenceKind,
     LogComparison,
     PartitionComparison,
@@ -60,10 +60,10 @@ def raw(of: RecordContent) -> RawRecord:
 
 def compared(source: Sequence[RecordContent], target: Sequence[RecordContent]) -> LogComparison:
     """The target's offsets start at 500, so that nobody mixes them up."""
-    return copy_comparison.compare_logs(
+    return log_comparison.compare_logs(
         log(source, chunk=7),
         log(target, first=500),
-        find_originals=lambda wanted: copy_comparison.find_original_offsets(log(source), wanted),
+        find_originals=lambda wanted: log_comparison.find_original_offsets(log(source), wanted),
     )
 
 
@@ -224,14 +224,14 @@ def test_identical_records_are_counted_not_confused():
 
 
 def test_a_hole_wider_than_a_window_is_bridged():
-    source = contents(3 * copy_comparison.WINDOW_RECORDS)
-    hole = 2 * copy_comparison.WINDOW_RECORDS
+    source = contents(3 * log_comparison.WINDOW_RECORDS)
+    hole = 2 * log_comparison.WINDOW_RECORDS
     target = source[:100] + source[100 + hole :]
     assert compared(source, target).differences == (difference(KIND.MISSING, 100, 600, count=hole),)
 
 
 def test_beyond_what_is_kept_it_is_counted(monkeypatch):
-    monkeypatch.setattr(copy_comparison, "KEPT_UNMATCHED_MAX", 10)
+    monkeypatch.setattr(log_comparison, "KEPT_UNMATCHED_MAX", 10)
     outcome = compared(contents(100), contents(70))
     assert outcome.differences == (difference(KIND.MISSING, 70, None, count=30),)
     assert outcome.is_truncated
@@ -239,8 +239,8 @@ def test_beyond_what_is_kept_it_is_counted(monkeypatch):
 
 
 def test_a_fault_is_found_although_windows_share_nothing(monkeypatch):
-    monkeypatch.setattr(copy_comparison, "WINDOW_RECORDS", 16)
-    monkeypatch.setattr(copy_comparison, "WINDOW_RECORDS_MAX", 32)
+    monkeypatch.setattr(log_comparison, "WINDOW_RECORDS", 16)
+    monkeypatch.setattr(log_comparison, "WINDOW_RECORDS_MAX", 32)
     source = contents(1_000)
     outcome = compared(source, source[:100] + source[500:])
     counts = {each.kind: each.count for each in outcome.differences}

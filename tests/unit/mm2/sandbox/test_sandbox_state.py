@@ -61,7 +61,7 @@ def test_a_folder_that_others_can_enter_is_used_by_no_command(home, mode):
         lambda: sandbox_lifecycle.stop_sandbox(home.folder),
         lambda: sandbox_lifecycle.read_status(home.folder),
     ):
-        with pytest.raises(SandboxError, match=f"sandbox folder: .*run chmod 700 {home.folder}"):
+        with pytest.raises(SandboxError, match=f"sandbox directory: .*run chmod 700 {home.folder}"):
             use()
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from connect_runtime.rest import mounted_pages
 from connect_runtime.rest.mounted_pages import PageRequest, PageThreadPool
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import health_endpoints
 from mm2.status.health_endpoints import MainLoopHeartbeat
 from mm2.status.process_health import FlowReadiness
 from mm2.status.status_document import FlowReport
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support import seen_flows, statuses
 
 NOW_MS = 1_790_000_000_000

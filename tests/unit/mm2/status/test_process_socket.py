@@ -179,14 +179,14 @@ def test_a_folder_that_is_exchanged_after_the_check_answers_nothing(
     serving(tmp_path / "c.yaml", ProcessResponse(code=0, lines=("a lie",)))
     own = tmp_path / "own"
     own.mkdir(mode=0o700)
-    check = process_socket._check_folder_owner
+    check = process_socket._check_directory_owner
 
     def exchange(folder, **given):
         check(folder, **given)
         own.rename(tmp_path / "away")
         where.rename(own)
 
-    monkeypatch.setattr(process_socket, "_check_folder_owner", exchange)
+    monkeypatch.setattr(process_socket, "_check_directory_owner", exchange)
     with pytest.raises(ProcessSocketError, match="no process runs"):
         ask(tmp_path / "c.yaml", own)
 
@@ -198,15 +198,15 @@ def owned_by_no_root(where):
 
 
 def test_root_may_ask_in_a_folder_of_another_that_not_anybody_could_have_made(where):
-    process_socket._check_folder_owner(owned_by_no_root(where), uid=0)
+    process_socket._check_directory_owner(owned_by_no_root(where), uid=0)
     where.parent.chmod(0o1777)
     with pytest.raises(ProcessSocketError, match="belongs to user id"):
-        process_socket._check_folder_owner(where, uid=0)
+        process_socket._check_directory_owner(where, uid=0)
 
 
 def test_root_listens_in_no_folder_of_another(where):
     with pytest.raises(ProcessSocketError, match="belongs to user id"):
-        process_socket._check_folder_owner(owned_by_no_root(where), uid=0, ours=True)
+        process_socket._check_directory_owner(owned_by_no_root(where), uid=0, ours=True)
 
 
 def test_a_link_is_as_good_as_who_made_it(where, tmp_path):
@@ -217,10 +217,10 @@ def test_a_link_is_as_good_as_who_made_it(where, tmp_path):
     us = where.stat().st_uid
     tmp_path.chmod(0o1777)
     if link.lstat().st_uid == us:  # no root: nobody else can be made its owner
-        process_socket._check_folder_owner(link, uid=us)
+        process_socket._check_directory_owner(link, uid=us)
         return
     with pytest.raises(ProcessSocketError, match="belongs to user id 4242"):
-        process_socket._check_folder_owner(link, uid=us)
+        process_socket._check_directory_owner(link, uid=us)
 
 
 def test_where_it_is():

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mm2 import exit_codes
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import replication_health, topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 Health, Side, State = FlowHealth, ClusterSide, ReportedFlowState
 NOW_MS = 1_790_000_000_000
@@ -145,8 +145,8 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
             report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), activity=None),
             Health.UNKNOWN,
             [
-                "a record has been waiting for 61 s to be replicated; whether others are "
-                "replicated is known only to the process that runs the flow"
+                "a record has been waiting for 61 s to be replicated; only the process that "
+                "runs the flow knows whether other records are being replicated"
             ],
         ),
         (

@@ -9,7 +9,6 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.connectors import status_registry
@@ -23,6 +22,7 @@ from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.retention_watch import RetentionWatch
 from mm2.status.status_document import ReportedFlowState
 from mm2.status.status_from_process import SourcePartitionSnapshot
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.fakes.plugin_contexts import Clock
 from tests.support import statuses
 

@@ -177,7 +177,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
         f"t{number}-0:"
         for number in range(many - 1, many - 1 - retention_watch.WARNED_TOPICS_MAX, -1)
     ]
-    assert told[-1] == "east->west: the same applies to 3 more topics; see mm2 lag"
+    assert told[-1] == "east->west: 3 more topics may also lose unreplicated records; see mm2 lag"
     caplog.clear()
     scene.clock.advance(1)
     scene.losses.collect({place: statuses.partition(place.topic, copied_to=3) for place in places})

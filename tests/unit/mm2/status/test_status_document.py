@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
@@ -19,6 +18,7 @@ from mm2.status.status_document import (
     ReportedLag,
     TaskReport,
 )
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 State = ReportedFlowState
 SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5, cause=DeletionCause.TIME, share=0.1)

@@ -16,7 +16,6 @@ from connect_runtime.storage.cluster_config_state import (
 )
 from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusSnapshot
-from mm2.cluster_reachability import ClusterSide
 from mm2.clusters import connect_group_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
@@ -34,6 +33,7 @@ from mm2.status import (
 from mm2.status.replication_health import FlowHealth
 from mm2.status.retention_estimate import TopicRetention
 from mm2.status.status_document import FlowProblem, ReportedFlowState, TaskReport
+from mm2.unreachable_cluster import ClusterSide
 
 FILE = """
 clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import FlowState, IncidentCount, TaskPlacement, TaskState
 from mm2.offsets.log_bounds import LogBounds
@@ -16,6 +15,7 @@ from mm2.status.status_document import PartitionReport, ReportedFlowState, TaskR
 from mm2.status.status_from_process import SourcePartitionSnapshot, StatusHistory
 from mm2.topics.flow_config import Flow, FlowThrottles
 from mm2.topics.mirror_plan import ConfigEntry
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support import statuses
 
 KEPT = RetentionRisk(kind=RiskKind.KEPT)

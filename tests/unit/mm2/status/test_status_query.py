@@ -4,7 +4,6 @@ import pytest
 
 from connect_runtime.system.threads import ThreadGroup
 from mm2 import exit_codes
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document, status_query
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.process_socket import ProcessResponse, ProcessSocket
@@ -17,6 +16,7 @@ from mm2.status.status_document import (
 )
 from mm2.status.status_query import StatusQueryResult
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 FLOW = Flow(source="east", target="west")
 Side, State = ClusterSide, ReportedFlowState

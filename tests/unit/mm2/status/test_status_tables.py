@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 from mm2 import operator_commands, text_format
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_tables
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
@@ -14,6 +13,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.status.status_query import StatusQueryResult
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=90_000, cause=DeletionCause.TIME, share=0.1)
 AT_MS = 1_700_000_000_000

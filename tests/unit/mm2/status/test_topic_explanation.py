@@ -7,11 +7,11 @@ import pathlib
 import pytest
 
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader, operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.status import topic_explanation
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support import statuses
 
 FILE = """

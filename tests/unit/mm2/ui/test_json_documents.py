@@ -12,7 +12,7 @@ from mm2.config import operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, GroupSearchResult, TaskState
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.replication.partition_state import PartitionPhase
 from mm2.status import replication_health, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth, FlowHealthResult

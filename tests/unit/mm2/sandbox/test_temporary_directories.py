@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import port_reservation, temporary_folders
+from mm2.sandbox import port_reservation, temporary_directories
 from mm2.sandbox.sandbox_errors import SandboxError
 from tests.support import processes
 
@@ -24,8 +24,8 @@ def _folders(base: Path) -> set[Path]:
 
 def test_folders_of_the_living_stay_and_a_removed_one_is_gone(base):
     first, second = (
-        temporary_folders.make_temporary_folder("east"),
-        temporary_folders.make_temporary_folder("east"),
+        temporary_directories.make_temporary_folder("east"),
+        temporary_directories.make_temporary_folder("east"),
     )
 
     assert first.path.name.startswith("east-")
@@ -40,7 +40,7 @@ def test_folders_of_the_living_stay_and_a_removed_one_is_gone(base):
 def test_a_folder_that_somebody_else_made_first_is_refused(base):
     """Through a link in it, files would be made elsewhere with our rights."""
     for kind, use in (
-        ("mm2-clusters", lambda: temporary_folders.make_temporary_folder("east")),
+        ("mm2-clusters", lambda: temporary_directories.make_temporary_folder("east")),
         ("mm2-ports", port_reservation.reserve_port),
     ):
         folder = base.parent / f"{kind}-{os.geteuid()}"
@@ -58,8 +58,8 @@ def test_a_folder_that_somebody_else_made_first_is_refused(base):
 
 _OWNER = """
 import signal
-from mm2.sandbox import temporary_folders
-print(temporary_folders.make_temporary_folder("dead").path, flush=True)
+from mm2.sandbox import temporary_directories
+print(temporary_directories.make_temporary_folder("dead").path, flush=True)
 signal.pause()
 """
 
@@ -69,12 +69,12 @@ def test_the_folder_of_a_killed_owner_is_removed_by_the_next(base, tmp_path):
     assert owner.stdout is not None
     left = Path(owner.stdout.readline().strip())
     (left / "data").mkdir()
-    temporary_folders.make_temporary_folder("other").remove()
+    temporary_directories.make_temporary_folder("other").remove()
     assert left.exists(), "its owner lives"
 
     owner.send_signal(signal.SIGKILL)
     owner.communicate(timeout=10)
-    new = temporary_folders.make_temporary_folder("east")
+    new = temporary_directories.make_temporary_folder("east")
 
     assert _folders(base) == {new.path}
     new.remove()

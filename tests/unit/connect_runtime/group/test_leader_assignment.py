@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.group import connect_protocol, connectors_and_tasks, rebalance_rounds
+from connect_runtime.group import connect_protocol, connectors_and_tasks, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import (
     ConnectAssignment,
@@ -13,7 +13,7 @@ from connect_runtime.group.connect_protocol import (
     WorkerMetadata,
 )
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import (
+from connect_runtime.group.leader_assignment import (
     AssignmentChange,
     ConfiguredWorkSnapshots,
     LeaderAssignments,
@@ -232,7 +232,7 @@ def led(
     state: AssignorState | None = None,
 ) -> tuple[LeaderAssignments, dict[str, ConnectAssignment]]:
     knows = knows or configured()
-    found = rebalance_rounds.perform_assignment(
+    found = leader_assignment.perform_assignment(
         elected(members, version),
         ConfiguredWorkSnapshots(at_join=knows, newest=newest or knows),
         state or AssignorState(generation=4),

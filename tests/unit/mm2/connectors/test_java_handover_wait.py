@@ -14,8 +14,8 @@ from connect_runtime.api.plugin_context import (
     LeaderlessPeriod,
 )
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
-from mm2.connectors import java_handover
-from mm2.connectors.java_handover import (
+from mm2.connectors import java_handover_wait
+from mm2.connectors.java_handover_wait import (
     HandoverQuery,
     HandoverWaits,
     JavaHandover,
@@ -238,7 +238,7 @@ def left(partitions="a-0", **told):
         delivery_timeout_s=FOR_S,
         wall_ms=NOW_MS,
     )
-    return java_handover.find_unfinished_java_runs(runs, asks)
+    return java_handover_wait.find_unfinished_java_runs(runs, asks)
 
 
 def open_run(began_ms=HOUR_MS, **told):
@@ -368,8 +368,8 @@ def test_a_group_without_a_leader_for_long_is_gone(from_h, to_h, waits):
     [(None, 120.0), ("2147483647", 120.0), ("4000", 4.0), (" 600000 ", 600.0), ("soon", 120.0)],
 )
 def test_how_long_a_producer_tries(text, expected):
-    props = {} if text is None else {java_handover.DELIVERY_TIMEOUT_CONFIG: text}
-    assert java_handover.read_delivery_timeout_s(props) == expected
+    props = {} if text is None else {java_handover_wait.DELIVERY_TIMEOUT_CONFIG: text}
+    assert java_handover_wait.read_delivery_timeout_s(props) == expected
 
 
 def test_java_shares_the_work_while_a_run_has_not_ended():
@@ -377,7 +377,7 @@ def test_java_shares_the_work_while_a_run_has_not_ended():
 
     def shared(number, quiet=None):
         runs = LastTaskRuns(foreign=others, leaderless_period=quiet)
-        return java_handover.find_tasks_run_by_java(
+        return java_handover_wait.find_tasks_run_by_java(
             runs, number, delivery_timeout_s=FOR_S, wall_ms=NOW_MS
         )
 

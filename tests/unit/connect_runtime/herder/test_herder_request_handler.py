@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.herder import request_service
+from connect_runtime.herder import herder_request_handler
 from connect_runtime.herder.herder_actions import (
     FenceZombieProducers,
     GenerateTaskConfigs,
@@ -306,9 +306,9 @@ def test_at_the_end_everybody_is_answered():
     waiting = ReconfigureConnectorTasks(connector="c", first_due_s=0, tickets=(2, 3))
     m.queue.add_request(waiting, ticket=None, due_s=0)
     m.restart_tickets["d"] = [4]
-    answers = list(request_service.refuse_all_requests(m))
+    answers = list(herder_request_handler.refuse_all_requests(m))
     assert [each.ticket for each in answers] == [1, 2, 3, 4]
     assert {each.reply for each in answers} == {
-        RequestRefused(500, request_service.SHUTTING_DOWN_MESSAGE)
+        RequestRefused(500, herder_request_handler.SHUTTING_DOWN_MESSAGE)
     }
-    assert list(request_service.refuse_all_requests(m)) == []
+    assert list(herder_request_handler.refuse_all_requests(m)) == []

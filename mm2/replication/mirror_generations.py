@@ -71,7 +71,8 @@ class NewEra:
     """Records about the previous era (generation of the mirror), stored before the incidents and
     the new era."""
     request: str = ""
-    """Id of the operator's request that started the era; "" if no request did."""
+    """Id of the operator's request that started the era (generation of the mirror); "" if no
+    request started it."""
     first_offsets: tuple[int, int] | None = None
     """First source and target offset of the era (generation of the mirror) if another writer
     already copied a part of it."""
@@ -79,7 +80,8 @@ class NewEra:
     """Offset runs (ranges of offsets with a constant difference) of the part that another writer
     copied."""
     junctions: tuple[Junction, ...] = ()
-    """Positions at which the offset map of that part is split into segments."""
+    """Positions at which the offset map of the part copied by another writer is split into
+    segments."""
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
@@ -283,7 +285,8 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
 def store_records(
     items: Sequence[FlowStateRecord],
 ) -> Script[RetryRecovery | None]:
-    """Store the records one by one: each must be durable before the next one is sent."""
+    """Append records to the flow's topics one by one. Each record must be durable before the next
+    one is sent."""
     for item in items:
         answer = yield AppendToFlowState(items=(item,))
         if not isinstance(answer, InstructionDone):

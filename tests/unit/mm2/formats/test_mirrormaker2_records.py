@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
 
 POINT = Checkpoint(
@@ -32,13 +32,13 @@ points = st.builds(
 
 
 def test_golden_bytes():
-    assert mm2_records.encode_checkpoint(POINT) == (KEY, VALUE)
-    assert mm2_records.decode_checkpoint(KEY, VALUE) == POINT
-    assert mm2_records.decode_checkpoint_key(KEY) == POINT.key
+    assert mirrormaker2_records.encode_checkpoint(POINT) == (KEY, VALUE)
+    assert mirrormaker2_records.decode_checkpoint(KEY, VALUE) == POINT
+    assert mirrormaker2_records.decode_checkpoint_key(KEY) == POINT.key
 
 
 def test_golden_bytes_without_metadata():
-    found = mm2_records.decode_checkpoint(
+    found = mirrormaker2_records.decode_checkpoint(
         KEY, bytes.fromhex("000000000000000005dc00000000000003b70000")
     )
     assert found.metadata == ""
@@ -47,22 +47,25 @@ def test_golden_bytes_without_metadata():
 
 @given(points)
 def test_what_was_encoded_is_decoded(point):
-    assert mm2_records.decode_checkpoint(*mm2_records.encode_checkpoint(point)) == point
+    assert (
+        mirrormaker2_records.decode_checkpoint(*mirrormaker2_records.encode_checkpoint(point))
+        == point
+    )
 
 
 def test_what_stands_behind_is_not_looked_at():
-    assert mm2_records.decode_checkpoint(KEY + b"x", VALUE + b"x") == POINT
+    assert mirrormaker2_records.decode_checkpoint(KEY + b"x", VALUE + b"x") == POINT
 
 
 def test_cut_bytes_are_malformed():
     for size in range(len(KEY)):
         with pytest.raises(MalformedRecordError):
-            mm2_records.decode_checkpoint(KEY[:size], VALUE)
+            mirrormaker2_records.decode_checkpoint(KEY[:size], VALUE)
     for size in range(len(VALUE)):
         with pytest.raises(MalformedRecordError):
-            mm2_records.decode_checkpoint(KEY, VALUE[:size])
+            mirrormaker2_records.decode_checkpoint(KEY, VALUE[:size])
 
 
 def test_another_version_is_refused():
     with pytest.raises(UnknownRecordVersionError):
-        mm2_records.decode_checkpoint(KEY, b"\0\1" + VALUE[2:])
+        mirrormaker2_records.decode_checkpoint(KEY, b"\0\1" + VALUE[2:])

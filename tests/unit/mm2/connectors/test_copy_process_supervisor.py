@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from connect_runtime.base import log_context
 from connect_runtime.base.log_context import LogContextFilter
-from mm2.connectors import copy_supervisor
-from mm2.connectors.copy_supervisor import (
+from mm2.connectors import copy_process_supervisor
+from mm2.connectors.copy_process_supervisor import (
     CopyStarter,
     CopySupervisor,
     CopySupervisorDeps,
@@ -218,7 +218,7 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     made.now_s += 60.0
     made.turn()
     made.supervisor.handle_message({"type": "closed", "reason": "killed"}, made.now_s)
-    made.now_s += copy_supervisor.LAST_MESSAGE_TIMEOUT_S
+    made.now_s += copy_process_supervisor.LAST_MESSAGE_TIMEOUT_S
     made.turn()
     assert made.supervisor.reason == "lost the copy process (killed)"
 
@@ -270,7 +270,7 @@ def test_an_engine_that_says_nothing_is_waited_for_a_moment():
     cancelled: list[bool] = []
     made.handle.cancel = lambda: cancelled.append(True)
     closed(made)
-    made.now_s += copy_supervisor.LAST_MESSAGE_TIMEOUT_S
+    made.now_s += copy_process_supervisor.LAST_MESSAGE_TIMEOUT_S
     made.turn()
     assert made.supervisor.reason == "lost the copy process (reset)"
     assert (made.supervisor.channel, cancelled) == (None, [True])
@@ -327,7 +327,7 @@ def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
     )
     made = Supervised(ahead=ahead)
     if ends == "restart":
-        made.supervisor.restart(copy_supervisor.GROUP_CONTACT_LOST, made.now_s)
+        made.supervisor.restart(copy_process_supervisor.GROUP_CONTACT_LOST, made.now_s)
     elif ends == "abandon":
         made.supervisor.abandon()
     made.turn()
@@ -369,10 +369,10 @@ def test_it_begins_once_and_is_taken_once(plane, ahead):
 
 def test_it_does_not_wait_for_ever(plane, ahead):
     ahead.tick(0.0)
-    ahead.tick(copy_supervisor.EARLY_START_TIMEOUT_S)
+    ahead.tick(copy_process_supervisor.EARLY_START_TIMEOUT_S)
     assert plane.handles[0].cancelled
     assert plane.copy.closed
-    ahead.tick(2 * copy_supervisor.EARLY_START_TIMEOUT_S)
+    ahead.tick(2 * copy_process_supervisor.EARLY_START_TIMEOUT_S)
     assert (ahead.take_process(), len(plane.handles)) == (None, 1)
 
 

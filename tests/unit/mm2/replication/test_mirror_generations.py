@@ -9,8 +9,8 @@ from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, MapProducerKey, NewEraRequest, OffsetRun
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import (
-    eras,
     halt_messages,
+    mirror_generations,
     recovery_instructions,
     recovery_outcomes,
     tail_reader,
@@ -45,7 +45,7 @@ def start(attempt, **changed):
         ReadRecoveredState: taking.known(),
     }
     changed = {getattr(recovery_instructions, name): answer for name, answer in changed.items()}
-    return scripts.play(eras.begin_first_era(attempt), given | changed)
+    return scripts.play(mirror_generations.begin_first_era(attempt), given | changed)
 
 
 # First start
@@ -214,7 +214,7 @@ def test_a_timestamp_that_cannot_be_found_begins_again(answer, failing):
 def requested(known, *, found=80):
     attempt = taking.attempt(known, source_topic_id=b"2" * 16)
     answers = {FindSourceOffset: SourceLogOffset(offset=found)}
-    return scripts.play(eras.begin_requested_era(attempt), answers)
+    return scripts.play(mirror_generations.begin_requested_era(attempt), answers)
 
 
 REQUEST = NewEraRequest(request="r-1", position="latest")
@@ -252,7 +252,7 @@ def test_without_an_anchor_the_whole_mirror_is_named():
 def test_a_request_for_a_start_that_cannot_be_found_stores_nothing():
     attempt = taking.attempt(taking.known(request=REQUEST))
     given = {FindSourceOffset: scripts.LOST}
-    played = scripts.play(eras.begin_requested_era(attempt), given)
+    played = scripts.play(mirror_generations.begin_requested_era(attempt), given)
     assert isinstance(played.outcome, RetryRecovery)
     assert played.stored == []
 
@@ -261,14 +261,14 @@ def test_a_request_for_a_start_that_cannot_be_found_stores_nothing():
 
 
 def test_a_recorded_producer_id_is_not_recorded_again():
-    assert eras.create_producer_records(taking.attempt(taking.known()), era=1) == []
+    assert mirror_generations.create_producer_records(taking.attempt(taking.known()), era=1) == []
 
 
 def test_a_second_producer_id_is_stated_because_nothing_fenced_the_first():
     known = taking.known(taking.anchor(60, 45), producers={5: 1, 6: 2})
     attempt = taking.attempt(known)
     assert attempt.ordinal == 3
-    script = eras.record_producer_id(attempt, era=1)
+    script = mirror_generations.record_producer_id(attempt, era=1)
     played = scripts.play(script, {ReadRecoveredState: taking.known()})
     assert taking.kinds(played) == ["incident", "MapProducerKey"]
     (stated,) = taking.incidents(played)
@@ -282,13 +282,13 @@ def test_a_place_that_another_id_took_meanwhile_is_none():
     """It read the same map: nobody fenced the two, or one slept until its id had expired."""
     attempt = taking.attempt(taking.known(producers={}))
     read = {ReadRecoveredState: taking.known(producers={taking.US.id: 1, 99: 1})}
-    played = scripts.play(eras.record_producer_id(attempt, era=1), read)
+    played = scripts.play(mirror_generations.record_producer_id(attempt, era=1), read)
     assert isinstance(played.outcome, RetryRecovery)
     assert "at the same time" in played.outcome.reason
     again = taking.attempt(taking.known(producers={taking.US.id: 1, 99: 1}))
     assert again.ordinal == 2
     read = {ReadRecoveredState: taking.known(producers={taking.US.id: 2, 99: 1})}
-    played = scripts.play(eras.record_producer_id(again, era=1), read)
+    played = scripts.play(mirror_generations.record_producer_id(again, era=1), read)
     assert (played.outcome, taking.kinds(played)[-1]) == (None, "MapProducerKey")
 
 
@@ -296,20 +296,22 @@ def test_below_a_place_that_another_id_took_meanwhile_nothing_is_begun():
     """Its anchors, stored by then or not, would be the newest for ever."""
     attempt = taking.attempt(taking.known(producers={}))
     read = {ReadRecoveredState: taking.known(producers={taking.US.id: 1, 99: 300})}
-    played = scripts.play(eras.record_producer_id(attempt, era=1), read)
+    played = scripts.play(mirror_generations.record_producer_id(attempt, era=1), read)
     assert isinstance(played.outcome, RetryRecovery)
     assert "at the same time" in played.outcome.reason
 
 
 def test_an_id_that_has_its_place_is_not_recorded_again():
-    played = scripts.play(eras.record_producer_id(taking.attempt(taking.known()), era=1), {})
+    played = scripts.play(
+        mirror_generations.record_producer_id(taking.attempt(taking.known()), era=1), {}
+    )
     assert (played.outcome, played.asked) == (None, [])
 
 
 def test_a_map_that_cannot_be_read_settles_nothing():
     attempt = taking.attempt(taking.known(producers={}))
     played = scripts.play(
-        eras.record_producer_id(attempt, era=1), {ReadRecoveredState: scripts.LOST}
+        mirror_generations.record_producer_id(attempt, era=1), {ReadRecoveredState: scripts.LOST}
     )
     assert isinstance(played.outcome, RetryRecovery)
 
@@ -318,7 +320,7 @@ def test_an_unreadable_record_settles_nothing():
     attempt = taking.attempt(taking.known(producers={}))
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     read = {ReadRecoveredState: RecoveredState(unreadable=unreadable)}
-    played = scripts.play(eras.record_producer_id(attempt, era=1), read)
+    played = scripts.play(mirror_generations.record_producer_id(attempt, era=1), read)
     assert played.outcome == halt_messages.build_map_unreadable_halt(attempt.setup, unreadable)
 
 
@@ -344,7 +346,7 @@ def test_each_request_is_stated_even_where_the_one_before_copied_nothing():
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=7, message="slow")])
 def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer):
     attempt = taking.attempt(taking.known(producers={5: 1}))
-    script = eras.record_producer_id(attempt, era=1)
+    script = mirror_generations.record_producer_id(attempt, era=1)
     played = scripts.play(script, {AppendToFlowState: [answer]})
     assert isinstance(played.outcome, RetryRecovery)
     assert len(played.asked) == 1
@@ -368,7 +370,7 @@ def test_a_timestamp_younger_than_every_record_starts_at_the_end_asked_for_befor
 def test_an_offset_is_begun_at_or_where_the_source_begins_behind_it(asked, log_start, begins):
     found = taking.known(request=NewEraRequest(request="r", position=asked))
     played = scripts.play(
-        eras.begin_requested_era(taking.attempt(found)),
+        mirror_generations.begin_requested_era(taking.attempt(found)),
         {
             FindSourceOffset: SourceLogOffset(offset=log_start),
             ReadRecoveredState: found,
@@ -390,7 +392,9 @@ def paired():
 
 def test_what_pairing_found_is_what_is_taken():
     attempt = taking.attempt(taking.known())
-    taken = eras.create_partition_acquired(attempt, era=3, start=100, match=paired(), target=44)
+    taken = mirror_generations.create_partition_acquired(
+        attempt, era=3, start=100, match=paired(), target=44
+    )
     assert taken == PartitionAcquired(
         producer=taking.US,
         leader_epoch=2,
@@ -409,7 +413,7 @@ def test_what_pairing_found_is_what_is_taken():
 @pytest.mark.parametrize("new", [True, False])
 def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
     attempt = taking.attempt(taking.known(producers={}) if new else taking.known())
-    script = eras.continue_era(attempt, era=3, start=100, match=paired())
+    script = mirror_generations.continue_era(attempt, era=3, start=100, match=paired())
     played = scripts.play(script, taking.answers())
     assert played.outcome.target == 51
     assert taking.kinds(played) == (["MapProducerKey"] if new else [])
@@ -417,6 +421,6 @@ def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
 
 def test_an_id_that_cannot_be_recorded_ends_the_attempt():
     attempt = taking.attempt(taking.known(producers={}))
-    script = eras.continue_era(attempt, era=3, start=100, match=paired())
+    script = mirror_generations.continue_era(attempt, era=3, start=100, match=paired())
     played = scripts.play(script, taking.answers(AppendToFlowState=scripts.LOST))
     assert isinstance(played.outcome, RetryRecovery)

@@ -1,7 +1,7 @@
 r"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats.
 
-Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` classes read and write. All three
-topics are compacted and have one partition.
+Their bytes are exactly those that Java's classes `OffsetSync`, `Checkpoint` and `Heartbeat` read
+and write. All three topics are compacted and have one partition.
 
 - `mm2-offset-syncs.<alias>.internal`, on the source or the target as configured: the target
   offset of a source offset. The record has no version.
@@ -32,7 +32,7 @@ from mm2.formats import primitive_types
 from mm2.formats.primitive_types import FieldReader, MalformedRecordError
 
 MAX_RECORD_OFFSET = 2**63 - 2
-"""Highest offset of a record: the next offset to consume is an INT64, too."""
+"""Highest offset that a record can have: the next offset to consume must fit into an INT64, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ CHECKPOINT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointKey:
-    """Key of a checkpoint: group and partition. `partition` has the topic's name on the target."""
+    """Key of a checkpoint: group and target partition."""
 
     group: str
     partition: TopicPartition
@@ -90,8 +90,8 @@ class CheckpointKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Translated group offset: a group that committed source offset `upstream` continues at target
-    offset `downstream`."""
+    """A group's translated offset: a group that committed source offset `upstream` continues at
+    target offset `downstream`."""
 
     group: str
     partition: TopicPartition
@@ -150,7 +150,8 @@ HEARTBEAT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A heartbeat of the flow between two cluster aliases. `at_ms` is wall clock time."""
+    """A heartbeat of the flow from one cluster alias to another. `at_ms` is the wall-clock time
+    when it was written."""
 
     source: str
     target: str

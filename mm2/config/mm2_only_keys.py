@@ -16,7 +16,7 @@ from connect_runtime.api import config_types
 from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import Lambda, Range, Validator, ValidString
 from connect_runtime.base.bounded_regex import PatternError
-from mm2 import cluster_reachability
+from mm2 import unreachable_cluster
 from mm2.config import value_types
 from mm2.config.section_reader import ConfigOption
 from mm2.config.value_types import TopicThrottleListType
@@ -220,8 +220,8 @@ UNREACHABLE_AFTER = _declare_integer(
     "unreachable.after.seconds",
     "Time without a response after which a broker counts as unreachable. The lag of its "
     "partitions is then unknown, and the flow is unhealthy.",
-    least=cluster_reachability.MIN_UNREACHABLE_AFTER_S,
-    most=cluster_reachability.MAX_UNREACHABLE_AFTER_S,
+    least=unreachable_cluster.MIN_UNREACHABLE_AFTER_S,
+    most=unreachable_cluster.MAX_UNREACHABLE_AFTER_S,
     default=flow_config.DEFAULT_UNREACHABLE_AFTER_S,
     flow_field="unreachable_after_s",
 )

@@ -1,4 +1,4 @@
-"""Temporary folders of sandbox clusters. The next process removes folders whose owner was
+"""Temporary directories of sandbox clusters. The next process removes directories whose owner was
 killed."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LOCK_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TemporaryFolder:
-    """A temporary folder reserved until `remove` is called. If this process dies, the next process
-    removes the folder."""
+    """A temporary directory reserved until `remove` is called. If this process dies, the next
+    process removes the directory."""
 
     path: Path
     _lock_fd: int | None
@@ -33,7 +33,8 @@ class TemporaryFolder:
 
 
 def make_temporary_folder(name: str) -> TemporaryFolder:
-    """Create an empty temporary folder whose name contains `name`, readable by this user only."""
+    """Create an empty temporary directory whose name contains `name`, readable by this user
+    only."""
     base = make_private_folder("mm2-clusters")
     making_fd = _wait_for_lock(base / "making.lock")
     try:
@@ -46,17 +47,17 @@ def make_temporary_folder(name: str) -> TemporaryFolder:
 
 
 def make_private_folder(kind: str) -> Path:
-    """Create the folder `<kind>-<uid>` in the temporary directory. Raises `SandboxError` if another
-    user owns it."""
+    """Create the directory `<kind>-<uid>` in the temporary directory. Raises `SandboxError` if
+    another user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
         return file_access.ensure_private_folder(folder)
     except OSError as error:
-        raise SandboxError(f"cannot use a private folder: {error}") from error
+        raise SandboxError(f"cannot use a private directory: {error}") from error
 
 
 def find_cache_folder() -> Path:
-    """Return `file_access.find_user_cache_folder()`. Raises `SandboxError` if the cache folder
+    """Return `file_access.find_user_cache_folder()`. Raises `SandboxError` if the cache directory
     cannot be trusted."""
     try:
         return file_access.find_user_cache_folder()
@@ -74,7 +75,7 @@ def _remove_abandoned_folders(base: Path) -> None:
 
 
 def _wait_for_lock(path: Path) -> int:
-    """Acquire the lock that processes hold only while they list and remove folders."""
+    """Acquire the lock that processes hold only while they list and remove directories."""
     locked: list[int] = []
 
     def try_once() -> bool:

@@ -35,7 +35,7 @@ class DifferenceKind(enum.Enum):
     REORDERED = "reordered"
     ALTERED = "altered"
     EXTRA = "extra"
-    STALE = "not the last value of its key:"
+    STALE = "not the latest value for its key:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class RecordDifference:
     """All records of a partition with the same kind of difference, and the offsets of the first
     record.
 
-    If one side lacks the record, its offset is that of the record found in the same position, or
-    None at the end of the log.
+    If a log lacks the record, the offset of its record in the same position is used, or None at the
+    end of the log.
     """
 
     kind: DifferenceKind
@@ -220,7 +220,8 @@ class UnmatchedRecords:
         return bool(self._more_lost or self._more_added)
 
     def open_gap(self) -> None:
-        """Start a new gap. Records added afterwards are assigned to this gap."""
+        """Start a new gap (section between two matches). Records added afterwards are assigned to
+        this gap."""
         self._gap += 1
 
     def add_lost(self, record: ComparedRecord, other_offset: int | None) -> None:
@@ -426,7 +427,7 @@ class _LogWindow:
     """The part of a log that has been read ahead, starting at index `at`. Contents are condensed
     after the first difference.
 
-    Invariant: `offsets` and `contents` have the same length, and `at` does not exceed it.
+    Invariant: `offsets` and `contents` have the same length, and `at` does not exceed that length.
     """
 
     chunks: Iterator[RecordChunk]
@@ -443,7 +444,7 @@ class _LogWindow:
         return len(self.contents) - self.at
 
     def read_ahead(self, count: int) -> None:
-        """Read until `count` records are ahead, or until the log ends."""
+        """Read ahead until `count` records are buffered, or until the log ends."""
         while self.records_ahead < count and not self.ended:
             chunk = next(self.chunks, None)
             if chunk is None:
@@ -460,7 +461,8 @@ class _LogWindow:
             )
 
     def condense_records(self) -> None:
-        """Replace record contents by small, hashable ones from now on. Call this on both sides."""
+        """Store only condensed record contents (small and hashable) from now on. Call this on the
+        windows of both logs."""
         self._forget_passed_records()
         if not self.condensing:
             self.condensing = True

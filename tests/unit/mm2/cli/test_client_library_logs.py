@@ -9,11 +9,11 @@ import click
 import pytest
 
 from connect_runtime.base.errors import ConnectError, RetriableError
-from mm2.cli import library_logs
+from mm2.cli import client_library_logs
 
 
 def test_what_libraries_log_is_kept_where_it_is_asked_for(caplog):
-    with library_logs.redirect_library_logs() as made:
+    with client_library_logs.redirect_library_logs() as made:
         logging.getLogger("librdkafka").warning("broker gone")
         assert caplog.messages == []
         made.keep = True
@@ -27,7 +27,7 @@ def test_what_libraries_log_is_kept_where_it_is_asked_for(caplog):
 def test_a_command_that_fails_leaves_nothing_behind(failure):
     with (
         contextlib.suppress(ConnectError, click.UsageError),
-        library_logs.redirect_library_logs() as made,
+        client_library_logs.redirect_library_logs() as made,
     ):
         logging.getLogger("librdkafka").warning("broker gone")
         if failure is not None:
@@ -37,7 +37,10 @@ def test_a_command_that_fails_leaves_nothing_behind(failure):
 
 def test_after_a_crash_it_is_there(caplog):
     caplog.set_level("INFO")
-    with contextlib.suppress(ZeroDivisionError), library_logs.redirect_library_logs() as made:
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        client_library_logs.redirect_library_logs() as made,
+    ):
         logging.getLogger("librdkafka").warning("broker gone")
         raise ZeroDivisionError
     assert f"log of the Kafka and Spark libraries: {made.path}" in caplog.text
@@ -49,7 +52,7 @@ def test_with_debug_messages_it_is_kept():
     before = root.level
     root.setLevel(logging.DEBUG)
     try:
-        with library_logs.redirect_library_logs() as made:
+        with client_library_logs.redirect_library_logs() as made:
             logging.getLogger("librdkafka").warning("broker gone")
     finally:
         root.setLevel(before)
@@ -58,7 +61,7 @@ def test_with_debug_messages_it_is_kept():
 
 
 def test_what_is_logged_as_nobody_is_noise_too(caplog):
-    with library_logs.redirect_library_logs() as made:
+    with client_library_logs.redirect_library_logs() as made:
         logging.getLogger().error("Exception while sending command")
         logging.getLogger("mm2").error("ours")
         assert caplog.messages == ["ours"]
@@ -66,7 +69,7 @@ def test_what_is_logged_as_nobody_is_noise_too(caplog):
 
 
 def test_afterwards_libraries_are_heard_again(caplog):
-    with library_logs.redirect_library_logs() as made:
+    with client_library_logs.redirect_library_logs() as made:
         made.keep = False
     logging.getLogger("librdkafka").warning("again")
     assert caplog.messages == ["again"]
@@ -75,11 +78,11 @@ def test_afterwards_libraries_are_heard_again(caplog):
 def test_noise_goes_to_the_newest_file_alone(caplog, tmp_path):
     noisy = logging.getLogger("librdkafka")
     try:
-        library_logs.attach_library_log(tmp_path / "first.log")
-        library_logs.attach_library_log(tmp_path / "noise.log")
+        client_library_logs.attach_library_log(tmp_path / "first.log")
+        client_library_logs.attach_library_log(tmp_path / "noise.log")
         noisy.error("broker gone")
     finally:
-        for name in library_logs.NOISY_LOGGERS:
+        for name in client_library_logs.NOISY_LOGGERS:
             logger = logging.getLogger(name)
             for handler in list(logger.handlers):
                 logger.removeHandler(handler)
@@ -92,9 +95,9 @@ def test_noise_goes_to_the_newest_file_alone(caplog, tmp_path):
 
 def test_no_more_than_a_few_logs_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for _ in range(2 * library_logs.MAX_KEPT_LOGS):
-        with library_logs.redirect_library_logs() as made:
+    for _ in range(2 * client_library_logs.MAX_KEPT_LOGS):
+        with client_library_logs.redirect_library_logs() as made:
             logging.getLogger("librdkafka").warning("broker gone")
             made.keep = True
     assert made.path.exists()
-    assert len(list(tmp_path.iterdir())) == library_logs.MAX_KEPT_LOGS + 1
+    assert len(list(tmp_path.iterdir())) == client_library_logs.MAX_KEPT_LOGS + 1
