@@ -46,30 +46,37 @@ _METRICS_INTRO = """# Metrics
 
 `mm2 run` serves metrics for Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`, \
 `metrics.port`).
-If another process uses the port, mm2 does not start and exits with code 2, because probes and \
-Prometheus would query the other process.
-With `metrics: {required: false}`, mm2 logs a warning and runs without metrics and `/health`.
+If another process uses the metrics port, mm2 does not start and exits with code 2, because \
+probes and Prometheus would query the other process.
+If `required` in the section `metrics` is false, mm2 logs a warning instead and runs without \
+metrics and `/health`.
 
-An unknown value is absent, never 0, so alerts must also check for absent metrics.
+If a value is unknown, its time series is absent, never 0, so alerts must also check for absent \
+metrics.
 If several nodes share a flow, each node reports only the tasks that it runs.
 
 ## Metrics of mm2
 
 The label `flow` is `<source>-><target>`, and `topic` is the topic's name on the source.
 """
-_BUCKETS_SENTENCE = "The upper bounds of the histogram's buckets are {bounds} seconds."
-_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}`, mm2 also serves:"
+_BUCKETS_SENTENCE = (
+    "The buckets of the histogram `mm2_replication_latency_seconds` have the upper bounds "
+    "{bounds} seconds."
+)
+_BY_PARTITION_SENTENCE = (
+    "If `by` in the section `metrics` is `partition`, mm2 also serves metrics of each partition:"
+)
 _WORKER_METRICS_INTRO = """## Metrics of each flow's Connect worker
 
-These are Kafka Connect's metrics, with the additional label `flow`.
-The names are those of Strimzi's rules for the JMX exporter.
+The Connect worker of each flow exports Kafka Connect's metrics, with the additional label `flow`.
+The metric names are the names that Strimzi's rules for the JMX exporter produce.
 """
 _JAVA_METRICS_INTRO = """## Metrics with MirrorMaker 2's names
 
 `/metrics/java` serves the metrics that dashboards and alerts for MirrorMaker 2 use, and Connect's \
 metrics.
-The endpoint has at least a dozen series per partition.
-The label `topic` is the topic's name on the target.
+`/metrics/java` serves at least a dozen time series per partition.
+In these metrics, the label `topic` is the topic's name on the target.
 The key `metric.names.formats` of a flow selects `legacy` or `new` names.
 
 | names | origin |
@@ -88,8 +95,8 @@ source consumer |
 _HEALTH_INTRO = """## Health
 
 The health endpoints are served on the same port, and on the REST servers of `mm2 run`.
-The HTTP status is 200 if healthy and 503 if not, with the reasons in a JSON body.
-`?flow=east->west` selects one flow.
+Each endpoint returns HTTP status 200 if healthy and 503 if not, with the reasons in a JSON body.
+The query parameter `?flow=east->west` selects one flow.
 
 | path | healthy means |
 |---|---|
@@ -167,28 +174,29 @@ _CONFIGURATION_INTRO = """# Configuration
 `mm2 docs configuration` generates this page.
 `mm2 config check` reports all problems of a file in one run.
 `mm2 config show` prints the effective configuration of workers and connectors, each value with \
-its origin (a line of the file, `default` of mm2, or `MM2 default`).
+its origin, which is a line of the file, `default` (mm2's default), or `MM2 default` \
+(MirrorMaker 2's default).
 
 Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
-mm2 never shows the resolved values.
+mm2 never shows the resolved values of these references.
 Relative paths are resolved against the directory of the file.
 In `mm2.properties`, keys of the sections `spark`, `metrics`, `health` and `drill` have the prefix \
 `mm2.`, such as `mm2.metrics.port`.
-All other keys are those of MirrorMaker 2.
+All other keys of `mm2.properties` are the keys of MirrorMaker 2.
 
-The defaults below are those of `clusters.yaml`.
+The tables on this page list the defaults for `clusters.yaml`.
 In `mm2.properties`, the following keys have MirrorMaker 2's defaults: {java}.
 """
-_FLOWS_INTRO = """`flows` is a list with one item per source and target.
-`defaults` applies to all items.
+_FLOWS_INTRO = """`flows` is a list with one item per flow, that is, per pair of source and target.
+The settings in `defaults` apply to all flows.
 Client properties of a single flow have the prefixes `source.consumer.`, `producer.override.`, \
 `source.admin.` and `target.admin.`."""
-_REST_INTRO = "REST server that the nodes of a flow's group use to communicate with each other."
+_REST_INTRO = "REST server that the nodes of a Connect group use to communicate with each other."
 _WORKER_INTRO = "The Kafka Connect worker of each flow."
 _REFUSED_INTRO = """## Rejected keys
 
-mm2 rejects the following keys of MirrorMaker 2, Kafka Connect and Kafka's clients for the reason \
-given.
+mm2 rejects the following keys of MirrorMaker 2, Kafka Connect and Kafka's clients for the reasons \
+given in the tables.
 mm2 rejects any other key that is not on this page as unknown, and suggests the most similar key.
 """
 

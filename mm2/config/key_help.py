@@ -218,7 +218,7 @@ WORKER_HELP: Mapping[str, str] = {
         "Exactly-once support for other source connectors. For mm2's flows, `delivery` sets the "
         "delivery guarantee."
     ),
-    "plugin.path": "Folders of Python plugins.",
+    "plugin.path": "Directories of Python plugins.",
     "plugin.discovery": "No effect: it controls Java class loading.",
     "topic.creation.enable": "Whether topics of other source connectors are created.",
     "topic.tracking.enable": "Whether the topics that each connector uses are tracked.",

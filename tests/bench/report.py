@@ -126,7 +126,7 @@ def expectations(setting: Setting, measured: Results) -> list[Expectation]:
     """What was promised of each workload, and of latency and start, against each rival."""
     found = []
     for rival in setting.rivals if setting.produced else ():
-        name = _title(setting, rival)
+        name = _in_prose(_title(setting, rival))
         for produced in setting.produced:
             workload = produced.workload
             of = _RatioOf(measured, setting.ours, rival, workload.topic)
@@ -167,12 +167,13 @@ class _RatioOf:
 def _promised(goal: Goal, of: _RatioOf, *, name: str, workload: Workload) -> Expectation:
     match goal.measure:
         case Measure.BYTES:
-            actual, what = of.faster(_BYTES), f"MB/s of {name}"
+            actual, what = of.faster(_BYTES), f"the throughput (MB/s) of {name}"
         case Measure.RECORDS:
-            actual, what = of.faster(_RECORDS), f"records/s of {name}"
+            actual, what = of.faster(_RECORDS), f"the throughput (records/s) of {name}"
         case Measure.CPU:
             actual, what = of.cheaper(_CPU), f"less steady-state CPU time than {name}"
-    return _at_least(goal.factor, actual, f"{what}, {_short(workload)}")
+    records = workload.title if not workload.floor else f"{_short(workload)} records"
+    return _at_least(goal.factor, actual, f"{what} ({records})")
 
 
 def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
@@ -187,16 +188,16 @@ def _about(setting: Setting) -> str:
     rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} alternating rounds"
     told = (
         f"{setting.machine}. {setting.versions}. Figures are medians of {rounds} "
-        "(with the range, where there were several rounds)."
+        "(with the range in parentheses if several rounds were run)."
     )
     if not setting.produced:
         return told
     return (
         f"{told} The source broker, the target broker and the replicator share the machine. "
-        f"Unless a row says otherwise, the topic has {workloads.PARTITIONS} partitions and no "
-        "compression. MB and GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are totals "
-        "over all processes of mm2 or of MirrorMaker 2. *Steady* means from the first replicated "
-        "record to the last."
+        f"Unless a row states otherwise, the topic has {workloads.PARTITIONS} partitions and no "
+        "compression. MB and GB are 10^6 and 10^9 bytes of record values. CPU and memory (PSS) are "
+        "totals over all processes of mm2 or of MirrorMaker 2. *Steady* refers to the time from "
+        "the first replicated record to the last."
     )
 
 
@@ -243,7 +244,7 @@ def _fell_short(setting: Setting, measured: Results) -> str:
     if not found:
         return ""
     head = f"Of {len(found)} expectations, {len(found) - len(short)} are met." + (
-        " These are not met:" if short else ""
+        " The following expectations are not met:" if short else ""
     )
     return "\n".join([head, "", *short]) if short else head
 
@@ -258,9 +259,8 @@ def _latency(setting: Setting, measured: Results) -> str:
         ]
         rows.append([title, *cells])
     head = (
-        f"End to end at {setting.per_second:g} records/s of "
-        f"{workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s per round, from an ordinary "
-        "producer to an ordinary consumer"
+        f"Latency from an ordinary producer to an ordinary consumer, at {setting.per_second:g} "
+        f"records/s of {workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s per round"
     )
     return f"**{head}**\n\n" + markdown.table(["", *_LATENCIES], rows)
 
@@ -318,6 +318,13 @@ def _keys(setting: Setting) -> list[tuple[str, str]]:
 
 def _title(setting: Setting, key: str) -> str:
     return next((title for each, title in _keys(setting) if each == key), key)
+
+
+def _in_prose(title: str) -> str:
+    """Of `Java MirrorMaker 2, tuned`: `tuned Java MirrorMaker 2`."""
+    program, _, kind = title.partition(", ")
+    words = {"tuned": f"tuned {program}", "defaults": f"{program} with default settings"}
+    return words.get(kind, title)
 
 
 def _short(workload: Workload) -> str:
