@@ -38,7 +38,7 @@ def record_drill_result(
 ) -> None:
     """Store the result of a flow's drill. Results of other flows are preserved. Raises
     `DrillReportError`."""
-    flows = dict(read_drill_results(path)) if path.exists() else {}
+    flows = dict(read_drill_results(path)) if os.path.lexists(path) else {}
     previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
         "passed_at_ms": at_ms if passed else previous_pass_ms,
