@@ -10,6 +10,7 @@ import errno
 import grp
 import os
 import pwd
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -124,7 +125,8 @@ def check_private_folder(
     found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ForeignFolderError(
-            f"{folder} must be accessible to its owner only: run chmod 700 {folder}"
+            f"{folder} must be accessible to its owner only: run chmod 700 "
+            f"{shlex.quote(str(folder))}"
         )
     owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
     if owners == {uid}:

@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import os
 import pathlib
+import shlex
 import stat
 from collections.abc import Collection
 from types import TracebackType
@@ -113,7 +114,8 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
 
 def _explain_existing_file(path: pathlib.Path) -> str:
     return (
-        f"{path} already exists: resume the move (--resume --journal {path}), or use another file"
+        f"{path} already exists: resume the move (--resume --journal {shlex.quote(str(path))}), or "
+        "use another file"
     )
 
 
