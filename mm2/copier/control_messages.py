@@ -91,10 +91,12 @@ def decode_integer_sum(value: Any) -> int:
 
 
 def decode_text(value: Any) -> str:
-    """Decode a string value, cut off after `MAX_TEXT_CHARS`. Raises `TypeError`."""
+    """Decode a string value, cut off after `MAX_TEXT_CHARS`, with lone surrogates replaced by `?`.
+    Raises `TypeError`."""
     if not isinstance(value, str):
         raise TypeError("not a text")
-    return value[:MAX_TEXT_CHARS]
+    text = value[:MAX_TEXT_CHARS]
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 HEARTBEAT_INTERVAL_S = 2.0

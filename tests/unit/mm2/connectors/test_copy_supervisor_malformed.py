@@ -257,6 +257,11 @@ def test_long_texts_and_many_errors_are_cut(made):
     assert len(made.supervisor.reason) == control_messages.MAX_TEXT_CHARS
 
 
+def test_lone_surrogates_are_replaced(made):
+    made.handle(gauges(gauge(phase="waiting", reason="\ud800 ü")))
+    assert made.gauges[0][1].reason == "? ü"
+
+
 def test_a_halt_is_logged_once_a_second_and_at_the_end(made, caplog):
     for number in range(50):
         made.handle(gauges(gauge(phase="halted", reason=f"reason {number}")))
