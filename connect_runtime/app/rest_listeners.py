@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.config import java_properties
+from connect_runtime.config import config_errors, java_properties
 from connect_runtime.config.properties_file import ErrorCollector
 from connect_runtime.protocol.tls_settings import StoreFiles
 from connect_runtime.rest import basic_auth, cors, response_headers, rest_settings, rest_tls
@@ -63,11 +63,19 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text_file(file: pathlib.Path, encoding: str) -> str:
     try:
-        return file_access.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
+        content, writer = file_access.read_file_and_check_writers(file, max_bytes=_MAX_FILE_BYTES)
+        text = content.decode(encoding)
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"basic authentication: {file} is not UTF-8 text") from None
+    if writer is not None:
+        can_write, remedy = config_errors.explain_foreign_writer(file, writer)
+        raise ConfigError(
+            f"basic authentication: {file} decides who may use the REST API, but {can_write}; to "
+            f"allow it, {remedy}"
+        )
+    return text
 
 
 _EXTENSIONS_KEY = "rest.extension.classes"

@@ -33,9 +33,11 @@ from connect_runtime.protocol.tls_settings import StoreFiles
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.cluster_config_state import RawConfig
+from connect_runtime.system import file_access
 
 _CLIENT_AUTH_KEY = "ssl.client.auth"
 _PROTOCOL_KEY = "security.protocol"
+_PLUGIN_PATH_KEY = "plugin.path"
 _SECURITY_PREFIXES = ("security.", "sasl.", "ssl.")
 _CLIENT_KINDS = ClientKind
 
@@ -293,7 +295,7 @@ def _validate_worker_keys(account: ErrorCollector, definition: ConfigDef) -> Non
 def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> PluginRegistry:
     """Discover the plugins in `plugin.path`, and reject configured converters that are not
     installed."""
-    found = discover(_split_list(account, "plugin.path"), _read_absolute_paths(account))
+    found = discover(_read_plugin_folders(account), _read_absolute_paths(account))
     for key, kind in _KIND_BY_CONVERTER_KEY.items():
         name = account.values.get(key, "").strip()
         if not name:
@@ -302,6 +304,23 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
             found.find_plugin_class(name, kind)
         except ConfigError as error:
             account.add_problem(key, str(error))
+    return found
+
+
+def _read_plugin_folders(account: ErrorCollector) -> list[str]:
+    """Read the folders of `plugin.path`. Reject a folder whose modules another user can change,
+    because this user runs them."""
+    found = _split_list(account, _PLUGIN_PATH_KEY)
+    for each in found:
+        try:
+            writer = file_access.find_foreign_folder_writer(pathlib.Path(each))
+        except OSError:
+            continue  # reported by the discovery
+        if writer is not None:
+            can_write, remedy = config_errors.explain_foreign_writer(None, writer)
+            problem = f"the modules in {each} would be run, but {can_write}; to allow it, {remedy}"
+            account.add_problem(_PLUGIN_PATH_KEY, problem)
+            return []
     return found
 
 

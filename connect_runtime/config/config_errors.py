@@ -177,12 +177,19 @@ def build_reference_problems(
     ]
 
 
-def explain_foreign_writer(path: pathlib.Path, writer: ForeignWriter) -> tuple[str, str]:
-    """Explain, as two clauses, who can change the file and how to prevent it."""
+def explain_foreign_writer(path: pathlib.Path | None, writer: ForeignWriter) -> tuple[str, str]:
+    """Explain who can change a file through what, and how to prevent it, as two clauses.
+
+    If `path` is None, what can be changed is named by its own path.
+    """
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
-    what = "this file" if writer.path == path else f"its directory {writer.path}"
+    if path is None:
+        what = str(writer.path)
+    else:
+        what = "this file" if writer.path == path else f"its directory {writer.path}"
     if writer.owner is None:
         remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
     else:
-        remedy = "copy the file to a directory owned by root or by the user that runs it"
+        copied = "it" if path is None else "the file"
+        remedy = f"copy {copied} to a directory owned by root or by the user that runs it"
     return f"{who} can write to {what}", remedy

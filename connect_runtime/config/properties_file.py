@@ -12,7 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.config import config_errors, config_providers, java_properties
+from connect_runtime.config import (
+    config_errors,
+    config_providers,
+    java_properties,
+    worker_keys,
+)
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.config.config_providers import ConfigProvider, ConfigTransformer, ProviderError
 from connect_runtime.config.java_properties import JavaProperty
@@ -20,6 +25,37 @@ from connect_runtime.system import file_access
 
 _LOG = logging.getLogger(__name__)
 _PLUGIN_PATH_KEY = "plugin.path"
+_SPARK_PREFIX = "mm2.spark."
+_SPARK_MASTER_KEY = f"{_SPARK_PREFIX}master"
+_LOCAL_MASTER_PREFIX = "local"
+HARMLESS_SPARK_KEYS = frozenset(
+    f"{_SPARK_PREFIX}{name}"
+    for name in (
+        "app.name",
+        "conf.spark.cores.max",
+        "conf.spark.driver.bindAddress",
+        "conf.spark.driver.blockManager.port",
+        "conf.spark.driver.cores",
+        "conf.spark.driver.host",
+        "conf.spark.driver.memory",
+        "conf.spark.driver.memoryOverhead",
+        "conf.spark.driver.port",
+        "conf.spark.executor.cores",
+        "conf.spark.executor.instances",
+        "conf.spark.executor.memory",
+        "conf.spark.executor.memoryOverhead",
+        "control.host",
+        "control.port",
+        "driver.bindAddress",
+        "driver.blockManager.port",
+        "driver.host",
+        "driver.port",
+        "ui",
+    )
+)
+"""Spark properties of a worker file that cannot run code on this machine: sizes and addresses."""
+_FILE_ACCESS_KEYS = (worker_keys.FILE_PATHS_KEY, config_providers.PROVIDERS_KEY)
+"""Keys that let users of the REST API read this user's files."""
 
 PropertyPairs = Mapping[str, JavaProperty]
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -48,7 +84,8 @@ def read_properties_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1.
 
     Raises `SettingsError` if the file cannot be read. Also raises it if another user can change the
-    file, and the file sets `plugin.path`, whose modules are run, or refers to other values.
+    file, and the file has keys that can run code or give access to files, or refers to other
+    values.
     """
     try:
         content, writer = file_access.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
@@ -62,9 +99,9 @@ def read_properties_text(path: pathlib.Path) -> str:
         because = f"but {can_write}; to allow it, {remedy}"
         pairs = parse_property_pairs(text, file=str(path))
         problems = [
-            ConfigProblem(line=pair.line, key=pair.key, text=f"can run code, {because}")
+            ConfigProblem(line=pair.line, key=pair.key, text=f"{danger}, {because}")
             for pair in pairs
-            if pair.key == _PLUGIN_PATH_KEY
+            if (danger := _explain_danger(pair))
         ]
         problems += config_errors.build_reference_problems(
             ((pair.line, pair.key, pair.value) for pair in pairs), because
@@ -73,6 +110,17 @@ def read_properties_text(path: pathlib.Path) -> str:
             raise SettingsError(str(path), problems)
         _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)
     return text
+
+
+def _explain_danger(pair: JavaProperty) -> str:
+    """Explain what a user who can write this property could do; return "" if it is harmless."""
+    if pair.key in _FILE_ACCESS_KEYS:
+        return "can give users of the REST API access to your files"
+    if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
+        is_harmless = pair.value.startswith(_LOCAL_MASTER_PREFIX)
+    else:
+        is_harmless = pair.key in HARMLESS_SPARK_KEYS or not pair.key.startswith(_SPARK_PREFIX)
+    return "" if is_harmless and pair.key != _PLUGIN_PATH_KEY else "can run code"
 
 
 def parse_property_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:

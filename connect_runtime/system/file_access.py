@@ -11,6 +11,7 @@ import errno
 import grp
 import os
 import pwd
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -127,7 +128,8 @@ def check_private_directory(
     found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ForeignDirectoryError(
-            f"{folder} must be accessible to its owner only: run chmod 700 {folder}"
+            f"{folder} must be accessible to its owner only: run chmod 700 "
+            f"{shlex.quote(str(folder))}"
         )
     owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
     if owners == {uid}:
@@ -190,6 +192,38 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
             if writer is not None:
                 return writer
     return None if is_safe else _find_foreign_path_writer(file, os.fstat(opened))
+
+
+def find_foreign_folder_writer(folder: Path) -> ForeignWriter | None:
+    """Return which user other than this user and root can change or add files in a folder or its
+    subfolders; None if there is none.
+
+    The path of the folder and the symbolic links in it are checked as in `find_foreign_writer`. The
+    content of a read-only mount counts as safe. Raises `OSError`.
+    """
+    writer = _find_path_writer(folder)
+    if writer is not None or _is_read_only_mount(folder.resolve()):
+        return writer
+    for parent, folders, files in os.walk(folder.resolve()):
+        if can_others_write(Path(parent)):  # even in a sticky folder, users can add files
+            return ForeignWriter(path=Path(parent), owner=None)
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            found = path.lstat()
+            writer = _find_foreign_path_writer(path, found)
+            if writer is None and stat.S_ISLNK(found.st_mode) and os.path.exists(path):
+                writer = _find_path_writer(path)
+            if writer is not None:
+                return writer
+    return None
+
+
+def _find_path_writer(path: Path) -> ForeignWriter | None:
+    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return find_foreign_writer(path, opened)
+    finally:
+        os.close(opened)
 
 
 def _find_foreign_path_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:

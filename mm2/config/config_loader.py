@@ -227,13 +227,17 @@ def _check_write_permissions(
 
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
     """Find the keys of the file that can run commands or code on this machine. These are hooks,
-    plugin directories (`plugin.path`), and all Spark properties (programs, JVM options, packages,
-    plugins) except those known to be harmless."""
+    plugin directories (`plugin.path`), a Spark cluster (which gets this user's credentials), and
+    all Spark properties (programs, JVM options, packages, plugins) except those known to be harmless."""
     for name, (_, key) in found.flat.locations.items():
         if name == _PLUGIN_PATH or name.endswith(f".{_PLUGIN_PATH}"):
             yield key
     if found.hooks:
         yield hooks_section.HOOKS_SECTION
+    if not found.spark.is_local:
+        yield f"{prefix}spark.master"
+    if found.spark.allow_insecure_spark:
+        yield f"{prefix}spark.allow.insecure.spark"
     if found.spark.python is not None:
         yield f"{prefix}spark.python"
     for name in found.spark.conf:

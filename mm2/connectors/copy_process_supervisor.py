@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from mm2.connectors import reverse_producer_ids
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
 from mm2.connectors.flow_state_store import FlowStateStore, RecoveredStateRequest
-from mm2.connectors.persistent_error_log import StallLog
+from mm2.connectors.persistent_error_log import StallLog, StoppedPartitionLog
 from mm2.connectors.reverse_producer_ids import QueryProducerIds
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, progress_reports, standby_copies
@@ -304,6 +305,7 @@ class CopySupervisor:
         self._acquisition_requests: deque[tuple[int, float]] = deque()
         self._names = [each.source_name for each in settings.partitions]
         self._stall_log = StallLog()
+        self._stopped_log = StoppedPartitionLog()
 
     @property
     def name(self) -> str:
@@ -347,6 +349,7 @@ class CopySupervisor:
         self._stream.append_waiting_items()
         for line in self._stall_log.take_due_lines(self._names, now_s):
             self._log_with_task_number(logging.WARNING, "%s", line)
+        self._log_stopped_partitions(now_s)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
             self._send_message(
                 {"type": "acquisition_granted", "id": self._acquisition_requests.popleft()[0]}
@@ -402,10 +405,13 @@ class CopySupervisor:
             self._handle_copy_end(f"no report from the copy process for {limit_s:.0f} s", now_s)
 
     def _handle_copy_end(self, reason: str, now_s: float) -> None:
+        reason = reason[: control_messages.MAX_TEXT_CHARS]
         if self._channel is not None:
             self._channel.close(reason)
         self._channel = self._handle = None
         self._stream.discard_waiting_items()
+        self._log_stopped_partitions(math.inf)
+        self._stopped_log = StoppedPartitionLog()
         self.progress.record_copy_end(reason)
         self._stall_log = StallLog()
         if self.state is TaskState.STOPPING:
@@ -505,24 +511,27 @@ class CopySupervisor:
             changed = self.progress.record_progress_report(gauge)
             self._deps.on_gauge(self.settings.partitions[gauge.index], gauge)
             if changed:
-                self._log_phase_change(gauge)
+                self._stopped_log.record_phase_change(gauge)
+                if gauge.phase == "fenced":
+                    self.fenced_reason = gauge.reason
             if gauge.records:
                 self._backoff.reset()
+        self._log_stopped_partitions(now_s)
 
-    def _log_phase_change(self, gauge: PartitionProgressReport) -> None:
-        setup = self.settings.partitions[gauge.index]
-        if gauge.phase == "halted":
-            self._log_with_task_number(
-                logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason
-            )
-        elif gauge.phase == "fenced":
-            self.fenced_reason = gauge.reason
-            self._log_with_task_number(logging.ERROR, "%s", gauge.reason)
+    def _log_stopped_partitions(self, now_s: float) -> None:
+        for gauge in self._stopped_log.take_due_reports(now_s):
+            if gauge.phase == "halted":
+                name = self._names[gauge.index]
+                self._log_with_task_number(logging.ERROR, "%s is halted: %s", name, gauge.reason)
+            else:
+                self._log_with_task_number(logging.ERROR, "%s", gauge.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
         line = self.incidents.record_stored_incident(key, value)
         if line is not None:
-            self._log_with_task_number(logging.WARNING, "%s", line)
+            self._log_with_task_number(
+                logging.WARNING, "%s", line[: control_messages.MAX_TEXT_CHARS]
+            )
 
     def acknowledge_stored_items(self) -> None:
         """Acknowledge newly stored stream items to the copy process."""

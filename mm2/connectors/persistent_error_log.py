@@ -1,4 +1,4 @@
-"""Rate-limited log lines about persistent errors and waiting partitions.
+"""Rate-limited log lines about persistent errors, and waiting and stopped partitions.
 
 Retries that succeed within seconds are not logged. Persistent problems are logged once, then every
 minute with the newest reason, and once more when they are resolved.
@@ -123,6 +123,38 @@ class StallLog:
         if over and not self._logged_waits:
             lines.append("no partition is waiting any more")
         return lines
+
+
+_STOPPED_PHASES = ("halted", "fenced")
+PHASE_LOG_INTERVAL_S = 1.0
+
+
+@dataclass(slots=True)
+class StoppedPartitionLog:
+    """Selects the partitions whose halt or fencing is logged, at most one per partition and second,
+    because a faulty copy process may report changes without end."""
+
+    _unlogged: dict[int, PartitionProgressReport] = field(default_factory=dict)
+    _logged_s: dict[int, float] = field(default_factory=dict)
+
+    def record_phase_change(self, gauge: PartitionProgressReport) -> None:
+        """Record a progress report whose phase or reason has changed."""
+        if gauge.phase in _STOPPED_PHASES:
+            self._unlogged[gauge.index] = gauge
+        else:
+            self._unlogged.pop(gauge.index, None)
+
+    def take_due_reports(self, now_s: float) -> list[PartitionProgressReport]:
+        """Return the progress reports to log now, the newest of each partition."""
+        due = [
+            gauge
+            for index, gauge in self._unlogged.items()
+            if now_s - self._logged_s.get(index, float("-inf")) >= PHASE_LOG_INTERVAL_S
+        ]
+        for gauge in due:
+            del self._unlogged[gauge.index]
+            self._logged_s[gauge.index] = now_s
+        return due
 
 
 def _update_reported_problems(

@@ -49,6 +49,8 @@ JsonMessage = dict[str, Any]
 
 _MAX_ERROR_CHARS = 200
 """Maximum number of characters of a malformed message that an error quotes."""
+MAX_TEXT_CHARS = 2_000
+"""Maximum number of characters of a copy process's text that the driver keeps and logs."""
 INT64 = range(-(2**63), 2**63)
 _INT128 = range(-(2**127), 2**127)
 
@@ -89,10 +91,12 @@ def decode_integer_sum(value: Any) -> int:
 
 
 def decode_text(value: Any) -> str:
-    """Decode a string value. Raises `TypeError` for any other value."""
+    """Decode a string value, cut off after `MAX_TEXT_CHARS`, with lone surrogates replaced by `?`.
+    Raises `TypeError`."""
     if not isinstance(value, str):
         raise TypeError("not a text")
-    return value
+    text = value[:MAX_TEXT_CHARS]
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 HEARTBEAT_INTERVAL_S = 2.0

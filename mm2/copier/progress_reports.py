@@ -7,6 +7,7 @@ record ages. Every report replaces the previous one, so reports may be dropped.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ REPORT_INTERVAL_S = 0.5
 """Minimum interval between progress reports of changed partitions."""
 CLOCK_SHIFT_WINDOW_S = 600.0
 """Length of the two windows over which `ClockShift` takes the smallest observed difference."""
+MAX_CONNECTION_ERRORS = 100
+"""Maximum number of unreachable addresses that the driver keeps per copy process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +169,12 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
 
 
 def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
-    """Decode the unreachable addresses and their errors from a `gauges` message."""
+    """Decode the unreachable addresses and their errors from a `gauges` message, at most
+    `MAX_CONNECTION_ERRORS`."""
+    errors = itertools.islice(dict(message["troubles"]).items(), MAX_CONNECTION_ERRORS)
     return {
-        key: control_messages.decode_text(text) for key, text in dict(message["troubles"]).items()
+        control_messages.decode_text(address): control_messages.decode_text(text)
+        for address, text in errors
     }
 
 
@@ -243,6 +249,8 @@ def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
             raise TypeError(f"{name} is a {kind.__name__}")
         if kind is int and value not in control_messages.INT64:
             raise ValueError(f"{name} is not a 64-bit integer")
+        if kind is str:
+            fields[name] = control_messages.decode_text(value)
         if kind is list or kind is tuple:  # JSON has no named tuples
             fields[name] = _decode_ages(value)
     return PartitionProgressReport(**fields)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -58,13 +59,13 @@ def create_run_directory(
 def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) -> None:
     """Remove this user's directories of the given kind whose process has ended, except for the
     newest `keep_count`."""
-    locks = sorted(parent.glob(f"{kind}*/{_LOCK_FILE}"), key=_read_created_ns, reverse=True)
+    locks = [folder / _LOCK_FILE for folder in _list_own_directories(kind, parent)]
     ended = 0
-    for lock in locks:
+    for lock in sorted(locks, key=_read_created_ns, reverse=True):
         try:
             lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # another user's, or just removed
+            continue  # not a run directory, or just removed
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(lock_fd).st_uid != os.geteuid():
@@ -72,10 +73,29 @@ def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) ->
             ended += 1
             if ended > keep_count:
                 shutil.rmtree(lock.parent, ignore_errors=True)
-        except BlockingIOError:
-            pass
+        except OSError:
+            pass  # its process is running
         finally:
             os.close(lock_fd)
+
+
+def _list_own_directories(kind: str, parent: Path) -> list[Path]:
+    """List this user's directories of the given kind. Links and directories of other users, who may
+    share `parent`, are not opened or followed."""
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return []
+    found = (parent / name for name in names if name.startswith(kind))
+    return [path for path in found if _is_own_directory(path)]
+
+
+def _is_own_directory(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _read_created_ns(lock: Path) -> int:

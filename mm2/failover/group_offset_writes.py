@@ -142,7 +142,8 @@ def write_group_offsets(
         if request.has_accepted(code, name):
             left.append(name)
         else:
-            refused.append(f"group {name}: {failure} (to skip it: --accept {code}:{name})")
+            option = plan_findings.format_accept_option(code, name)
+            refused.append(f"group {name}: {failure} (to skip it: {option})")
     if refused:
         raise RetriableError(f"not all groups were moved: {'; '.join(refused)}")
     return left

@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import os
 import pathlib
+import shlex
 import stat
 from collections.abc import Collection
 from types import TracebackType
@@ -32,10 +33,10 @@ per group or partition, so this is enough for more than two million."""
 
 def explain_unusable_path(path: pathlib.Path) -> str:
     """Explain why no new journal can be created at this path; return "" if it can."""
-    if path.exists():
+    if os.path.lexists(path):
         return _explain_existing_file(path)
     folder = path.absolute().parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return f"cannot create the journal {path}: the directory {folder} does not exist"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"cannot create the journal {path}: {folder} is not writable"
@@ -65,7 +66,9 @@ def describe_foreign_journals(folder: pathlib.Path) -> str:
     """Describe the journals that `find_unfinished_moves` skips because other users own them; return
     "" if none is skipped."""
     foreign = [
-        path for path in folder.glob("*.jsonl") if path.is_file() and not _has_trusted_owner(path)
+        path
+        for path in folder.glob("*.jsonl")
+        if os.path.isfile(path) and not _has_trusted_owner(path)
     ]
     if not foreign:
         return ""
@@ -111,7 +114,8 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
 
 def _explain_existing_file(path: pathlib.Path) -> str:
     return (
-        f"{path} already exists: resume the move (--resume --journal {path}), or use another file"
+        f"{path} already exists: resume the move (--resume --journal {shlex.quote(str(path))}), or "
+        "use another file"
     )
 
 

@@ -8,6 +8,7 @@ then skip the partitions or groups of the accepted finding.
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,11 @@ def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFin
     if named and finding.severity is PlanSeverity.FORBIDS:
         return replace(finding, severity=PlanSeverity.COSTS)
     return finding
+
+
+def format_accept_option(code: str, group: str) -> str:
+    """Return the option that accepts a finding for one group, quoted for the shell."""
+    return shlex.join(["--accept", f"{code}:{group}"])
 
 
 def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:

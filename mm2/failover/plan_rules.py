@@ -74,7 +74,8 @@ def describe_unmoved_group(
         do = f"to let it resume at its offsets: {offsets} > FILE && {reset}"
     text = (
         f"{group.type} group {name} is not moved: mm2 moves only consumer groups; {reads}. On "
-        f"{there} it starts {starts}; {do}. Then add --accept {code}:{name}"
+        f"{there} it starts {starts}; {do}. Then add "
+        + plan_findings.format_accept_option(code, name)
     )
     return _GroupFinding(severity=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
 

@@ -108,9 +108,10 @@ def wait_for_idle_groups(
         return not busy
 
     def explain_wait() -> str:
+        option = plan_findings.format_accept_option(plan_findings.GROUP_ACTIVE_ON_ORIGIN, busy[0])
         return (
             f"groups still have members: {', '.join(busy)}. Stop them; to let one keep reading: "
-            f"--accept {plan_findings.GROUP_ACTIVE_ON_ORIGIN}:{busy[0]}"
+            f"{option}"
         )
 
     context.wait_until_done(is_idle, explain_wait)

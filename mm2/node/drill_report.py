@@ -36,9 +36,9 @@ class DrillReportError(FatalError):
 def record_drill_result(
     path: pathlib.Path, flow: str, result: Mapping[str, Any], *, passed: bool, at_ms: int
 ) -> None:
-    """Store the result of a flow's drill in the drill report. Results of other flows are preserved.
-    Raises `DrillReportError`."""
-    flows = dict(read_drill_results(path)) if path.exists() else {}
+    """Store the result of a flow's drill. Results of other flows are preserved. Raises
+    `DrillReportError`."""
+    flows = dict(read_drill_results(path)) if os.path.lexists(path) else {}
     previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
         "passed_at_ms": at_ms if passed else previous_pass_ms,

@@ -173,4 +173,4 @@ def _finding_to_json(each: HealthFinding) -> Mapping[str, object]:
 def _make_page_response(status: int, told: Mapping[str, object]) -> PageResponse:
     text = json.dumps(told, ensure_ascii=False) + "\n"
     headers = {"Cache-Control": "no-store"}
-    return PageResponse(status=status, body=text.encode(), headers=headers)
+    return PageResponse(status=status, body=text.encode(errors="replace"), headers=headers)

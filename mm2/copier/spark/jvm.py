@@ -22,6 +22,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -87,17 +88,15 @@ class ClassArchive:
         if spark_settings.UNSUPPORTED_PATH_CHARACTERS.search(str(self._path)):
             return ""
         try:
+            if not self._is_private_to_user(self._folder.stat()):
+                return ""
             stat = self._path.stat()
-            if (
-                stat.st_size
-                and self._is_private_to_user(stat)
-                and self._is_private_to_user(self._folder.stat())
-            ):
-                return f"{SHARED_ARCHIVE_OPTION}{self._path}"
         except FileNotFoundError:
             return _RECORD_CLASSES_OPTION
         except OSError:
-            pass
+            return ""
+        if stat.st_size and self._is_private_to_user(stat):
+            return f"{SHARED_ARCHIVE_OPTION}{self._path}"
         return ""
 
     @property
@@ -107,15 +106,18 @@ class ClassArchive:
 
     def store_archive(self, written: Path) -> None:
         """Store the archive `written` by a JVM, or an empty file if the JVM could not write an
-        archive. Raises `OSError`."""
+        archive. Raises `OSError`, also if other users can write to the folder."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        unfinished = self._path.with_suffix(f".{os.getpid()}")
+        if not self._is_private_to_user(self._folder.stat()):
+            raise ForeignDirectoryError(f"other users can write to {self._folder}")
+        # A new file: another user may have prepared a link at a name that can be guessed.
+        opened, name = tempfile.mkstemp(dir=self._folder, prefix=f".{self._path.stem}-")
+        unfinished = Path(name)
         try:
-            if written.exists():
-                shutil.copyfile(written, unfinished)
-            else:
-                unfinished.touch()
-            unfinished.chmod(0o600)
+            with os.fdopen(opened, "wb") as stream:
+                if written.exists():
+                    with written.open("rb") as source:
+                        shutil.copyfileobj(source, stream)
             unfinished.replace(self._path)
             for old in sorted(self._folder.glob("spark.*.jsa"), key=_read_modified_ns)[
                 :-MAX_CLASS_ARCHIVES

@@ -146,6 +146,14 @@ def test_a_broken_file_of_users_is_refused_without_its_content(folder):
     assert "hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["jaas.conf", "users.properties"])
+def test_a_file_that_others_can_write_admits_nobody(folder, name):
+    (folder / name).chmod(0o646)
+    told = f"{name} decides who may use the REST API, but other users can write to this file; to"
+    with pytest.raises(ConfigError, match=told):
+        rest_listeners.read_rest_users(options("jaas.conf"), folder)
+
+
 LOOPBACK = "http://127.0.0.1:8083"
 BASIC = {"rest.extension.classes": rest_settings.BASIC_AUTH_EXTENSION}
 

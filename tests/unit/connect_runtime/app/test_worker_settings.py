@@ -51,6 +51,20 @@ def test_converters_go_by_javas_names(in_group, name):
     assert in_group({"key.converter": name}).config.key_converter == name
 
 
+def test_plugins_that_others_can_write_are_not_run(refused, tmp_path):
+    folder = tmp_path / "plugins"
+    folder.mkdir(mode=0o777)
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    for mode in (0o777, 0o1777):
+        folder.chmod(mode)
+        (told,) = refused({"plugin.path": str(folder)})
+        assert (
+            f"plugin.path: the modules in {folder} would be run, but other users can write to "
+            f"{folder}; to allow it, run: chmod go-w {folder}"
+        ) in told
+    assert not (tmp_path / "ran").exists()
+
+
 def test_plugins_are_looked_for_in_the_folders_that_are_named(tmp_path):
     from connect_runtime.app import standalone_settings
     from connect_runtime.app.worker_settings import WorkerSettingsSource

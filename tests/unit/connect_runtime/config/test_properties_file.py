@@ -28,6 +28,12 @@ def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment:
             "plugin.path=/tmp/x",
             "w.properties:2: plugin.path: can run code, but other users",
         ),
+        ("mm2.spark.python=/tmp/x", "w.properties:2: mm2.spark.python: can run code, but"),
+        ("mm2.spark.conf.spark.driver.extraJavaOptions=-javaagent:/tmp/x.jar", "can run code"),
+        ("mm2.spark.master=k8s://https://h:1", "mm2.spark.master: can run code, but"),
+        ("mm2.spark.allow.insecure.spark=true", "can run code, but"),
+        ("file.stream.allowed.paths=/", "can give users of the REST API access to your files, but"),
+        ("config.providers=file", "can give users of the REST API access to your files, but"),
         (
             "a=${file:/etc/shadow:root}",
             "w.properties:2: a: refers to a value outside of this file, but",
@@ -52,7 +58,7 @@ def test_a_file_that_others_can_write_runs_and_reads_nothing(tmp_path, line, com
 
 def test_of_a_harmless_file_that_others_can_write_is_warned(tmp_path, caplog):
     path = tmp_path / "w.properties"
-    path.write_text("#a=${env:HOME}\na=b\n")
+    path.write_text("#a=${env:HOME}\nmm2.spark.master=local[4]\nmm2.spark.ui=true\na=b\n")
     path.chmod(0o646)
     assert properties_file.read_properties_text(path).endswith("a=b\n")
     assert "other users can write to this file; to prevent it, run: chmod go-w" in caplog.text

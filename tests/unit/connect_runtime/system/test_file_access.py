@@ -156,6 +156,36 @@ def test_in_a_sticky_folder_others_cannot_replace_a_file(config):
     assert find_writer(config) == ForeignWriter(path=config, owner=None)
 
 
+def test_who_can_change_a_folder_of_modules_is_found(config, tmp_path):
+    folder = tmp_path / "plugins"
+    inner = folder / "package"
+    inner.mkdir(parents=True)
+    module = inner / "__init__.py"
+    module.touch(mode=0o644)
+    (folder / "link").symlink_to(config)
+    (folder / "dangling").symlink_to("gone")
+    find = file_access.find_foreign_folder_writer
+    assert find(folder) is None
+    for path in (tmp_path, folder, inner, module, config.parent, folder / "link"):
+        before = path.stat().st_mode
+        path.chmod(0o777)
+        assert find(folder) == ForeignWriter(path=path, owner=None)
+        path.chmod(before)
+    folder.chmod(0o1777)
+    assert find(folder) == ForeignWriter(path=folder, owner=None), "others can add modules"
+    with pytest.raises(FileNotFoundError):
+        find(folder / "none")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_owner_of_a_module_is_found(tmp_path):
+    module = tmp_path / "module.py"
+    module.touch()
+    os.chown(module, 4242, -1)
+    found = file_access.find_foreign_folder_writer(tmp_path)
+    assert found == ForeignWriter(path=module, owner=4242)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("which", ["file", "folder", "link"])
 def test_an_owner_other_than_this_user_and_root_is_found(config, tmp_path, which):

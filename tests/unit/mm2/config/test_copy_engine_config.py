@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.errors import ConfigError
+from connect_runtime.config import properties_file
 from mm2.config import copy_engine_config, mirror_connector_config
 from mm2.config.copy_engine_config import EngineSettings
 
@@ -183,3 +184,12 @@ def test_a_mistake_of_the_worker_is_said_to_be_there():
         of_worker({"mm2.spark.mastr": "local"})
     with pytest.raises(ConfigError, match=r"worker's properties: mm2\.engine"):
         of_worker({"mm2.engine": "storm"})
+
+
+def test_spark_properties_that_are_harmless_in_a_worker_file_are_those_of_clusters_yaml():
+    found = {
+        key.removeprefix(copy_engine_config.SPARK_CONF_PREFIX)
+        for key in properties_file.HARMLESS_SPARK_KEYS
+        if key.startswith(copy_engine_config.SPARK_CONF_PREFIX)
+    }
+    assert found == copy_engine_config.HARMLESS_SPARK_CONF

@@ -12,7 +12,7 @@ import pytest
 
 from mm2.connectors.copy_process_supervisor import CopyStarter, CopySupervisor, CopySupervisorDeps
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages
+from mm2.copier import control_messages, progress_reports
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy
 from mm2.copier.copy_engine import CopyState
 from mm2.replication import replication_latency
@@ -238,6 +238,46 @@ def test_a_fault_of_mm2_is_not_blamed_on_the_copy_process(made):
 def test_an_error_quotes_a_bounded_part_of_a_message(made):
     made.handle(gauges(gauge(unrecorded_since_s="x" * 10_000)))
     assert len(made.supervisor.reason) < 300
+
+
+def test_long_texts_and_many_errors_are_cut(made):
+    long = "x" * 1_000_000
+    troubles = {f"{index}:{long}": long for index in range(1_000)}
+    made.handle(gauges(gauge(reason=long, reencode_reason=long), troubles=troubles))
+    (_, found) = made.gauges[0]
+    assert len(found.reason) == len(found.reencode_reason) == control_messages.MAX_TEXT_CHARS
+    decoded = progress_reports.decode_connection_errors(gauges(troubles=troubles))
+    assert len(decoded) == progress_reports.MAX_CONNECTION_ERRORS
+    assert {len(text) for item in decoded.items() for text in item} == {
+        control_messages.MAX_TEXT_CHARS
+    }
+    made.handle({"type": "ended", "fatal": long, "reason": ""})
+    made.handle({"type": "closed", "reason": "end"})
+    made.supervisor.tick(NOW_S + 60.0)
+    assert len(made.supervisor.reason) == control_messages.MAX_TEXT_CHARS
+
+
+def test_lone_surrogates_are_replaced(made):
+    made.handle(gauges(gauge(phase="waiting", reason="\ud800 ü")))
+    assert made.gauges[0][1].reason == "? ü"
+
+
+def test_a_halt_is_logged_once_a_second_and_at_the_end(made, caplog):
+    for number in range(50):
+        made.handle(gauges(gauge(phase="halted", reason=f"reason {number}")))
+        made.handle(gauges(gauge()))
+    made.handle(gauges(gauge(phase="halted", reason="last")))
+    assert [each.split(": ")[1] for each in stopped(caplog)] == ["reason 0"]
+    made.supervisor.tick(NOW_S + 1.0)
+    assert [each.split(": ")[1] for each in stopped(caplog)] == ["reason 0", "last"]
+    made.handle(gauges(gauge(phase="fenced", reason="fenced")))
+    assert made.supervisor.fenced_reason == "fenced"
+    made.supervisor.restart("test", NOW_S + 1.0)
+    assert stopped(caplog)[2:] == ["fenced"]
+
+
+def stopped(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_items_of_the_next_copy_process_are_numbered_from_1_again(made):

@@ -5,6 +5,8 @@ import stat
 import subprocess
 import sys
 
+import pytest
+
 from mm2.copier import run_directory
 
 
@@ -53,6 +55,26 @@ def test_what_has_no_lock_is_not_ours(tmp_path):
     os.symlink("/etc/passwd", tmp_path / "mm2-x-link" / "lock")
     run_directory.remove_stale_directories("mm2-x-", tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_links_with_too_long_targets_are_skipped(tmp_path):
+    stale = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
+    stale.keep_for_inspection()
+    too_long = "a" * 300
+    os.symlink(too_long, tmp_path / "mm2-x-link")
+    (tmp_path / "mm2-x-folder").mkdir()
+    os.symlink(too_long, tmp_path / "mm2-x-folder" / "lock")
+    run_directory.create_run_directory("mm2-x-", parent=tmp_path).remove_directory()
+    assert {each.name for each in tmp_path.iterdir()} == {"mm2-x-link", "mm2-x-folder"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_directory_of_another_user_is_not_removed(tmp_path):
+    foreign = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
+    foreign.keep_for_inspection()
+    os.chown(foreign.path, 4242, -1)
+    run_directory.remove_stale_directories("mm2-x-", tmp_path)
+    assert foreign.path.exists()
 
 
 def test_the_newest_that_were_left_may_be_kept(tmp_path):

@@ -110,6 +110,13 @@ def test_an_own_journal_is_no_foreign_one(path):
     assert journal_file.describe_foreign_journals(path.parent) == ""
 
 
+def test_a_link_with_a_too_long_target_is_no_journal(path):
+    path.symlink_to("a" * 300)
+    assert journal_file.describe_foreign_journals(path.parent) == ""
+    assert find(path.parent) == []
+    assert "already exists" in journal_file.explain_unusable_path(path)
+
+
 def test_a_journal_beyond_the_limit_is_skipped(path, monkeypatch):
     path.write_text(FIRST)
     monkeypatch.setattr(journal_file, "MAX_OTHER_JOURNAL_BYTES", len(FIRST))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pathlib
 import re
 
 import pytest
@@ -81,6 +82,17 @@ def test_what_is_accepted_costs(accepted, weight):
         plan_findings.apply_acceptance(finding(Weight.FORBIDS, "billing"), accepted).severity
         is weight
     )
+
+
+def test_a_group_is_quoted_for_the_shell():
+    assert plan_findings.format_accept_option("lag", "billing") == "--accept lag:billing"
+    assert plan_findings.format_accept_option("lag", "a$(b)") == "--accept 'lag:a$(b)'"
+
+
+def test_no_text_names_a_group_to_accept_without_quotes():
+    folder = pathlib.Path(inspect.getfile(plan_findings)).parent
+    unquoted = re.compile(r"--accept \{[^}]*\}:\{")
+    assert not [path for path in folder.glob("*.py") if unquoted.search(path.read_text())]
 
 
 def test_a_note_stays_a_note():

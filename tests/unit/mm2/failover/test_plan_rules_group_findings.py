@@ -152,6 +152,13 @@ def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
     assert told.text.endswith(f"Then add --accept {kind}-group:s")
 
 
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_the_name_of_a_group_is_quoted_for_the_shell(kind):
+    told = unmoved(kind, "x$(touch y)", topics=UNMOVED)
+    assert told.text.endswith(f"Then add --accept '{kind}-group:x$(touch y)'")
+    assert "--group 'x$(touch y)'" in told.text
+
+
 def unmoved(kind: str, name: str, **given: Any) -> PlanFinding:
     wanted = MoveRequest(origin="east", destination="west", kind=Kind.EMERGENCY)
     group = UnmovedGroup(name=name, type=kind, **given)

@@ -108,6 +108,13 @@ def test_a_prepared_link_is_not_written_through(path, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+def test_a_link_with_a_too_long_target_is_refused(path):
+    path.parent.mkdir()
+    path.symlink_to("a" * 300)
+    with pytest.raises(DrillReportError, match="a symbolic link, which is not followed"):
+        drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "drills.json"

@@ -97,6 +97,12 @@ def test_ready_says_which_flow_is_not(served):
     assert [each.get("flow") for each in told["findings"] if not each["ok"]] == ["east->west"]
 
 
+def test_a_reason_that_is_not_utf_8_breaks_no_page(served):
+    served.running.crash_reason = "lone \ud800"
+    status, told = served.ask(health_endpoints.LIVE_PATH)
+    assert (status, told["findings"][0]["reason"][-6:]) == (503, "lone ?")
+
+
 def test_a_node_whose_target_does_not_answer_is_in_no_group(served):
     served.running.flows = [statuses.flow()]
     lost = UnreachableCluster(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.system.file_access import ForeignDirectoryError
 from mm2.copier.spark import jvm
 from mm2.copier.spark import settings as spark_settings
 from mm2.copier.spark.jvm import ClassArchive
@@ -87,6 +88,24 @@ def test_what_others_may_have_written_is_not_used(folder, what):
     one = kept(folder, "classes")
     (folder if what == "folder" else next(folder.iterdir())).chmod(0o777)
     assert (one.jvm_options, one.should_be_written) == ("", False)
+
+
+def test_a_folder_that_others_can_write_gets_no_archive(folder, tmp_path):
+    folder.mkdir()
+    folder.chmod(0o777)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    one = archive(folder)
+    one._path.with_suffix(f".{os.getpid()}").symlink_to(victim)
+    assert (one.jvm_options, one.should_be_written) == ("", False)
+    written = tmp_path / "classes.jsa"
+    written.write_text("classes")
+    with pytest.raises(ForeignDirectoryError, match="other users can write to"):
+        one.store_archive(written)
+    folder.chmod(0o700)
+    one.store_archive(written)
+    assert victim.read_text() == "precious"
+    assert Path(one.jvm_options.partition("=")[2]).read_text() == "classes"
 
 
 def test_one_that_cannot_be_looked_at_is_left_alone(folder):
