@@ -63,8 +63,8 @@ class OffsetSyncStore:
     no offset translates lower than before (KAFKA-13659)."""
     partitions_max: int = SYNC_PARTITIONS_MAX
     ignored_syncs: int = 0
-    """Number of syncs that were ignored because their partition exceeds `partitions_max`, or because
-    Kafka does not allow their topic's name."""
+    """Number of syncs that were ignored, because there are more than `partitions_max` partitions or
+    Kafka does not allow the topic's name."""
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
     """The slots of each partition, without the repetitions of the last sync at the end."""
