@@ -9,6 +9,7 @@ changed. Planning again after a plan was applied yields only the same findings.
 from __future__ import annotations
 
 import enum
+import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -129,6 +130,8 @@ _COMPRESSION_TYPE = "compression.type"
 _CLEANUP_POLICY = "cleanup.policy"
 _MAX_MESSAGE_BYTES = "max.message.bytes"
 _TIMESTAMP_TYPE = "message.timestamp.type"
+_INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,19}")
+_SHOWN_VALUE_LENGTH = 20
 
 
 class MirrorFindingSeverity(enum.Enum):
@@ -492,7 +495,21 @@ class _MirrorPair:
 
     def _check_message_size(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.get_config(_MAX_MESSAGE_BYTES)
-        if planned is None or expected is None or int(planned) >= int(expected):
+        if planned is None or expected is None:
+            return
+        for cluster, topic, value in (
+            (self.flow.source, self.topic.name, expected),
+            (self.flow.target, self.remote, planned),
+        ):
+            if _INTEGER_PATTERN.fullmatch(value) is None:
+                problem = (
+                    f"max.message.bytes is {value[:_SHOWN_VALUE_LENGTH]!r} on {cluster}, which is "
+                    "not a whole number, so the sizes cannot be compared"
+                )
+                remedy = _FindingRemedy(f"correct the config of {topic} on {cluster}")
+                yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
+                return
+        if int(planned) >= int(expected):
             return
         problem = (
             f"max.message.bytes is {planned}, but {expected} on the source: larger batches fail"

@@ -153,6 +153,27 @@ def test_growing_follows_the_source():
     assert not made.create
 
 
+@pytest.mark.parametrize("value", ["x", "", "9" * 5000, "٣"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_message_size_that_is_no_number_is_told(value, exists):
+    source = cluster(topic("orders", 1, {"max.message.bytes": entry(value)}))
+    present = [mirror(max_message_bytes=entry("1048588"))] if exists else []
+    made = make(source, cluster(*present, new_topic={"max.message.bytes": "1048588"}))
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == ("max.message.bytes", SEVERITY.WARN)
+    assert "on east, which is not a whole number" in finding.problem
+    assert len(finding.problem) < 200
+
+
+def test_a_message_size_of_the_target_that_is_no_number_is_told():
+    source = cluster(topic("orders", 1, {"max.message.bytes": entry("1048588")}))
+    target = cluster(mirror(max_message_bytes=entry("x")))
+    (finding,) = make(
+        source, target, Flow(source="east", target="west"), sync_configs=False
+    ).findings
+    assert "is 'x' on west, which is not a whole number" in finding.problem
+
+
 def test_partitions_that_only_the_target_has_are_told():
     made = make(cluster(topic("orders", 2)), cluster(mirror(3)))
     assert is_empty(made)
