@@ -124,6 +124,9 @@ def derive_topic_defaults(broker_configs: Mapping[str, str | None] | None) -> di
     return {name: value for name, value in found.items() if value is not None}
 
 
+MIRROR_PARTITIONS_MAX = 20_000
+"""Maximum number of partitions of a mirrored topic. A source with a wrong or malicious partition
+count would otherwise exhaust the target's brokers."""
 UNLIMITED_TIMESTAMP_MS = str(2**63 - 1)
 
 _COMPRESSION_TYPE = "compression.type"
@@ -259,7 +262,7 @@ def plan_mirror_topics(
         mirror = pair.mirror
         if mirror is None:
             create.append(pair.plan_creation())
-        elif mirror.partitions < pair.topic.partitions:
+        elif mirror.partitions < pair.topic.partitions <= MIRROR_PARTITIONS_MAX:
             grow.append(pair.plan_partition_increase(mirror))
         change = pair.plan_config_changes(mirror) if mirror is not None else None
         if not sync_configs and not (flow.syncs_topic_configs and pair.is_unblocked_by(change)):
@@ -377,6 +380,16 @@ class _MirrorPair:
             )
             yield self._create_stop_finding(
                 "",
+                problem,
+                _FindingRemedy("exclude the topic", self.operator.build_reload_command()),
+            )
+        if self.topic.partitions > MIRROR_PARTITIONS_MAX:
+            problem = (
+                f"the source topic has {self.topic.partitions:,} partitions, but a mirrored topic "
+                f"may have at most {MIRROR_PARTITIONS_MAX:,}"
+            )
+            yield self._create_stop_finding(
+                "partitions",
                 problem,
                 _FindingRemedy("exclude the topic", self.operator.build_reload_command()),
             )
