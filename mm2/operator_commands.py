@@ -13,7 +13,9 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-REMEDY_PREFIX = "Remedy: "
+from connect_runtime.base import terminal_escape
+
+REMEDY_PREFIX = f"{terminal_escape.REMEDY_LABEL} "
 """Text before the remedy, which is the command at the end of a message."""
 ADMIN_PROPERTIES_PLACEHOLDER = "ADMIN.properties"
 """Placeholder for an administrator's client properties file for a secured cluster."""

@@ -1,8 +1,16 @@
-"""Identifiers of topic partitions and connector tasks."""
+"""Identifiers of topic partitions and connector tasks, and the rule for topic names."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_TOPIC_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_valid_topic_name(name: str) -> bool:
+    """Return whether Kafka allows a topic of this name (`Topic.isValid`)."""
+    return _TOPIC_NAME_PATTERN.fullmatch(name) is not None and name not in (".", "..")
 
 
 @dataclass(frozen=True, slots=True, order=True)

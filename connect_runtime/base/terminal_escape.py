@@ -20,6 +20,16 @@ braille blank."""
 _MARKS_MAX = 3
 
 
+REMEDY_LABEL = "Remedy:"
+"""Label of the command at the end of messages, which mm2 shows as its own advice."""
+
+
+def escape_remedies(text: str) -> str:
+    """Replace `REMEDY_LABEL` in a broker's message, so that no command in the message is shown as
+    advice."""
+    return text.replace(REMEDY_LABEL, "Remedy -")
+
+
 def escape_unprintable(text: str) -> str:
     r"""Escape each unprintable character, e.g. as `\n`, `\x1b`, `\u202e`. The result is one line.
 

@@ -6,11 +6,13 @@ not UTF-8. These connections reject such a response with an error.
 
 from __future__ import annotations
 
+import logging
 import random
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from connect_runtime.base import ids, plurals
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka import client_errors
@@ -35,6 +37,7 @@ from connect_runtime.protocol.request_errors import REQUEST_FAILURES
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 
 _TOPICS_PER_REQUEST = 250
+_LOG = logging.getLogger(__name__)
 
 
 class AdminClient:
@@ -64,6 +67,7 @@ class AdminClient:
         self._clock = clock
         self._is_cancelled = is_cancelled
         self._requests: AdminRequestClient | None = None
+        self._ignored_topic_count = 0
 
     def read_cluster_id(self, timeout_s: float) -> str:
         """Return the cluster id."""
@@ -75,9 +79,13 @@ class AdminClient:
         return sorted(int(each.node_id) for each in found.brokers)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Return the names of all topics that the principal may describe."""
+        """Return the names of all topics that the principal may describe. Names that Kafka does
+        not allow are ignored with a warning."""
         found = self._read_metadata(None, timeout_s, doing="listing topics")
-        return frozenset(str(each.name) for each in found.topics if each.name is not None)
+        names = frozenset(str(each.name) for each in found.topics if each.name is not None)
+        valid = frozenset(filter(ids.is_valid_topic_name, names))
+        self._warn_of_ignored_topics(len(names) - len(valid))
+        return valid
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Return the metadata of each topic as a response entity."""
@@ -234,6 +242,17 @@ class AdminClient:
         if self._requests is not None:
             self._requests = None
             self._close_requests()
+
+    def _warn_of_ignored_topics(self, count: int) -> None:
+        """Log a warning if the number of ignored topics has changed."""
+        if count and count != self._ignored_topic_count:
+            _LOG.warning(
+                "%s: the brokers list %s with names that Kafka does not allow (1 to 249 letters, "
+                "digits, dots, dashes and underscores); ignored",
+                self._access.name_and_addresses,
+                plurals.format_count(count, "topic"),
+            )
+        self._ignored_topic_count = count
 
     def _split_into_batches(
         self, names: Sequence[str], timeout_s: float

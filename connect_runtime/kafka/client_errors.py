@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
+from connect_runtime.base import terminal_escape
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
@@ -324,6 +325,7 @@ def translate_error(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
     text = _strip_librdkafka_suffix(get_error_text(error)).strip().rstrip(".")
+    text = terminal_escape.escape_remedies(text)
     return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 

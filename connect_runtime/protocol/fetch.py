@@ -43,6 +43,10 @@ _REPLICA = struct.Struct(">i")
 _DIVERGING = struct.Struct(">iq")
 _LEADER = struct.Struct(">ii")
 
+ABORTED_TRANSACTIONS_MAX = 1_000_000
+"""Maximum number of aborted transactions in a response. Each takes more than 100 bytes of the
+fetched log, so a legitimate response has far fewer."""
+
 _TAG_DIVERGING = 0
 _TAG_LEADER = 1
 
@@ -157,19 +161,28 @@ def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
         out.append(0)
 
 
-def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
-    """Decode the body of a Fetch response (without the header). Raises TruncatedResponse."""
+def decode_fetch_response(version: int, body: memoryview, *, max_partitions: int) -> FetchResponse:
+    """Decode the body of a Fetch response (without the header). Raises TruncatedResponse.
+
+    `max_partitions` is the number of requested partitions; with a fetch session, of all partitions
+    of the session. A response with more partitions, or with more than `ABORTED_TRANSACTIONS_MAX`
+    aborted transactions, is malformed.
+    """
     assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
     try:
-        return _decode_response_body(version, body)
+        return _decode_response_body(version, body, max_partitions)
     except (struct.error, IndexError, ValueError) as error:
         raise TruncatedResponse("fetch", version, str(error)) from error
 
 
-def _decode_response_body(version: int, body: memoryview) -> FetchResponse:
+def _decode_response_body(version: int, body: memoryview, max_partitions: int) -> FetchResponse:
     throttle_ms, error_code, session_id = _RESPONSE_HEAD.unpack_from(body)
     found, position = varints.decode_topic_partitions(
-        body, _RESPONSE_HEAD.size, _decode_partition, version=version
+        body,
+        _RESPONSE_HEAD.size,
+        _PartitionDecoder(ABORTED_TRANSACTIONS_MAX).decode,
+        version=version,
+        max_partitions=max_partitions,
     )
     position = varints.skip_tagged_fields(body, position)
     if position != len(body):
@@ -177,48 +190,59 @@ def _decode_response_body(version: int, body: memoryview) -> FetchResponse:
     return FetchResponse(throttle_ms, error_code, session_id, found)
 
 
-def _decode_partition(
-    body: memoryview, position: int, topic: str, topic_id: bytes
-) -> tuple[FetchResponsePartition, int]:
-    index, error_code, high, stable, start = _PARTITION.unpack_from(body, position)
-    position += _PARTITION.size
-    aborted: list[tuple[int, int]] = []
-    count = body[position]
-    if count <= 1:
-        position += 1
-    else:
-        aborted, position = _decode_aborted_transactions(body, position)
-    (replica,) = _REPLICA.unpack_from(body, position)
-    size, position = varints.read_varint(body, position + 4)
-    end = position + size - 1 if size else position
-    if end >= len(body):
-        raise IndexError(f"{size - 1} bytes of records at {position}, {len(body) - position} left")
-    records = body[position:end]
-    if body[end] == 0:
-        part = (
-            topic, topic_id, index, error_code, high, stable, start, aborted, replica, -1, None,
-            records, -1,
-        )  # fmt: skip
-        return tuple.__new__(FetchResponsePartition, part), end + 1
-    epoch, end_offset, leader, position = _decode_partition_tags(body, end)
-    return FetchResponsePartition(
-        topic, topic_id, index, error_code, high, stable, start, aborted, replica, end_offset,
-        leader, records, epoch,
-    ), position  # fmt: skip
+@dataclass(slots=True)
+class _PartitionDecoder:
+    """Decodes the partitions of one response."""
 
+    aborted_left: int
+    """Number of aborted transactions that the rest of the response may have."""
 
-def _decode_aborted_transactions(
-    body: memoryview, position: int
-) -> tuple[list[tuple[int, int]], int]:
-    count, position = varints.read_varint(body, position)
-    aborted: list[tuple[int, int]] = []
-    for _ in range(count - 1):
-        producer_id, first_offset, tags = _ABORTED.unpack_from(body, position)
-        aborted.append((producer_id, first_offset))
-        position += _ABORTED.size
-        if tags:
-            position = varints.skip_tagged_fields(body, position - 1)
-    return aborted, position
+    def decode(
+        self, body: memoryview, position: int, topic: str, topic_id: bytes
+    ) -> tuple[FetchResponsePartition, int]:
+        index, error_code, high, stable, start = _PARTITION.unpack_from(body, position)
+        position += _PARTITION.size
+        aborted: list[tuple[int, int]] = []
+        count = body[position]
+        if count <= 1:
+            position += 1
+        else:
+            aborted, position = self._decode_aborted_transactions(body, position)
+        (replica,) = _REPLICA.unpack_from(body, position)
+        size, position = varints.read_varint(body, position + 4)
+        end = position + size - 1 if size else position
+        if end >= len(body):
+            raise IndexError(
+                f"{size - 1} bytes of records at {position}, {len(body) - position} left"
+            )
+        records = body[position:end]
+        if body[end] == 0:
+            part = (
+                topic, topic_id, index, error_code, high, stable, start, aborted, replica, -1, None,
+                records, -1,
+            )  # fmt: skip
+            return tuple.__new__(FetchResponsePartition, part), end + 1
+        epoch, end_offset, leader, position = _decode_partition_tags(body, end)
+        return FetchResponsePartition(
+            topic, topic_id, index, error_code, high, stable, start, aborted, replica, end_offset,
+            leader, records, epoch,
+        ), position  # fmt: skip
+
+    def _decode_aborted_transactions(
+        self, body: memoryview, position: int
+    ) -> tuple[list[tuple[int, int]], int]:
+        count, position = varints.read_varint(body, position)
+        self.aborted_left -= count - 1
+        if self.aborted_left < 0:
+            raise ValueError(f"more than {ABORTED_TRANSACTIONS_MAX} aborted transactions")
+        aborted: list[tuple[int, int]] = []
+        for _ in range(count - 1):
+            producer_id, first_offset, tags = _ABORTED.unpack_from(body, position)
+            aborted.append((producer_id, first_offset))
+            position += _ABORTED.size
+            if tags:
+                position = varints.skip_tagged_fields(body, position - 1)
+        return aborted, position
 
 
 def _decode_partition_tags(
@@ -285,6 +309,10 @@ class FetchSession:
     def count_partitions(self) -> int:
         """Return the number of partitions to fetch. If it is 0, no Fetch request is needed."""
         return len(self._wanted)
+
+    def count_requested_partitions(self) -> int:
+        """Return the number of partitions that a response to the newest request may contain."""
+        return len(self._known)
 
     def get_requested_partition(self, key: Hashable) -> FetchRequestPartition | None:
         """Return the fetch parameters of a partition that were last sent to the broker; None if the

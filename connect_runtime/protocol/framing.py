@@ -51,9 +51,23 @@ _FIXED_SIZES = {
     "uint32": 4, "timedelta_i32": 4, "int64": 8, "uint64": 8, "float64": 8, "timedelta_i64": 8,
     "datetime_i64": 8, "uuid": 16,
 }  # fmt: skip
-DECODED_RESPONSE_BYTES_MAX = 32 * 1024 * 1024
-"""Maximum size of a response that is decoded to entities, which take about 15 times its size. Fetch
+DECODED_RESPONSE_BYTES_MAX = 8 * 1024 * 1024
+"""Maximum size of a response that is decoded to entities, which take about 15 times its size. kio's
+reader decodes about 1 MB of small entities per second, and other threads wait meanwhile. Fetch
 responses are not decoded that way."""
+LARGE_DECODED_RESPONSE_BYTES_MAX = 32 * 1024 * 1024
+"""Maximum size of a decoded response whose size grows with the partitions, group members or ACLs of
+a whole cluster."""
+_LARGE_RESPONSE_API_KEYS = frozenset(
+    api_versions.API_KEYS[name]
+    for name in (
+        "consumer_group_describe",
+        "describe_acls",
+        "describe_groups",
+        "metadata",
+        "offset_fetch",
+    )
+)
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
@@ -329,6 +343,17 @@ def strip_response_header(frame: memoryview, api_key: int, version: int) -> memo
     return frame[position:]
 
 
+def check_decoded_response_size(api_key: int, body: memoryview) -> None:
+    """Raise ValueError if a response is too large to be decoded to entities."""
+    allowed = (
+        LARGE_DECODED_RESPONSE_BYTES_MAX
+        if api_key in _LARGE_RESPONSE_API_KEYS
+        else DECODED_RESPONSE_BYTES_MAX
+    )
+    if body.nbytes > allowed:
+        raise ValueError(f"it has {body.nbytes} bytes, but at most {allowed} are accepted")
+
+
 def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """Decode the kio response entity in `body`, ignoring tagged fields that kio does not know
     (KIP-482).
@@ -338,13 +363,8 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
-    if body.nbytes > DECODED_RESPONSE_BYTES_MAX:
-        raise TruncatedResponse(
-            name,
-            version,
-            f"{body.nbytes} bytes exceed the maximum response size of {DECODED_RESPONSE_BYTES_MAX}",
-        )
     try:
+        check_decoded_response_size(entity_type.__api_key__, body)
         data = check_response_shape(entity_type, body)
         entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
     except Exception as error:

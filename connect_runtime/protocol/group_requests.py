@@ -18,7 +18,7 @@ from kio.schema.offset_fetch.v9 import response as v9
 from kio.serial import entity_reader
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.protocol import framing, varints
+from connect_runtime.protocol import api_versions, framing, varints
 from connect_runtime.protocol.request_builders import RequestBuilder
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
@@ -266,6 +266,7 @@ def build_fetch_offsets_of_groups_request(
 
     def decode_offsets_response(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
         try:
+            framing.check_decoded_response_size(api_versions.API_KEYS[_OFFSET_FETCH_API], body)
             return _decode_groups_response(
                 _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
             )
@@ -295,8 +296,9 @@ def _decode_groups_response(
         raise ValueError(
             f"null at position {_POSITION_AFTER_THROTTLE_TIME} for a non-nullable array"
         )
-    for number in range(count - 1):
-        group = asked[number] if number < len(asked) else ""
+    if count - 1 != len(asked):
+        raise ValueError(f"it has {count - 1} groups, but {len(asked)} were requested")
+    for group in asked:
         before = seen.get(group)
         if before and body[at : at + len(before)] == before:
             same.append(group)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import kio.index
 from kio.schema.errors import ErrorCode
 
+from connect_runtime.base import terminal_escape
 from connect_runtime.protocol import api_versions, framing, request_builders, request_errors, sasl
 from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersions
 from connect_runtime.protocol.request_errors import (
@@ -189,5 +190,5 @@ def _negotiate_sasl_mechanism(mechanism: str, address: str) -> Generator[Any, me
 
 def _explain_sasl_refusal(response: Any, mechanism: str, username: str) -> str:
     """Format the error message for a SASL authentication that the broker rejected."""
-    said = response.error_message or response.error_code.name
+    said = terminal_escape.escape_remedies(response.error_message or response.error_code.name)
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

@@ -122,12 +122,15 @@ def decode_topic_partitions(
     decode: Callable[[memoryview, int, str, bytes], tuple[T, int]],
     *,
     version: int,
+    max_partitions: int | None = None,
 ) -> tuple[list[T], int]:
     """Decode the partitions of all topics in a response. Returns (partitions, next position).
 
-    `decode` decodes one partition, given (body, position, topic name or "", topic id).
+    `decode` decodes one partition, given (body, position, topic name or "", topic id). Raises
+    ValueError if there are more than `max_partitions` partitions or topics.
     """
     topics, position = _read_array_length(body, position)
+    _check_count(topics, "topics", max_partitions)
     found: list[T] = []
     topic: str | None = ""
     topic_id = NO_TOPIC_ID
@@ -137,11 +140,17 @@ def decode_topic_partitions(
         else:
             topic, position = read_compact_string(body, position)
         count, position = _read_array_length(body, position)
+        _check_count(len(found) + count, "partitions", max_partitions)
         for _ in range(count):
             part, position = decode(body, position, topic or "", topic_id)
             found.append(part)
         position = skip_tagged_fields(body, position)
     return found, position
+
+
+def _check_count(count: int, noun: str, allowed: int | None) -> None:
+    if allowed is not None and count > allowed:
+        raise ValueError(f"{count} {noun}; requested: {allowed}")
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from connect_runtime.base import ids
 from connect_runtime.base.errors import FatalError
 
 BROKER_DEFAULT = -1
@@ -25,7 +26,6 @@ _TOPIC_KEY = "topic"
 _PARTITIONS_KEY = "partitions"
 _REPLICATION_KEY = "replication.factor"
 _INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,9}")
-_LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(enum.Enum):
@@ -113,7 +113,7 @@ def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
             ),
             settings=_read_topic_settings(own),
         )
-        if not _LEGAL_NAME_PATTERN.fullmatch(topic.name) or topic.name in (".", ".."):
+        if not ids.is_valid_topic_name(topic.name):
             problems.append(_describe_illegal_topic_name(topic))
         topics.append(topic)
     problems += _find_duplicate_names(topics)

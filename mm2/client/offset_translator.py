@@ -155,8 +155,10 @@ class FlowOffsetReader:
             if self._sync_tail is None:
                 self._sync_store = OffsetSyncStore(keep_history=True)
                 self._sync_tail = cluster.open_tail(topic)
-            for each in self._sync_tail.read_to_end(timeout_s):
-                self._apply_offset_sync_record(each)
+            ignored = self._sync_store.ignored_syncs
+            self._sync_tail.read_each_to_end(timeout_s, self._apply_offset_sync_record)
+            if self._sync_store.ignored_syncs > ignored:
+                _LOG.warning("%s", self._sync_store.describe_ignored_syncs())
         except FatalError as error:
             self._close_syncs_reader()
             _LOG.warning("translating without offset syncs: %s", error)

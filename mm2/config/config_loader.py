@@ -228,7 +228,8 @@ def _check_write_permissions(
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
     """Find the keys of the file that can run commands or code on this machine. These are hooks,
     plugin directories (`plugin.path`), a Spark cluster (which gets this user's credentials), and
-    all Spark properties (programs, JVM options, packages, plugins) except those known to be harmless."""
+    all Spark properties (programs, JVM options, packages, plugins) except those known to be
+    harmless."""
     for name, (_, key) in found.flat.locations.items():
         if name == _PLUGIN_PATH or name.endswith(f".{_PLUGIN_PATH}"):
             yield key

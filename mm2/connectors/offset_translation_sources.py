@@ -46,19 +46,20 @@ class OffsetSyncsFollower:
         the topic was recreated."""
         if self._tail is None:
             self._tail = self._connect()
+        ignored = self._table.ignored_syncs
         try:
-            found = self._tail.read_to_end(timeout_s)
+            self._tail.read_each_to_end(timeout_s, self._apply_record)
         except LogTruncatedError as error:
             _LOG.warning("%s", error)
             self.close()
             self._table = OffsetSyncStore(keep_history=self._keep_history)
             return
-        state_topic_reader.apply_records(found, self._table.apply_record)
+        if self._table.ignored_syncs > ignored:
+            _LOG.warning("%s", self._table.describe_ignored_syncs())
         if not self._table.is_ready:
             self._table.mark_ready()
             _LOG.info(
-                "read %s of %s",
-                plurals.format_count(len(found), "offset sync"),
+                "read the offset syncs of %s",
                 plurals.format_count(len(self._table.list_partitions()), "partition"),
             )
 
@@ -75,6 +76,9 @@ class OffsetSyncsFollower:
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.close()
+
+    def _apply_record(self, record: TopicRecord) -> None:
+        state_topic_reader.apply_records((record,), self._table.apply_record)
 
 
 MAP_RETRY_DELAY_S = 60.0

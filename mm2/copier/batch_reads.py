@@ -133,7 +133,7 @@ class BatchReadQueue:
         reply: RawClientResponse,
     ) -> None:
         self._reading.discard((side.is_target, node_id))
-        decoded = _decode_fetch(reply)
+        decoded = _decode_fetch(reply, max_partitions=len(group))
         if isinstance(decoded, NoResponse):
             for question in group:
                 self._reply(question, decoded)
@@ -174,12 +174,14 @@ _FetchedByTopic = dict[tuple[str | bytes, int], FetchResponsePartition]
 """Fetched partitions, keyed by topic name (topic id if the response has no names) and partition."""
 
 
-def _decode_fetch(reply: RawClientResponse) -> _FetchedByTopic | NoResponse:
+def _decode_fetch(reply: RawClientResponse, *, max_partitions: int) -> _FetchedByTopic | NoResponse:
     response: FetchResponse | None = None
     reason = str(reply.failure) if reply.failure is not None else "no response"
     if reply.body is not None:
         try:
-            response = fetch.decode_fetch_response(reply.version, reply.body)
+            response = fetch.decode_fetch_response(
+                reply.version, reply.body, max_partitions=max_partitions
+            )
         except TruncatedResponse as error:
             reason = str(error)
     if response is None or response.error_code:

@@ -240,7 +240,7 @@ class BlockingClient:
         body = self._send_raw_request(
             node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk]
         )
-        response = fetch.decode_fetch_response(version, body)
+        response = fetch.decode_fetch_response(version, body, max_partitions=1)
         for result in response.partitions:
             if result.error_code == 0:
                 return result

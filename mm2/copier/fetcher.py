@@ -349,7 +349,11 @@ class Fetcher:
     ) -> FetchResponse | None:
         if reply.body is not None:
             try:
-                return fetch.decode_fetch_response(reply.version, reply.body)
+                return fetch.decode_fetch_response(
+                    reply.version,
+                    reply.body,
+                    max_partitions=connection.session.count_requested_partitions(),
+                )
             except TruncatedResponse:
                 pass  # treated like a failed connection
         connection.session.on_request_failed()

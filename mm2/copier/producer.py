@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from connect_runtime.base import terminal_escape
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections, RawClientResponse
 from connect_runtime.protocol import api_versions, produce, varints
@@ -294,4 +295,5 @@ def _get_remote_topic(copy: PartitionReplicator) -> str:
 
 def _describe_error(result: ProduceResponsePartition) -> str:
     details = [text for _, text in result.record_errors if text]
-    return "; ".join([*([result.error_message] if result.error_message else []), *details[:1]])
+    texts = [*([result.error_message] if result.error_message else []), *details[:1]]
+    return terminal_escape.escape_remedies("; ".join(texts))

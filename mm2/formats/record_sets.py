@@ -13,9 +13,12 @@ outer message's format decides, regardless of the inner messages' format.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mm2.formats import compression, record_batch, records
@@ -88,19 +91,60 @@ def convert_legacy_message(
         )
         return ConvertedMessage(batch, len(message), True)
     data = _decompress_inner_messages(content, codec=codec, max_bytes=max_bytes)
-    first, last = _find_inner_offsets(data)
+    progress = _find_progress(message, data)
+    if progress.offsets is None:
+        progress.offsets = _find_inner_offsets(data)
+    first, last = progress.offsets
     shift = offset - last if magic == _MAGIC_V1 else 0
     if first + shift < 0:
         raise MalformedLegacyMessageError("the inner messages begin before offset 0")
     appended = bool(attributes & record_batch.LOG_APPEND_TIME)
-    found = _decode_inner_messages(
+    position = min(position, last + shift)
+    start = progress.find_start(position - shift)
+    found, end = _decode_inner_messages(
         data,
+        start=start,
         shift=shift,
-        position=min(position, last + shift),
+        position=position,
         stamped=timestamp if appended else None,
     )
+    progress.converted = (found[-1].offset - shift, end)
     batch = records.encode_batch(found, codec=codec, keep_offsets=True)
     return ConvertedMessage(batch, len(data), found[-1].offset == last + shift)
+
+
+@dataclass(slots=True)
+class _ConversionProgress:
+    """How far a message that is converted in parts has been converted. Offsets are as stored."""
+
+    offsets: tuple[int, int] | None = None
+    """Offsets of the first and the last inner message; None if they are not checked yet."""
+    converted: tuple[int, int] = (-1, 0)
+    """Offset of the last converted inner message, and the position of the next one in the
+    decompressed data."""
+
+    def find_start(self, offset: int) -> int:
+        """Return a position in the decompressed data such that all inner messages before it have
+        lower offsets than `offset`."""
+        last, end = self.converted
+        return end if offset > last else 0
+
+
+_LARGE_MESSAGES_MAX = 1000
+
+
+@functools.lru_cache(maxsize=_LARGE_MESSAGES_MAX)
+def _get_large_message_progress(_digest: bytes) -> _ConversionProgress:
+    return _ConversionProgress()
+
+
+def _find_progress(message: memoryview, data: memoryview) -> _ConversionProgress:
+    """Return the progress of converting a message. Messages that may need several parts are
+    remembered by their digest, so that the inner messages of earlier parts are not scanned
+    again."""
+    if len(data) <= min(CONVERTED_BYTES_MAX, CONVERTED_RECORDS_MAX * _MESSAGE_BYTES_MIN):
+        return _ConversionProgress()
+    return _get_large_message_progress(hashlib.blake2b(message).digest())
 
 
 def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:
@@ -179,25 +223,27 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
 
 
 def _decode_inner_messages(
-    data: memoryview, *, shift: int, position: int, stamped: int | None
-) -> list[BatchRecord]:
-    """Decode the inner messages from offset `position` on, up to the limits `CONVERTED_RECORDS_MAX`
-    and `CONVERTED_BYTES_MAX`.
+    data: memoryview, *, start: int, shift: int, position: int, stamped: int | None
+) -> tuple[list[BatchRecord], int]:
+    """Decode the inner messages starting at offset `position`, at most one part of limited size.
+    Returns (records, position in `data` after the last one).
 
-    `shift` is added to the stored offsets. `stamped` is the broker's log append time, which
-    replaces the timestamps of all inner messages that have one; None for the original timestamps.
+    Decoding begins at `start` in `data`, before which all offsets are lower than `position`.
+    `shift` is added to stored offsets. `stamped` is the broker's timestamp, which applies to all
+    inner messages that have a timestamp.
     """
     found: list[BatchRecord] = []
-    at = size = 0
+    at, size = start, 0
     while at < len(data) and len(found) < CONVERTED_RECORDS_MAX:
         offset, length = _read_inner_message_head(data, at)
-        start, at = at, at + length
         if offset + shift < position:
+            at += length
             continue
         size += length
         if found and size > CONVERTED_BYTES_MAX:
             break
-        message = data[start:at]
+        message = data[at : at + length]
+        at += length
         _, _, _, magic, attributes = _read_message_header(message)
         if attributes & record_batch.CODEC_MASK:
             raise MalformedLegacyMessageError(
@@ -207,7 +253,7 @@ def _decode_inner_messages(
         if magic == _MAGIC_V1 and stamped is not None:
             timestamp = stamped
         found.append(BatchRecord(offset + shift, timestamp, content))
-    return found
+    return found, at
 
 
 def _read_inner_message_head(data: memoryview, at: int) -> tuple[int, int]:

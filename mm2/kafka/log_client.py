@@ -360,7 +360,9 @@ class _BatchFetch(LeaderCall):
         self, group: RequestGroup
     ) -> Mapping[TopicPartition, tuple[int, Any]]:
         reply = group.replies[0]
-        response = fetch.decode_fetch_response(reply.version, reply.body)
+        response = fetch.decode_fetch_response(
+            reply.version, reply.body, max_partitions=len(group.partitions)
+        )
         if response.throttle_ms > 0:
             self._cluster.apply_throttle_time(
                 group.node_id, broker_connections.CONTROL_PURPOSE, response.throttle_ms

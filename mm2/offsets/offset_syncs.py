@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from connect_runtime.base import ids, plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
@@ -35,6 +36,9 @@ from mm2.offsets.offset_translation import (
 
 SYNCS_PER_PARTITION = 64
 """Number of syncs per partition: one for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
+SYNC_PARTITIONS_MAX = 250_000
+"""Maximum number of partitions of which a store keeps syncs, because the source can write syncs of
+partitions that do not exist. No flow has that many partitions."""
 _INT64_END = 1 << 63
 
 PartitionSyncs = list[OffsetSync]
@@ -59,8 +63,13 @@ class OffsetSyncStore:
     """True if all syncs read before `mark_ready` are used. Only for callers that know what was
     published before (KAFKA-15905). Other callers use only the last sync of each partition, so that
     no offset translates lower than before (KAFKA-13659)."""
+    partitions_max: int = SYNC_PARTITIONS_MAX
+    ignored_syncs: int = 0
+    """Number of syncs that were ignored, because there are more than `partitions_max` partitions or
+    Kafka does not allow the topic's name."""
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
+    """The slots of each partition, without the repetitions of the last sync at the end."""
 
     def apply_record(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the offset-syncs topic. A `value` of None is a tombstone, which
@@ -76,11 +85,22 @@ class OffsetSyncStore:
     def add_sync(self, sync: OffsetSync) -> None:
         """Add a decoded offset sync, which becomes the newest sync of its partition."""
         old = self._partitions.get(sync.partition)
+        if old is None and not self._may_add(sync.partition):
+            self.ignored_syncs += 1
+            return
         rewound = old is not None and sync.upstream < old[0].upstream
         if old is None or rewound or not (self._ready or self.keep_history):
-            self._partitions[sync.partition] = [sync] * SYNCS_PER_PARTITION
+            self._partitions[sync.partition] = [sync]
         else:
-            self._partitions[sync.partition] = _insert_newest(old, sync)
+            slots = _insert_newest(_fill_slots(old), sync)
+            while len(slots) > 1 and slots[-1] is slots[-2]:
+                slots.pop()
+            self._partitions[sync.partition] = slots
+
+    def _may_add(self, partition: TopicPartition) -> bool:
+        return len(self._partitions) < self.partitions_max and ids.is_valid_topic_name(
+            partition.topic
+        )
 
     def mark_ready(self) -> None:
         """Mark the initial read of the topic as complete. Offsets can be translated from now on."""
@@ -116,14 +136,25 @@ class OffsetSyncStore:
         )
 
     def list_syncs(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
-        """Return the syncs of a partition, newest to oldest; empty if there are none."""
-        return tuple(self._partitions.get(partition, ()))
+        """Return the syncs of a partition, one for each slot, newest to oldest; empty if there are
+        none."""
+        syncs = self._partitions.get(partition)
+        return () if syncs is None else tuple(_fill_slots(syncs))
+
+    def describe_ignored_syncs(self) -> str:
+        """Return the text of a warning about `ignored_syncs`."""
+        return (
+            f"{plurals.format_count(self.ignored_syncs, 'offset sync')} ignored: syncs of at most "
+            f"{self.partitions_max:,} partitions are kept, and their topics must have valid names; "
+            "find the program that wrote the others to the offset-syncs topic"
+        )
 
     def list_partitions(self) -> list[TopicPartition]:
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:
-        for partition, syncs in self._partitions.items():
+        for partition, distinct in self._partitions.items():
+            syncs = _fill_slots(distinct)
             assert len(syncs) == SYNCS_PER_PARTITION, partition
             for lower in range(SYNCS_PER_PARTITION - 1):
                 one, other = syncs[lower], syncs[lower + 1]
@@ -131,6 +162,11 @@ class OffsetSyncStore:
                 beyond = other.upstream + (1 << max(lower - 2, 0)) >= _INT64_END
                 alike = one.upstream == other.upstream
                 assert alike or beyond or _is_far_enough(one, other, lower), (partition, lower)
+
+
+def _fill_slots(syncs: PartitionSyncs) -> PartitionSyncs:
+    """Return all slots of a partition: the last sync is also in the slots after it."""
+    return syncs + syncs[-1:] * (SYNCS_PER_PARTITION - len(syncs))
 
 
 def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:

@@ -9,6 +9,7 @@ changed. Planning again after a plan was applied yields only the same findings.
 from __future__ import annotations
 
 import enum
+import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -124,12 +125,17 @@ def derive_topic_defaults(broker_configs: Mapping[str, str | None] | None) -> di
     return {name: value for name, value in found.items() if value is not None}
 
 
+MIRROR_PARTITIONS_MAX = 20_000
+"""Maximum number of partitions of a mirrored topic. A source with a wrong or malicious partition
+count would otherwise exhaust the target's brokers."""
 UNLIMITED_TIMESTAMP_MS = str(2**63 - 1)
 
 _COMPRESSION_TYPE = "compression.type"
 _CLEANUP_POLICY = "cleanup.policy"
 _MAX_MESSAGE_BYTES = "max.message.bytes"
 _TIMESTAMP_TYPE = "message.timestamp.type"
+_INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,19}")
+_SHOWN_VALUE_LENGTH = 20
 
 
 class MirrorFindingSeverity(enum.Enum):
@@ -257,7 +263,7 @@ def plan_mirror_topics(
         mirror = pair.mirror
         if mirror is None:
             create.append(pair.plan_creation())
-        elif mirror.partitions < pair.topic.partitions:
+        elif mirror.partitions < pair.topic.partitions <= MIRROR_PARTITIONS_MAX:
             grow.append(pair.plan_partition_increase(mirror))
         change = pair.plan_config_changes(mirror) if mirror is not None else None
         if not sync_configs and not (flow.syncs_topic_configs and pair.is_unblocked_by(change)):
@@ -379,6 +385,16 @@ class _MirrorPair:
                 problem,
                 _FindingRemedy("exclude the topic", self.operator.build_reload_command()),
             )
+        if self.topic.partitions > MIRROR_PARTITIONS_MAX:
+            problem = (
+                f"the source topic has {self.topic.partitions:,} partitions, but a mirrored topic "
+                f"may have at most {MIRROR_PARTITIONS_MAX:,}"
+            )
+            yield self._create_stop_finding(
+                "partitions",
+                problem,
+                _FindingRemedy("exclude the topic", self.operator.build_reload_command()),
+            )
         if self.topic.configs is None:
             problem = "not authorized to read the source topic's configs, so none are synced"
             right = self.operator.source.build_allow_topic_command(
@@ -494,7 +510,21 @@ class _MirrorPair:
 
     def _check_message_size(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.get_config(_MAX_MESSAGE_BYTES)
-        if planned is None or expected is None or int(planned) >= int(expected):
+        if planned is None or expected is None:
+            return
+        for cluster, topic, value in (
+            (self.flow.source, self.topic.name, expected),
+            (self.flow.target, self.remote, planned),
+        ):
+            if _INTEGER_PATTERN.fullmatch(value) is None:
+                problem = (
+                    f"max.message.bytes is {value[:_SHOWN_VALUE_LENGTH]!r} on {cluster}, which is "
+                    "not a whole number, so the sizes cannot be compared"
+                )
+                remedy = _FindingRemedy(f"correct the config of {topic} on {cluster}")
+                yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
+                return
+        if int(planned) >= int(expected):
             return
         problem = (
             f"max.message.bytes is {planned}, but {expected} on the source: larger batches fail"

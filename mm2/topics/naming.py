@@ -75,8 +75,12 @@ class DefaultReplicationPolicy:
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        parts = _split_like_java(topic, self.separator)
-        return parts[0] if len(parts) >= 2 else None
+        if not self.separator:
+            return topic[0] if len(topic) >= 2 else None
+        source, _, rest = topic.partition(self.separator)
+        # Java's `String.split` drops trailing empty parts, so separators alone are no second part.
+        is_empty = rest == self.separator * (len(rest) // len(self.separator))
+        return None if is_empty else source
 
     def upstream_topic(self, topic: str) -> str | None:
         source = self.topic_source(topic)
@@ -293,12 +297,3 @@ def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> boo
 
 def _has_heartbeats_name(topic: str) -> bool:
     return topic.endswith(HEARTBEATS_TOPIC)
-
-
-def _split_like_java(text: str, separator: str) -> list[str]:
-    """Split like Java's `String.split` with a literal separator. Trailing empty parts are dropped,
-    and "" splits every character."""
-    parts = text.split(separator) if separator else list(text)
-    while parts and parts[-1] == "":
-        parts.pop()
-    return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -131,7 +132,7 @@ targets.register(
         8,
         9,
         lambda version, body: group_requests.build_fetch_offsets_of_groups_request(
-            ["g", "h"]
+            ["g", "h", "i"]
         ).decode_response(version, body),
     ),
     seeds=_bodies("offset_fetch", 8, 9),
@@ -139,7 +140,11 @@ targets.register(
 )
 targets.register(
     "response-fetch",
-    _versioned(fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION, fetch.decode_fetch_response),
+    _versioned(
+        fetch.FETCH_MIN_VERSION,
+        fetch.FETCH_MAX_VERSION,
+        functools.partial(fetch.decode_fetch_response, max_partitions=10),
+    ),
     seeds=_bodies("fetch", fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION),
     allowed=TRUNCATED,
 )

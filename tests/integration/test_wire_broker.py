@@ -199,7 +199,11 @@ class FetchingSession:
         )
         reply = self._driver.raw(1, api_versions.FETCH_KEY, self._version, chunks=[body], lane="s")
         assert reply.body is not None
-        response = fetch.decode_fetch_response(self._version, reply.body)
+        response = fetch.decode_fetch_response(
+            self._version,
+            reply.body,
+            max_partitions=self.session.count_requested_partitions(),
+        )
         self.session.on_response(response)
         for found in response.partitions:
             name = self._by_id[found.topic_id]

@@ -213,7 +213,9 @@ class ScriptedBroker:
             m.MetadataResponseBroker(node_id=b.node_id, host="127.0.0.1", port=b.port)
             for b in (self, *self.others)
         )
-        topics = tuple(self._topic(m, str(wanted.name)) for wanted in asked.entity.topics)
+        wanted = asked.entity.topics
+        names = self.topics if wanted is None else [str(each.name) for each in wanted]
+        topics = tuple(self._topic(m, name) for name in names)
         entity = asked.response(
             throttle_time=NO_TIME,
             brokers=brokers,

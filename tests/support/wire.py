@@ -170,7 +170,7 @@ class Driver:
         reply = self.raw(node_id, api_versions.FETCH_KEY, version, chunks=[body])
         assert reply.failure is None, reply.failure
         assert reply.body is not None
-        response = fetch.decode_fetch_response(version, reply.body)
+        response = fetch.decode_fetch_response(version, reply.body, max_partitions=1)
         assert response.error_code == 0
         (found,) = response.partitions
         return found

@@ -155,7 +155,7 @@ class RawLog:
         answer = self._send_request(
             node_id, api_versions.FETCH_KEY, version=version, chunks=[body], doing=doing
         )
-        response = fetch.decode_fetch_response(version, answer)
+        response = fetch.decode_fetch_response(version, answer, max_partitions=1)
         if response.error_code:
             raise self._create_error(doing, response.error_code)
         (found,) = response.partitions

@@ -81,6 +81,16 @@ class Creation:
         asked.answer(asked.response(throttle_time=scripted_broker.NO_TIME, topics=results))
 
 
+def test_topics_with_names_that_kafka_does_not_allow_are_ignored_with_one_warning(
+    broker, client, caplog
+):
+    broker.topics = dict.fromkeys(("orders.v1", "a" * 250, "a b", "..", "a\nb", "é"), (1,))
+    for _ in range(2):
+        assert client.list_topics(WAIT_S) == {"orders.v1"}
+    (warning,) = caplog.messages
+    assert "5 topics with names that Kafka does not allow" in warning
+
+
 def test_a_topic_is_created_as_described(broker, client):
     broker.scripts["create_topics"] = creation = Creation()
     found = client.create_topics([topic("t"), topic("u", factor=None)], WAIT_S)

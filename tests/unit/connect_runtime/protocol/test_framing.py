@@ -124,11 +124,15 @@ def _metadata_with_tags(tags: bytes) -> bytes:
     return b"\0\0\0\0" + b"\x01" + b"\0" + b"\0\0\0\0" + b"\x01" + tags
 
 
-def test_a_response_that_would_take_much_memory_as_entities_is_refused(monkeypatch):
-    response = kio.index.load_response_schema(16, 4)
-    monkeypatch.setattr(framing, "DECODED_RESPONSE_BYTES_MAX", 99)
-    with pytest.raises(TruncatedResponse, match="100 bytes exceed the maximum response size of 99"):
-        framing.decode_response(response, memoryview(bytes(100)))
+@pytest.mark.parametrize(
+    ("api_key", "version", "allowed"),
+    [(16, 4, 8 << 20), (32, 4, 8 << 20), (3, 12, 32 << 20), (9, 7, 32 << 20), (15, 5, 32 << 20)],
+)
+def test_a_response_that_would_take_much_memory_as_entities_is_refused(api_key, version, allowed):
+    response = kio.index.load_response_schema(api_key, version)
+    problem = f"it has {allowed + 1} bytes, but at most {allowed} are accepted"
+    with pytest.raises(TruncatedResponse, match=problem):
+        framing.decode_response(response, memoryview(bytes(allowed + 1)))
 
 
 def test_a_section_of_very_many_tagged_fields_is_refused_in_body_and_header():

@@ -83,7 +83,7 @@ def test_who_has_not_moved_is_the_same_and_who_has_is_read(version):
     assert (moved.group, moved.offsets, moved.error_code) == ("b", committed(8, "note"), 0)
 
 
-def test_another_order_or_fewer_groups_confuse_nobody(version):
+def test_another_order_confuses_nobody(version):
     m = VERSIONS[version]
     seen = {
         each.group: each.data
@@ -97,9 +97,22 @@ def test_another_order_or_fewer_groups_confuse_nobody(version):
         "a": committed(5),
         "b": committed(6),
     }
-    assert ask.decode_response(version, body_of(m, group_of(m, "a", 5))).unchanged == ["a"]
-    more = ask.decode_response(version, body_of(m, *(group_of(m, each, 5) for each in "abc")))
-    assert [each.group for each in more.changed] == ["b", "c"]
+
+
+@pytest.mark.parametrize("groups", ["a", "abc"])
+def test_fewer_or_more_groups_than_requested_are_refused(version, groups):
+    m = VERSIONS[version]
+    ask = group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
+    body = body_of(m, *(group_of(m, each, 5) for each in groups))
+    with pytest.raises(TruncatedResponse, match=f"has {len(groups)} groups, but 2 were requested"):
+        ask.decode_response(version, body)
+
+
+def test_offsets_are_subject_to_the_limit_of_decoded_responses(version, monkeypatch):
+    monkeypatch.setattr(framing, "LARGE_DECODED_RESPONSE_BYTES_MAX", 99)
+    ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
+    with pytest.raises(TruncatedResponse, match="it has 100 bytes, but at most 99 are accepted"):
+        ask.decode_response(version, memoryview(bytes(100)))
 
 
 def test_error_codes_of_groups_and_partitions(version):

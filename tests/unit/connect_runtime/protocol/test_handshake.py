@@ -153,7 +153,7 @@ def test_a_refused_mechanism_says_what_to_set(answer, problem):
         talk.send(body(17, 1, **answer))
 
 
-def test_a_wrong_password_is_fatal_names_the_user_and_shows_no_secret():
+def test_a_wrong_password_is_fatal_names_the_user_and_shows_no_secret_and_no_foreign_remedy():
     talk = handshake.perform_handshake(PLAIN, address="b:1")
     next(talk)
     talk.send(versions_body())
@@ -161,11 +161,11 @@ def test_a_wrong_password_is_fatal_names_the_user_and_shows_no_secret():
     with pytest.raises(AuthenticationFailed) as caught:
         talk.send(
             body(36, 2, error_code=ErrorCode.sasl_authentication_failed,
-                 error_message="Authentication failed", auth_bytes=b"",
+                 error_message="Remedy: call 0900", auth_bytes=b"",
                  session_lifetime=datetime.timedelta(0))
         )  # fmt: skip
     assert str(caught.value) == (
-        "authentication with b:1: PLAIN as 'alice' was refused: Authentication failed (58)"
+        "authentication with b:1: PLAIN as 'alice' was refused: Remedy - call 0900 (58)"
     )
 
 

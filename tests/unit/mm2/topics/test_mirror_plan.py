@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mm2.connectors import mirror_topic_writer
 from mm2.topics import config_property_filter, mirror_plan, topic_filters
 from mm2.topics.flow_config import Flow
 from mm2.topics.mirror_plan import (
@@ -151,6 +152,39 @@ def test_growing_follows_the_source():
     assert (grow.name, grow.partitions_now, grow.partitions) == ("east.orders", 3, 5)
     assert str(grow) == "add partitions to east.orders: from 3 to 5"
     assert not made.create
+
+
+@pytest.mark.parametrize("value", ["x", "", "9" * 5000, "٣"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_message_size_that_is_no_number_is_told(value, exists):
+    source = cluster(topic("orders", 1, {"max.message.bytes": entry(value)}))
+    present = [mirror(max_message_bytes=entry("1048588"))] if exists else []
+    made = make(source, cluster(*present, new_topic={"max.message.bytes": "1048588"}))
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == ("max.message.bytes", SEVERITY.WARN)
+    assert "on east, which is not a whole number" in finding.problem
+    assert len(finding.problem) < 200
+
+
+def test_a_message_size_of_the_target_that_is_no_number_is_told():
+    source = cluster(topic("orders", 1, {"max.message.bytes": entry("1048588")}))
+    target = cluster(mirror(max_message_bytes=entry("x")))
+    (finding,) = make(
+        source, target, Flow(source="east", target="west"), sync_configs=False
+    ).findings
+    assert "is 'x' on west, which is not a whole number" in finding.problem
+
+
+@pytest.mark.parametrize("target", [cluster(), cluster(mirror(3))], ids=["missing", "present"])
+def test_a_topic_of_too_many_partitions_is_neither_created_nor_extended(target):
+    made = make(cluster(topic("orders", 20_001)), target)
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == ("partitions", SEVERITY.STOP)
+    assert "has 20,001 partitions, but a mirrored topic may have at most 20,000" in finding.problem
+    assert made.list_stopped_topics() == {"orders"}
+    assert made.add_partitions == ()
+    assert mirror_topic_writer.select_topics_to_create(made) == []
+    assert make(cluster(topic("orders", 20_000)), target).findings == ()
 
 
 def test_partitions_that_only_the_target_has_are_told():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mm2.topics import naming
@@ -46,6 +48,16 @@ def test_default_policy_reads_names_as_java_splits_them(separator, topic, source
     policy = default(separator)
     assert policy.topic_source(topic) == source
     assert policy.upstream_topic(topic) == upstream
+
+
+@pytest.mark.parametrize("separator", [".", "__"])
+def test_a_name_of_many_hops_is_read_in_linear_time(separator):
+    """Took a minute when each hop split the whole rest."""
+    name = f"a{separator}" * 30_000 + "heartbeats"
+    started_s = time.process_time()
+    assert naming.is_heartbeats_topic(default(separator), name)
+    assert not naming.is_cycle(default(separator), name, target_alias="B")
+    assert time.process_time() - started_s < 3.0
 
 
 def test_default_policy_undoes_what_it_does():
