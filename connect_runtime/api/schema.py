@@ -6,6 +6,7 @@ Schemas are immutable. `schema_builder` builds schemas, `structs` validates valu
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,7 +66,7 @@ class Field:
     schema: Schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, weakref_slot=True)
 class Schema:
     """An immutable schema. Create it with `SchemaBuilder`, or use the constants of this module.
 
@@ -91,8 +92,12 @@ class Schema:
     such class."""
     _by_name: Mapping[str, Field] = field(init=False)
     _hash: int = field(init=False)
+    _last_equal: weakref.ref[Schema] | None = field(init=False)
+    """The last other object that was found equal. Without it, comparing schemas whose defaults are
+    structs of nested schemas, which have defaults too, would take exponential time."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_last_equal", None)
         fields = self.struct_fields or ()
         if self.type is SchemaType.STRUCT:
             object.__setattr__(self, "struct_fields", fields)
@@ -150,7 +155,16 @@ class Schema:
             return True
         if not isinstance(other, Schema):
             return NotImplemented
-        return self.equals_ignoring_default(other) and self.default == other.default
+        if self._is_known_as_equal_to(other) or other._is_known_as_equal_to(self):
+            return True
+        if not (self.equals_ignoring_default(other) and self.default == other.default):
+            return False
+        object.__setattr__(self, "_last_equal", weakref.ref(other))
+        object.__setattr__(other, "_last_equal", weakref.ref(self))
+        return True
+
+    def _is_known_as_equal_to(self, other: Schema) -> bool:
+        return self._last_equal is not None and self._last_equal() is other
 
     def __hash__(self) -> int:
         return self._hash

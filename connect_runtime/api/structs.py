@@ -66,6 +66,14 @@ class Struct:
         for name, value in (values or {}).items():
             self.put(name, value)
 
+    @classmethod
+    def from_valid_values(cls, described: Schema, values: list[Any]) -> Struct:
+        """Create a struct from one valid value for each field, in order. The values are not
+        validated, which would visit everything in them again for each struct around them."""
+        struct = cls(described)
+        struct._values = values
+        return struct
+
     def put(self, name: str, value: Any) -> Struct:
         """Set a field's value and return this struct.
 
@@ -159,27 +167,34 @@ def infer_schema_type(value: Any) -> SchemaType | None:
 
 def validate_value(described: Schema, value: Any, *, field: str | None = None) -> None:
     """Raise DataError if the value, or anything nested in it, is not valid for the schema."""
-    _validate_nested_value(described, value, "value" if field is None else f'field: "{field}"')
+    _validate_nested_value(
+        described, value, ("value",) if field is None else ('field: "', field, '"')
+    )
 
 
-def _validate_nested_value(described: Schema, value: Any, where: str) -> None:
+def _validate_nested_value(described: Schema, value: Any, where: tuple[str, ...]) -> None:
+    """Validate a value. `where` consists of parts that are joined only for an error, because a
+    field may have a long name and many elements."""
     if type(value) is described.python_class:
         return
     if value is None:
         if not described.optional:
             raise DataError(
-                f"Invalid value: null used for required {where}, schema type: {described.type}"
+                f"Invalid value: null used for required {''.join(where)}, "
+                f"schema type: {described.type}"
             )
         return
     if not has_matching_class(described, value):
         name = "" if described.name is None else f' "{described.name}"'
         raise DataError(
             f"Invalid Python object for schema{name} with type {described.type}: "
-            f"{type(value).__name__} for {where}"
+            f"{type(value).__name__} for {''.join(where)}"
         )
     reason = _describe_range_error(described, value)
     if reason is not None:
-        raise DataError(f"Invalid value for schema type {described.type}: {reason}, {where}")
+        raise DataError(
+            f"Invalid value for schema type {described.type}: {reason}, {''.join(where)}"
+        )
     if described.name not in _LOGICAL_CLASSES:
         _validate_elements(described, value, where)
 
@@ -215,19 +230,19 @@ def _describe_range_error(described: Schema, value: Any) -> str | None:
     return None
 
 
-def _validate_elements(described: Schema, value: Any, where: str) -> None:
+def _validate_elements(described: Schema, value: Any, where: tuple[str, ...]) -> None:
     match described.type:
         case SchemaType.STRUCT:
             if not is_compatible_struct_schema(value.schema, described):
-                raise DataError(f"Struct schemas do not match, {where}")
+                raise DataError(f"Struct schemas do not match, {''.join(where)}")
             value.validate()
         case SchemaType.ARRAY:
             for each in value:
-                _validate_nested_value(described.value_schema, each, f"element of array {where}")
+                _validate_nested_value(described.value_schema, each, ("element of array ", *where))
         case SchemaType.MAP:
             for key, each in value.items():
-                _validate_nested_value(described.key_schema, key, f"key of map {where}")
-                _validate_nested_value(described.value_schema, each, f"value of map {where}")
+                _validate_nested_value(described.key_schema, key, ("key of map ", *where))
+                _validate_nested_value(described.value_schema, each, ("value of map ", *where))
 
 
 def is_compatible_struct_schema(of_value: Schema, described: Schema) -> bool:

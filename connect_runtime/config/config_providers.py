@@ -27,6 +27,8 @@ from connect_runtime.config.java_properties import JavaProperty
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.system import file_access
 
+_MAX_PATH_LENGTH = 4_096
+"""Linux opens no longer paths (PATH_MAX), and resolving them would take quadratic time."""
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
 """Maximum total length, in characters, of those values of a configuration that contain
@@ -258,6 +260,12 @@ def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathl
 
     Returns the resolved path, so that the opened file is the one that was checked.
     """
+    name = str(file)
+    if len(name) > _MAX_PATH_LENGTH:
+        raise ProviderError(
+            f"{name[:100]!a}… is not a valid path: a path has at most {_MAX_PATH_LENGTH:,} "
+            f"characters, not {len(name):,}"
+        )
     try:
         real = pathlib.Path(os.path.realpath(file))
         os.fsencode(real)

@@ -37,6 +37,11 @@ _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _MAX_STRING_BYTES = 0x7FFF
+MAX_BYTES = 4 * 1024 * 1024
+"""Maximum size of a member's metadata or assignment. Anyone with READ on the group can join it, and
+metadata of any size would occupy the leader."""
+MAX_ITEMS = 100_000
+"""Maximum number of connectors and tasks in a member's metadata or assignment."""
 
 
 class MalformedBytesError(ValueError):
@@ -187,8 +192,9 @@ def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
 # Reading
 
 
-def decode_metadata(data: bytes) -> WorkerMetadata:
-    """Decode a member's metadata. Raises MalformedBytesError."""
+def decode_metadata(data: bytes, *, max_items: int = MAX_ITEMS) -> WorkerMetadata:
+    """Decode a member's metadata. Raises MalformedBytesError, also above `MAX_BYTES` or
+    `max_items` connectors and tasks."""
     reader = _ProtocolReader(data, "a member's metadata")
     reader.read_version()
     url = reader.read_string("url")
@@ -196,20 +202,21 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     size = -1 if reader.is_at_end else reader.read_integer(_I32, "size of the allocation")
     if size < 0:
         return WorkerMetadata(url=url, config_offset=config_offset)
-    allocation = decode_assignment(reader.read_bytes(size, "allocation"))
+    allocation = decode_assignment(reader.read_bytes(size, "allocation"), max_items=max_items)
     held = None if allocation is EMPTY_ASSIGNMENT else allocation
     return WorkerMetadata(url=url, config_offset=config_offset, allocation=held)
 
 
-def decode_assignment(data: bytes) -> ConnectAssignment:
-    """Decode an assignment. Raises MalformedBytesError.
+def decode_assignment(data: bytes, *, max_items: int = MAX_ITEMS) -> ConnectAssignment:
+    """Decode an assignment. Raises MalformedBytesError, also above `MAX_BYTES` or `max_items`
+    connectors and tasks.
 
     Empty bytes decode to EMPTY_ASSIGNMENT. The broker sends them to members that the leader left
     out.
     """
     if not data:
         return EMPTY_ASSIGNMENT
-    reader = _ProtocolReader(data, "an assignment")
+    reader = _ProtocolReader(data, "an assignment", max_items=max_items)
     reader.read_version()
     error = reader.read_integer(_I16, "error")
     leader = reader.read_string("leader")
@@ -229,10 +236,14 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
 class _ProtocolReader:
     """Reads values in sequence, and checks every length against the remaining bytes."""
 
-    def __init__(self, data: bytes, what: str) -> None:
+    def __init__(self, data: bytes, what: str, *, max_items: int = MAX_ITEMS) -> None:
         self._data = data
         self._what = what
         self._at = 0
+        self._items = 0
+        self._max_items = max_items
+        if len(data) > MAX_BYTES:
+            raise self._create_error(f"at most {MAX_BYTES:,} bytes are allowed")
 
     @property
     def is_at_end(self) -> bool:
@@ -276,7 +287,11 @@ class _ProtocolReader:
     def _read_task_numbers(self, connector: str) -> Iterable[int]:
         name = f"tasks of {connector}"
         count = self.read_integer(_I32, f"count of {name}")
-        return struct.unpack(f">{max(count, 0)}i", self.read_bytes(4 * count, name))
+        encoded = self.read_bytes(4 * count, name)
+        self._items += max(count, 1)
+        if self._items > self._max_items:
+            raise self._create_error(f"more than {self._max_items:,} connectors and tasks")
+        return struct.unpack(f">{count}i", encoded)
 
     def read_bytes(self, size: int, name: str) -> bytes:
         left = len(self._data) - self._at

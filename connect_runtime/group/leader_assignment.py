@@ -221,17 +221,34 @@ def perform_assignment(
 def _decode_member_metadata(
     election: LeaderElection,
 ) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
+    """Decode the metadata of all members. The limits of a member's metadata also apply to the
+    metadata of all members together; the largest are then treated as malformed."""
     states: dict[str, WorkerMetadata] = {}
     malformed: dict[str, str] = {}
-    for member in sorted(election.members, key=connectors_and_tasks.build_java_sort_key):
+    size, items_left = 0, connect_protocol.MAX_ITEMS
+    leader_first = sorted(
+        election.members.items(), key=lambda each: (each[0] != election.leader, len(each[1]))
+    )
+    for member, data in leader_first:
+        size += len(data)
+        if size > connect_protocol.MAX_BYTES and member != election.leader:
+            malformed[member] = (
+                f"a member's metadata of {len(data)} bytes: at most "
+                f"{connect_protocol.MAX_BYTES:,} bytes are allowed for all members together"
+            )
+            continue
         try:
-            states[member] = connect_protocol.decode_metadata(election.members[member])
+            state = connect_protocol.decode_metadata(data, max_items=items_left)
         except MalformedBytesError as error:
             if member == election.leader:
                 raise
             malformed[member] = str(error)
+        else:
+            states[member] = state
+            items_left -= len(state.reported_work.items)
     assert election.leader in states, f"the leader {election.leader} is not a member"
-    return states, malformed
+    in_java_order = sorted(states, key=connectors_and_tasks.build_java_sort_key)
+    return {member: states[member] for member in in_java_order}, malformed
 
 
 def _plan_assignment(

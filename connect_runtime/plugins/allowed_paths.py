@@ -21,6 +21,9 @@ FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
 """Worker property that lists the paths which the FileStream connectors may use."""
 
+_MAX_PATH_LENGTH = 4_096
+"""Linux opens no longer paths (PATH_MAX), and resolving them would take quadratic time."""
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -32,8 +35,12 @@ class AllowedPaths:
         self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
 
     def resolve_allowed_path(self, name: str) -> str:
-        """Return the path of a file with symbolic links resolved. Raises `ConfigError` if the file
-        is not allowed."""
+        """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
+        if len(name) > _MAX_PATH_LENGTH:
+            raise ConfigError(
+                f"{name[:100]!a}… is not a valid file name: a path has at most "
+                f"{_MAX_PATH_LENGTH:,} characters, not {len(name):,}"
+            )
         try:
             real = os.path.realpath(name)
             os.fsencode(real)

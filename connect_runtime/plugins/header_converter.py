@@ -25,6 +25,7 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import java_text, kafka_version
+from connect_runtime.plugins.added_data_limit import AddedDataLimit
 
 _MIDNIGHT = datetime.time()
 
@@ -38,54 +39,60 @@ def format_value(described: Schema | None, value: Any) -> str | None:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()
-    return _format_embedded_value(described, value)
+    return _ValueFormatter().format_value(described, value)
 
 
-def _format_embedded_value(described: Schema | None, value: Any) -> str:
-    """Format a value inside a list, map or struct, where strings are quoted."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        narrow = described is not None and described.type is SchemaType.FLOAT32
-        return java_text.format_float(value) if narrow else java_text.format_double(value)
-    if isinstance(value, (int, decimal.Decimal)):
-        return str(value)
-    if isinstance(value, str):
-        return _quote_string(value)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return _quote_string(base64.b64encode(value).decode())
-    if isinstance(value, (datetime.date, datetime.time)):
-        return _format_temporal_value(value)
-    return _format_container_value(described, value)
+class _ValueFormatter:
+    """Formats the values in one header. Strings are quoted in lists, maps and structs."""
+
+    def __init__(self) -> None:
+        self._added = AddedDataLimit()
+
+    def format_value(self, described: Schema | None, value: Any) -> str:
+        if value is None:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, float):
+            narrow = described is not None and described.type is SchemaType.FLOAT32
+            return java_text.format_float(value) if narrow else java_text.format_double(value)
+        if isinstance(value, (int, decimal.Decimal)):
+            return str(value)
+        if isinstance(value, str):
+            return _quote_string(value)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return _quote_string(base64.b64encode(value).decode())
+        if isinstance(value, (datetime.date, datetime.time)):
+            return _format_temporal_value(value)
+        return self._format_container(described, value)
+
+    def _format_container(self, described: Schema | None, value: Any) -> str:
+        if isinstance(value, (list, tuple)):
+            element = None if described is None else described.elements
+            texts: list[str] = []
+            for each in value:  # a generator or comprehension would add a level to the stack
+                texts.append(self.format_value(element, each))  # noqa: PERF401
+            return f"[{','.join(texts)}]"
+        pairs: list[str] = []
+        if isinstance(value, Mapping):
+            keys = None if described is None else described.keys
+            values = None if described is None else described.elements
+            for key, each in value.items():
+                pairs.append(f"{self.format_value(keys, key)}:{self.format_value(values, each)}")
+        elif isinstance(value, Struct):
+            for field in value.schema.fields:
+                if value.get_without_default(field.name) is None:
+                    self._added.add_default(field.schema.default)
+                text = self.format_value(field.schema, value.get(field.name))
+                pairs.append(f"{_quote_string(field.name)}:{text}")
+        else:
+            raise DataError(f"Failed to serialize unexpected value type {type(value).__name__}")
+        return f"{{{','.join(pairs)}}}"
 
 
 def _quote_string(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _format_container_value(described: Schema | None, value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        element = None if described is None else described.elements
-        return f"[{','.join(_format_embedded_value(element, each) for each in value)}]"
-    if isinstance(value, Mapping):
-        keys = None if described is None else described.keys
-        values = None if described is None else described.elements
-        pairs = (
-            f"{_format_embedded_value(keys, k)}:{_format_embedded_value(values, v)}"
-            for k, v in value.items()
-        )
-        return f"{{{','.join(pairs)}}}"
-    if isinstance(value, Struct):
-        pairs = (
-            f"{_quote_string(each.name)}:"
-            f"{_format_embedded_value(each.schema, value.get(each.name))}"
-            for each in value.schema.fields
-        )
-        return f"{{{','.join(pairs)}}}"
-    raise DataError(f"Failed to serialize unexpected value type {type(value).__name__}")
 
 
 def _format_temporal_value(value: datetime.date | datetime.time) -> str:

@@ -92,11 +92,16 @@ def quote_text(text: str) -> str:
     return f'"{_CHARACTERS_TO_ESCAPE.sub(_escape_character, text)}"'
 
 
-@functools.lru_cache(maxsize=4096)
+_MAX_CACHED_NAME_CHARS = 256
+
+
 def quote_field_name(name: str) -> str:
-    """Encode a field name as a JSON string. The result is cached, because field names recur in
-    every record."""
-    return quote_text(name)
+    """Encode a field name as a JSON string. Unless the name is long, the result is cached, because
+    field names recur in each record."""
+    return _quote_and_cache(name) if len(name) <= _MAX_CACHED_NAME_CHARS else quote_text(name)
+
+
+_quote_and_cache = functools.lru_cache(maxsize=4096)(quote_text)
 
 
 def _reject_nonfinite_constant(constant: str) -> JsonNode:

@@ -29,9 +29,12 @@ def format_value(value: Any) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode(errors="backslashreplace")
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(format_value(each) for each in value)}]"
+        # A generator or comprehension would add a level to the stack for each level of the value.
+        return f"[{', '.join(map(format_value, value))}]"
     if isinstance(value, Mapping):
-        entries = (f"{format_value(key)}={format_value(item)}" for key, item in value.items())
+        entries: list[str] = []
+        for key, item in value.items():
+            entries.append(f"{format_value(key)}={format_value(item)}")
         return f"{{{', '.join(entries)}}}"
     if isinstance(value, Struct):
         return _format_struct(value)

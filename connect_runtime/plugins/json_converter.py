@@ -10,8 +10,7 @@ from connect_runtime.api.config_def import ConfigDef, Importance, Type, Width
 from connect_runtime.api.config_validators import CaseInsensitiveValidString
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue
-from connect_runtime.plugins import jackson_json, json_reader
-from connect_runtime.plugins.jackson_json import LruCache
+from connect_runtime.plugins import jackson_json, json_reader, json_writer
 from connect_runtime.plugins.json_reader import JsonReader
 from connect_runtime.plugins.json_writer import DecimalFormat, JsonWriter
 from connect_runtime.plugins.simple_converters import SchemalessConverter
@@ -48,7 +47,7 @@ class JsonConverter(SchemalessConverter):
         self._writer = JsonWriter(
             decimal_format=DecimalFormat(config[DECIMAL_FORMAT_CONFIG].upper()),
             default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
-            schemas=LruCache(cache_size),
+            schemas=json_writer.create_text_cache(cache_size),
         )
         self._reader = JsonReader(
             default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
@@ -78,7 +77,7 @@ class JsonConverter(SchemalessConverter):
         if data.schema is None and data.value is None:
             return None
         try:
-            payload = self._writer.format_value(data.schema, data.value)
+            payload = self._writer.format_root_value(data.schema, data.value)
             if self._with_schemas:
                 described = self._writer.format_schema(data.schema)
                 payload = f'{{"schema":{described},"payload":{payload}}}'
@@ -100,12 +99,14 @@ class JsonConverter(SchemalessConverter):
             value = (
                 None
                 if node is jackson_json.MISSING_JSON
-                else self._reader.parse_root_value(None, node)
+                else self._reader.parse_root_value(None, node, record_bytes=len(payload))
             )
             return SchemaAndValue(None, value)
         if self._fixed is not None:
             absent = node is jackson_json.MISSING_JSON
-            value = self._reader.parse_root_value(self._fixed, None if absent else node)
+            value = self._reader.parse_root_value(
+                self._fixed, None if absent else node, record_bytes=len(payload)
+            )
             return SchemaAndValue(self._fixed, value)
         if not isinstance(node, dict) or node.keys() != _ENVELOPE_FIELDS:
             raise DataError(
@@ -114,7 +115,8 @@ class JsonConverter(SchemalessConverter):
                 "data, set schemas.enable=false in your converter configuration."
             )
         described = self._reader.parse_schema(node["schema"])
-        return SchemaAndValue(described, self._reader.parse_root_value(described, node["payload"]))
+        value = self._reader.parse_root_value(described, node["payload"], record_bytes=len(payload))
+        return SchemaAndValue(described, value)
 
 
 def _create_nesting_error() -> DataError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import collections
 import decimal
 import math
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from connect_runtime.api.schema import Schema, SchemaType
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import java_text, json_writer
+from connect_runtime.plugins.added_data_limit import AddedDataLimit
 from connect_runtime.plugins.jackson_json import JsonNode, LruCache
 
 _TYPES_BY_NAME = {name: of for of, name in json_writer.TYPE_NAMES.items()}
@@ -33,18 +35,18 @@ _INTEGER_BITS = {
 _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
-_MAX_DEFAULT_VALUES = 100_000
-"""Maximum number of values that a schema or record takes from defaults that are arrays, maps or
-structs. Defaults may be nested, so that a few bytes could stand for any number of values."""
-_MAX_CACHED_CHARS = 2_000_000
-"""Maximum total length of the cached schema texts. The parsed schemas take about 15 bytes per
-character."""
+_MAX_NESTING = 200
+"""Maximum nesting of arrays and objects without a schema, which every converter and `java_text` can
+write. Each level takes up to three levels of Python's stack."""
+_MAX_EQUAL_HASHES = 100
+"""Maximum number of map keys with the same hash. Inserting many of them takes quadratic time, and
+unlike strings, numbers can be chosen so that their hashes are equal."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:
     """Create a cache of at most `limit` schemas, keyed by their texts, whose total length is
     limited."""
-    return LruCache(limit, size_limit=_MAX_CACHED_CHARS)
+    return LruCache(limit, size_limit=json_writer.MAX_CACHED_CHARS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,8 +56,8 @@ class JsonReader:
 
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
-    _default_values: int = 0
-    """Number of values that the current schema or record has taken from defaults."""
+    _added: AddedDataLimit = field(default_factory=AddedDataLimit)
+    """Data that schemas have added to the current schema or record."""
 
     # Schemas
 
@@ -63,12 +65,12 @@ class JsonReader:
         """Parse a schema; None for a null node. Whole schemas are cached."""
         if node is None:
             return None
-        self._default_values = 0
+        self._added.start_record()
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
             known = self._parse_required_schema(node, depth=1)
-            self.schemas.put(key, known, size=len(key))
+            self.schemas.put(key, known, size=len(key) + self._added.values)
         return known
 
     def _parse_required_schema(self, node: JsonNode, *, depth: int) -> Schema:
@@ -78,7 +80,7 @@ class JsonReader:
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")
         if name not in _TYPES_BY_NAME:
-            raise DataError(f"Unknown schema type: {name}")
+            raise DataError(f"Unknown schema type: {name[:100]}")
         builder = self._create_schema_builder(_TYPES_BY_NAME[name], node, depth + 1)
         _read_schema_properties(builder, node)
         if "default" in node:
@@ -129,17 +131,20 @@ class JsonReader:
 
     # Values
 
-    def parse_root_value(self, described: Schema | None, node: JsonNode) -> Any:
-        """Parse the value of a whole record or header."""
-        self._default_values = 0
+    def parse_root_value(
+        self, described: Schema | None, node: JsonNode, *, record_bytes: int = 0
+    ) -> Any:
+        """Parse the value of a record or header, whose size increases the limit of added data. A
+        value without a schema is converted in place."""
+        self._added.start_record(record_bytes)
         return self.parse_value(described, node)
 
     def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
         if described is None:
-            return self._convert_schemaless(node)
+            return _convert_schemaless(node)
         if node is None:
             if described.default is not None and self.default_for_null:
-                self._count_default_values(described.default)
+                self._added.add_default(described.default)
                 return described.default
             if described.optional:
                 return None
@@ -157,38 +162,6 @@ class JsonReader:
                 return self._convert_struct(described, node)
         return _read_scalar(described.type, node)
 
-    def _count_default_values(self, default: Any) -> None:
-        """Count the values in a schema's default. Raises `DataError` if defaults contain more than
-        `_MAX_DEFAULT_VALUES` values."""
-        if not isinstance(default, (list, dict, Struct)):
-            return
-        pending = [default]
-        while pending:
-            value = pending.pop()
-            self._default_values += 1
-            if self._default_values > _MAX_DEFAULT_VALUES:
-                raise DataError(
-                    f"Default values of schemas contain more than {_MAX_DEFAULT_VALUES:,} values"
-                )
-            if isinstance(value, list):
-                pending += value
-            elif isinstance(value, dict):
-                pending += value.values()
-            elif isinstance(value, Struct):
-                pending += [value.get_without_default(each.name) for each in value.schema.fields]
-
-    def _convert_schemaless(self, node: JsonNode) -> Any:
-        """Convert a JSON node without a schema: integers to INT64, other numbers to FLOAT64."""
-        if isinstance(node, list):
-            return [self._convert_schemaless(each) for each in node]
-        if isinstance(node, dict):
-            return {name: self._convert_schemaless(each) for name, each in node.items()}
-        if isinstance(node, decimal.Decimal):
-            return float(node)
-        if isinstance(node, int) and not isinstance(node, bool):
-            return _read_integer(SchemaType.INT64, node)
-        return node
-
     def _convert_map(self, described: Schema, node: JsonNode) -> dict[Any, Any]:
         values = described.value_schema
         if described.key_schema.type is SchemaType.STRING:
@@ -204,6 +177,7 @@ class JsonReader:
                 f"but found {_get_jackson_node_type(node)}"
             )
         found: dict[Any, Any] = {}
+        hashes: collections.Counter[int] = collections.Counter()
         for entry in node:
             if not isinstance(entry, list):
                 raise DataError(
@@ -214,9 +188,15 @@ class JsonReader:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
-            found[_convert_to_map_key(self.parse_value(described.key_schema, entry[0]))] = (
-                self.parse_value(values, entry[1])
-            )
+            key = _convert_to_map_key(self.parse_value(described.key_schema, entry[0]))
+            if type(key) is not int and key not in found:  # of 64-bit integers, 8 are equal
+                hashes[hash(key)] += 1
+                if hashes[hash(key)] > _MAX_EQUAL_HASHES:
+                    raise DataError(
+                        f"More than {_MAX_EQUAL_HASHES} keys of a map have the same hash in Python:"
+                        " use strings as keys"
+                    )
+            found[key] = self.parse_value(values, entry[1])
         return found
 
     def _convert_struct(self, described: Schema, node: JsonNode) -> Struct:
@@ -225,10 +205,34 @@ class JsonReader:
                 "Structs should be encoded as JSON objects, but found "
                 f"{_get_jackson_node_type(node)}"
             )
-        struct = Struct(described)
+        values = []
         for each in described.fields:
-            struct.put(each.name, self.parse_value(each.schema, node.get(each.name)))
-        return struct
+            if each.name not in node:
+                self._added.add_absent_field(each.name)
+            values.append(self.parse_value(each.schema, node.get(each.name)))
+        return Struct.from_valid_values(described, values)
+
+
+def _convert_schemaless(node: JsonNode) -> Any:
+    """Convert a node without a schema in place: integers to INT64, other numbers to FLOAT64."""
+    root = [node]
+    level: list[Any] = [root]
+    for _ in range(_MAX_NESTING + 1):
+        nested: list[Any] = []
+        for container in level:
+            places = enumerate(container) if isinstance(container, list) else container.items()
+            for place, value in places:
+                kind = type(value)
+                if kind is dict or kind is list:
+                    nested.append(value)
+                elif kind is decimal.Decimal:
+                    container[place] = float(value)
+                elif kind is int:
+                    _read_integer(SchemaType.INT64, value)
+        if not nested:
+            return root[0]
+        level = nested
+    raise DataError(f"Arrays and objects are nested more than {_MAX_NESTING} levels deep")
 
 
 def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:

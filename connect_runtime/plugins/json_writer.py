@@ -15,6 +15,7 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Field, Schema, SchemaType
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import jackson_json, java_text
+from connect_runtime.plugins.added_data_limit import AddedDataLimit
 from connect_runtime.plugins.jackson_json import LruCache
 
 TYPE_NAMES: Mapping[SchemaType, str] = {
@@ -32,6 +33,13 @@ TYPE_NAMES: Mapping[SchemaType, str] = {
     SchemaType.STRUCT: "struct",
 }
 _NULL = "null"
+MAX_CACHED_CHARS = 2_000_000
+"""Total length of the cached schema texts. The schemas take about 15 bytes per character."""
+
+
+def create_text_cache(limit: int) -> LruCache[Schema, str]:
+    """Create a cache of at most `limit` schema texts, whose total length is bounded."""
+    return LruCache(limit, size_limit=MAX_CACHED_CHARS)
 
 
 class DecimalFormat(enum.Enum):
@@ -49,28 +57,34 @@ class JsonWriter:
 
     decimal_format: DecimalFormat = DecimalFormat.BASE64
     default_for_null: bool = True
-    schemas: LruCache[Schema, str] = field(default_factory=lambda: LruCache(1000))
+    schemas: LruCache[Schema, str] = field(default_factory=lambda: create_text_cache(1000))
+    _added: AddedDataLimit = field(default_factory=AddedDataLimit)
+    """Defaults that have been written instead of nulls of the current schema or record."""
 
     # Schemas
 
     def format_schema(self, described: Schema | None) -> str:
-        """Format a schema as JSON like Java's JsonConverter, with the same field order."""
+        """Format a schema as JsonConverter writes it to the envelope, in Java's field order. Whole
+        schemas are cached, up to a total length of their texts."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)
         if known is None:
+            self._added.start_record()
             known = self._format_uncached_schema(described)
-            self.schemas.put(described, known)
+            self.schemas.put(described, known, size=len(known))
         return known
 
-    def _format_uncached_schema(self, described: Schema) -> str:
+    def _format_uncached_schema(self, described: Schema | None) -> str:
+        if described is None:
+            return _NULL
         parts = [f'"type":"{TYPE_NAMES[described.type]}"']
         match described.type:
             case SchemaType.ARRAY:
-                parts.append(f'"items":{self.format_schema(described.elements)}')
+                parts.append(f'"items":{self._format_uncached_schema(described.elements)}')
             case SchemaType.MAP:
-                parts.append(f'"keys":{self.format_schema(described.keys)}')
-                parts.append(f'"values":{self.format_schema(described.elements)}')
+                parts.append(f'"keys":{self._format_uncached_schema(described.keys)}')
+                parts.append(f'"values":{self._format_uncached_schema(described.elements)}')
             case SchemaType.STRUCT:
                 fields = ",".join(self._format_field(each) for each in described.fields)
                 parts.append(f'"fields":[{fields}]')
@@ -88,9 +102,15 @@ class JsonWriter:
         return f"{{{','.join(parts)}}}"
 
     def _format_field(self, of: Field) -> str:
-        return f'{self.format_schema(of.schema)[:-1]},"field":{jackson_json.quote_text(of.name)}}}'
+        name = jackson_json.quote_text(of.name)
+        return f'{self._format_uncached_schema(of.schema)[:-1]},"field":{name}}}'
 
     # Values
+
+    def format_root_value(self, described: Schema | None, value: Any) -> str:
+        """Format the value of a record or header."""
+        self._added.start_record()
+        return self.format_value(described, value)
 
     def format_value(self, described: Schema | None, value: Any) -> str:
         if value is None:
@@ -109,6 +129,7 @@ class JsonWriter:
         if described is None:
             return _NULL
         if described.default is not None and self.default_for_null:
+            self._added.add_default(described.default)
             return self.format_value(described, described.default)
         if described.optional:
             return _NULL
@@ -134,7 +155,10 @@ class JsonWriter:
         if not isinstance(value, (list, tuple)):
             raise _create_type_mismatch_error(SchemaType.ARRAY, value)
         element = None if described is None else described.elements
-        return f"[{','.join(self.format_value(element, each) for each in value)}]"
+        texts: list[str] = []
+        for each in value:  # a generator or comprehension would add a level to the stack
+            texts.append(self.format_value(element, each))  # noqa: PERF401
+        return f"[{','.join(texts)}]"
 
     def format_map(self, described: Schema | None, value: Any) -> str:
         """Format a map as a JSON object if its keys are strings, otherwise as an array of [key,
@@ -148,15 +172,13 @@ class JsonWriter:
         else:
             as_object = keys.type is SchemaType.STRING
         if not as_object:
-            pairs = (
-                f"[{self.format_value(keys, key)},{self.format_value(values, each)}]"
-                for key, each in value.items()
-            )
+            pairs: list[str] = []
+            for key, each in value.items():
+                pairs.append(f"[{self.format_value(keys, key)},{self.format_value(values, each)}]")
             return f"[{','.join(pairs)}]"
-        entries = (
-            f"{self._format_map_key(keys, key)}:{self.format_value(values, each)}"
-            for key, each in value.items()
-        )
+        entries: list[str] = []
+        for key, each in value.items():
+            entries.append(f"{self._format_map_key(keys, key)}:{self.format_value(values, each)}")
         return f"{{{','.join(entries)}}}"
 
     def _format_map_key(self, keys: Schema | None, key: Any) -> str:

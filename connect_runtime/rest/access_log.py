@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import math
 import re
 
 from starlette import datastructures, types
@@ -13,20 +14,26 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.rest import namespace_router
 
 MAX_FIELD_LENGTH = 1_000
-"""Maximum length of a logged value sent by the client. The rest of a longer value is replaced with
-dots."""
+"""Maximum length of a logged value that the client has sent; the rest is replaced by dots."""
+MAX_CLIENT_ERRORS = 100
+"""Maximum number of lines per minute for client errors (4xx). Clients that are not logged in get
+only such responses, so that they cannot fill the log."""
+_CLIENT_ERROR_INTERVAL_S = 60.0
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
 _log = logging.getLogger(__name__)
 
 
 class AccessLogMiddleware:
-    """ASGI middleware that logs each request after its response was sent, or after it failed
-    without a response."""
+    """ASGI middleware that logs each request after its response, or after it failed without a
+    response. Of client errors, it logs at most `MAX_CLIENT_ERRORS` per minute, and then the number
+    of the others."""
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app
         self._clock = clock
+        self._client_errors = 0
+        self._counted_since_s = -math.inf
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http" or not _log.isEnabledFor(logging.INFO):
@@ -47,7 +54,20 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send_and_count)
         finally:
             took_ms = round((self._clock.now_s() - began_s) * 1000)
-            self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
+            if not self._is_client_error_above_limit(status):
+                self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
+
+    def _is_client_error_above_limit(self, status: int) -> bool:
+        if not 400 <= status < 500:
+            return False
+        now_s = self._clock.now_s()
+        if now_s - self._counted_since_s >= _CLIENT_ERROR_INTERVAL_S:
+            left_out = self._client_errors - MAX_CLIENT_ERRORS
+            if left_out > 0:
+                _log.info("REST: %d more requests were answered with client errors", left_out)
+            self._client_errors, self._counted_since_s = 0, now_s
+        self._client_errors += 1
+        return self._client_errors > MAX_CLIENT_ERRORS
 
     def _format_log_line(self, scope: types.Scope, *, status: int, size: int, took_ms: int) -> None:
         headers = datastructures.Headers(scope=scope)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import time
 
 import pytest
 
@@ -250,6 +251,16 @@ def test_links_within_the_allowed_paths_are_followed(links):
 def test_what_cannot_be_a_path_is_refused(links, name):
     with pytest.raises(ProviderError, match="is not a valid path"):
         limited(links).resolve_placeholders(f"${{dir:allowed:{name}}}")
+
+
+@pytest.mark.parametrize("path", ["a/" * 200_000, "../" * 100_000, "x" * 5_000])
+def test_a_path_that_is_too_long_is_refused_at_once(links, path):
+    start_s = time.thread_time()
+    for text in (f"${{file:{path}:k}}", f"${{dir:{path}:k}}"):
+        with pytest.raises(ProviderError, match="is not a valid path: a path has at most") as found:
+            limited(links).resolve_placeholders(text)
+        assert len(str(found.value)) < 500
+    assert time.thread_time() - start_s < 1.0
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):

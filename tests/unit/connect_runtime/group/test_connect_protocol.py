@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 
 import pytest
 from hypothesis import example, given
@@ -223,6 +224,35 @@ def test_metadata_that_cannot_be_read_says_where_and_why(data, said):
 def test_an_assignment_that_cannot_be_read_says_where_and_why(data, said):
     with pytest.raises(MalformedBytesError, match=said):
         connect_protocol.decode_assignment(bytes.fromhex(data))
+
+
+def with_tasks(count: int) -> WorkerMetadata:
+    tasks = tuple(ConnectorTaskId("c", number) for number in range(count))
+    told = answer(assigned=ConnectorsAndTasks(tasks=tasks))
+    return WorkerMetadata(url=URL, config_offset=5, allocation=told)
+
+
+def test_the_number_of_connectors_and_tasks_is_limited():
+    most = with_tasks(connect_protocol.MAX_ITEMS)
+    assert connect_protocol.decode_metadata(connect_protocol.encode_metadata(most, V2)) == most
+    more = with_tasks(connect_protocol.MAX_ITEMS + 1)
+    assert more.allocation is not None
+    with pytest.raises(MalformedBytesError, match="more than 100,000 connectors and tasks"):
+        connect_protocol.decode_metadata(connect_protocol.encode_metadata(more, V2))
+    with pytest.raises(MalformedBytesError, match="more than 100,000 connectors and tasks"):
+        connect_protocol.decode_assignment(connect_protocol.encode_assignment(more.allocation, V2))
+    entries = bytes.fromhex(MISMATCH_HEX[:-24]) + (200_000).to_bytes(4, "big") + bytes(6) * 200_000
+    with pytest.raises(MalformedBytesError, match="more than 100,000 connectors and tasks"):
+        connect_protocol.decode_assignment(entries)
+
+
+def test_millions_of_tasks_are_refused_before_they_are_decoded():
+    data = connect_protocol.encode_metadata(with_tasks(0), V2) + bytes(30_000_000)
+    start_s = time.thread_time()
+    for decode in (connect_protocol.decode_metadata, connect_protocol.decode_assignment):
+        with pytest.raises(MalformedBytesError, match="at most 4,194,304 bytes are allowed"):
+            decode(data)
+    assert time.thread_time() - start_s < 0.5
 
 
 def test_a_string_that_is_too_long_is_not_written():

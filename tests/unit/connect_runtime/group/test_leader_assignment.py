@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group import connect_protocol, connectors_and_tasks, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import (
@@ -386,6 +389,20 @@ def test_a_member_that_cannot_be_understood_is_answered_and_runs_nothing(said, v
     assert list(found.malformed) == ["odd"]
     assert "a member's metadata" in found.malformed["odd"]
     assert len(found.owners.members) == 5
+
+
+def test_members_with_too_much_work_together_run_nothing():
+    """They would occupy the leader: joining the group takes only READ on it."""
+    many = tuple(ConnectorTaskId("x", number) for number in range(60_000))
+    held = ConnectorsAndTasks(tasks=many)
+    hostile = {f"a{number}": says("evil", held=held) for number in range(100)}
+    start_s = time.thread_time()
+    found, answers = led({**TWO, **hostile})
+    assert time.thread_time() - start_s < 10.0
+    assert set(found.malformed) == set(hostile) - {"a0"}
+    assert answers["leader"].assigned
+    assert answers["member"].assigned
+    assert not answers["a1"].assigned
 
 
 def test_a_leader_that_cannot_understand_itself_raises():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -107,6 +108,17 @@ def test_what_names_no_file_is_refused(folder, of, name):
     made = allowed_paths.restrict_plugin_to_paths(of, allowed)()
     told = {each.name: each.error_messages for each in made.validate({"file": file, "topic": "t"})}
     assert told["file"]
+
+
+@pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
+def test_a_path_that_is_too_long_is_refused_at_once(folder, of):
+    made = allowed_paths.restrict_plugin_to_paths(of, AllowedPaths([str(folder)]))()
+    props = {"file": f"{folder}/" + "a/" * 400_000, "topic": "t"}
+    start_s = time.thread_time()
+    (told,) = [each.error_messages for each in made.validate(props) if each.name == "file"]
+    assert time.thread_time() - start_s < 1.0
+    assert "a path has at most 4,096 characters" in told[0]
+    assert len(told[0]) < 500
 
 
 def test_a_pipe_is_refused_at_once(folder):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from connect_runtime.api.records import Headers
 from connect_runtime.api.schema import SchemaAndValue
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
+from connect_runtime.plugins import header_converter, java_text
 from connect_runtime.plugins.json_converter import JsonConverter
 
 Builder = SchemaBuilder
@@ -141,6 +143,27 @@ def test_the_longest_decimal_is_written_and_read():
     longer = SchemaAndValue(logical_types.decimal_schema(0), decimal.Decimal("9" * 4301))
     with pytest.raises(DataError, match="at most 4,300 digits"):
         made().encode(longer)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_whatever_is_accepted_can_be_written(opening, closing):
+    def nested(levels):
+        return (opening * levels + "1" + closing * levels).encode()
+
+    found = plain().decode(nested(200))
+    assert plain().encode(found) == nested(200)
+    assert java_text.format_value(found.value).count("1") == 1
+    assert header_converter.format_value(None, found.value) == nested(200).decode()
+    with pytest.raises(DataError, match="nested more than 200 levels deep"):
+        plain().decode(nested(201))
+
+
+@pytest.mark.parametrize("element", ["{}", "[]", "0", "null", "1.5", '""'])
+def test_a_large_list_is_read_in_a_short_time(element):
+    payload = f"[{','.join([element] * 330_000)}]".encode()
+    start_s = time.thread_time()
+    assert len(plain().decode(payload).value) == 330_000
+    assert time.thread_time() - start_s < 1.5
 
 
 @pytest.mark.parametrize("levels", [400, 700, 999, 5_000, 100_000])

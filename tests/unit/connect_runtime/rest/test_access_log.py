@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 
 import pytest
 
-from connect_runtime.rest import access_log
+from connect_runtime.rest import access_log, rest_app
+from connect_runtime.rest.rest_settings import RestSettings
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
 from tests.support.rest import Rest
@@ -65,3 +67,37 @@ def test_no_client_makes_a_long_line(caplog: pytest.LogCaptureFixture) -> None:
     (line,) = caplog.messages
     assert "u" * access_log.MAX_FIELD_LENGTH + "..." in line
     assert len(line) < 3 * access_log.MAX_FIELD_LENGTH + 200
+
+
+class StandingClock:
+    """Implements `Clock`, as far as the access log uses it."""
+
+    seconds = 1_000.0
+
+    def now_s(self) -> float:
+        return self.seconds
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+def test_clients_that_are_not_logged_in_cannot_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = StandingClock()
+    dependencies = dataclasses.replace(rest.parts(FakeHerder(), users={"me": "pw"}), clock=clock)
+    served = rest_app.build_applications(dependencies, RestSettings()).main
+
+    def ask_with(password: str, times: int) -> None:
+        for _ in range(times):
+            rest.ask(served, "GET", "/", auth=("me", password))
+
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        ask_with("wrong", access_log.MAX_CLIENT_ERRORS + 50)
+        assert len(lines(caplog)) == access_log.MAX_CLIENT_ERRORS
+        ask_with("pw", 1)
+        assert [each[1] for each in lines(caplog)][-2:] == ["401", "200"]
+        clock.seconds += 60.0
+        ask_with("wrong", 1)
+    assert caplog.messages[-2] == "REST: 50 more requests were answered with client errors"
+    assert '" 401 ' in caplog.messages[-1]

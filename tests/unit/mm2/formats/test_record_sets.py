@@ -411,9 +411,12 @@ def test_a_message_of_many_is_scanned_in_linear_time(monkeypatch, magic):
     monkeypatch.setattr(record_sets, "CONVERTED_RECORDS_MAX", 10)
     scanned = []
     read = record_sets._read_inner_message_head
-    monkeypatch.setattr(
-        record_sets, "_read_inner_message_head", lambda *of: scanned.append(of) or read(*of)
-    )
+
+    def counted(*of):
+        scanned.append(of)
+        return read(*of)
+
+    monkeypatch.setattr(record_sets, "_read_inner_message_head", counted)
     message = of_many(1000, last=5000, magic=magic, value=b"linear")
     found, position, whole = [], 0, False
     while not whole:

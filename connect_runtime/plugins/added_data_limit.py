@@ -1,0 +1,84 @@
+"""Limits the data that schemas add to a record: defaults, and fields that the record lacks.
+
+A schema is written once but applies to any number of values, and defaults may be nested. Without a
+limit, a record of a few kilobytes could stand for gigabytes of values or text.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.structs import Struct
+
+MAX_ADDED_VALUES = 100_000
+"""Maximum number of values that schemas add to a record. For a record that is read, one value for
+each of its bytes is added to the maximum."""
+MAX_ADDED_BYTES = 4 * 1024 * 1024
+"""Maximum length of the texts, bytes, decimals and field names that schemas add to a record."""
+
+
+@dataclass(slots=True)
+class AddedDataLimit:
+    """Counts the data that schemas add to one record, or to the defaults of one schema.
+
+    Raises `DataError` as soon as a limit is exceeded. A default that is neither a container nor of
+    variable length counts as nothing, because the null that it replaces has about its size.
+    """
+
+    values: int = 0
+    """Number of added values."""
+    _bytes: int = 0
+    _max_values: int = MAX_ADDED_VALUES
+
+    def start_record(self, record_bytes: int = 0) -> None:
+        """Start counting for another record or schema. `record_bytes` is its size; 0 if unknown."""
+        self.values = 0
+        self._bytes = 0
+        self._max_values = MAX_ADDED_VALUES + record_bytes
+
+    def add_absent_field(self, name: str) -> None:
+        """Count a field that a struct lacks. Its name is written although it was not read."""
+        self._add(1, len(name))
+
+    def add_default(self, default: Any) -> None:
+        """Count a default that replaces null, with everything in it."""
+        if not isinstance(default, (list, tuple, dict, Struct)):
+            self._add(0, _get_variable_length(default))
+            return
+        pending = [default]
+        while pending:
+            value = pending.pop()
+            self._add(1, _get_variable_length(value))
+            if isinstance(value, (list, tuple)):
+                pending += value
+            elif isinstance(value, dict):
+                pending += value.keys()
+                pending += value.values()
+            elif isinstance(value, Struct):
+                for each in value.schema.fields:
+                    self._add(0, len(each.name))
+                    pending.append(value.get_without_default(each.name))
+
+    def _add(self, values: int, size: int) -> None:
+        self.values += values
+        self._bytes += size
+        if self.values > self._max_values:
+            raise _create_limit_error(f"{self._max_values:,} values")
+        if self._bytes > MAX_ADDED_BYTES:
+            raise _create_limit_error(f"{MAX_ADDED_BYTES >> 20} MiB")
+
+
+def _get_variable_length(value: Any) -> int:
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return len(str(value)) if isinstance(value, decimal.Decimal) else 0
+
+
+def _create_limit_error(limit: str) -> DataError:
+    return DataError(
+        f"Default values and absent fields of the schema add more than {limit} to the data: "
+        "write smaller records, or a schema with smaller defaults"
+    )
