@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.network import broker_selection
+from connect_runtime.network.broker_selection import NodeConnectionState
 from connect_runtime.network.client_calls import ClientCall, VersionedCall
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.network.kafka_connection import ConnectionState, KafkaConnection
 from connect_runtime.network.network_context import NetworkContext
 from connect_runtime.protocol import cluster_metadata
 from connect_runtime.protocol.api_versions import NodeApiVersions
-from connect_runtime.protocol.cluster_metadata import ClusterMetadata, NodeConnectionState
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.request_builders import NodeTarget
 from connect_runtime.protocol.request_errors import (
     ConnectionFailed,
@@ -136,7 +138,7 @@ class BrokerLane:
         return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
     def get_connection_state(self) -> NodeConnectionState:
-        """Return the connection's state, as input for `cluster_metadata.pick_broker`."""
+        """Return the connection's state, as input for `broker_selection.pick_broker`."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
@@ -383,7 +385,7 @@ class ClusterBrokers:
         """Return the most suitable of the given brokers for a request; None if no broker is
         available."""
         states = [self.get_lane(node_id, lane).get_connection_state() for node_id in nodes]
-        return cluster_metadata.pick_broker(states, self._env.clock.now_s())[0]
+        return broker_selection.pick_broker(states, self._env.clock.now_s())[0]
 
     @property
     def is_any_connected(self) -> bool:

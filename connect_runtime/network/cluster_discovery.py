@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
+from connect_runtime.network import broker_selection
 from connect_runtime.network.broker_connections import BrokerLane
 from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.protocol import cluster_metadata, request_builders
@@ -118,7 +119,7 @@ class ClusterDiscovery:
         states = [
             self._cluster.get_lane(node, METADATA_PURPOSE).get_connection_state() for node in nodes
         ]
-        node_id, self._not_before_s = cluster_metadata.pick_broker(states, now_s)
+        node_id, self._not_before_s = broker_selection.pick_broker(states, now_s)
         if node_id is None:
             return
         lane = self._cluster.get_lane(node_id, METADATA_PURPOSE)

@@ -21,12 +21,8 @@ from connect_runtime.network.dns_resolver import ConnectAttempts, HostResolver
 from connect_runtime.network.tls import create_tls_context
 from connect_runtime.network.transport import Poller, Transport
 from connect_runtime.protocol import cluster_metadata, oauthbearer
-from connect_runtime.protocol.oauthbearer import (
-    AccessToken,
-    OAuthSettings,
-    TokenRefresher,
-    TokenResponseReader,
-)
+from connect_runtime.protocol.oauth_token_refresh import TokenRefresher
+from connect_runtime.protocol.oauthbearer import AccessToken, OAuthSettings, TokenResponseReader
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
 from connect_runtime.protocol.security_settings import SecuritySettings
 

@@ -76,7 +76,6 @@ class RequestBodySlots:
 
 T = TypeVar("T")
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
 """Time limit for receiving a request body."""
 UNVERIFIED_BODY_TIMEOUT_S = 5.0
@@ -176,7 +175,7 @@ class RestRequest:
     async def parse_offsets(self) -> list[OffsetChange]:
         return parse_body(request_bodies.parse_offset_changes, await self.read_body())
 
-    async def read_body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
+    async def read_body(self, *, bytes_max: int = request_bodies.MAX_BODY_BYTES) -> bytes:
         """Read the request body. Raises `RestError` if the content type is missing, or if the body
         is too long or too slow.
 

@@ -27,6 +27,8 @@ _INITIAL_STATES = {
     "PAUSED": TargetState.PAUSED,
     "STOPPED": TargetState.STOPPED,
 }
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""Maximum size of a request body."""
 
 
 class UnreadableBody(Exception):

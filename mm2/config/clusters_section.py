@@ -15,9 +15,9 @@ from connect_runtime.config import config_errors
 from connect_runtime.config.config_providers import ResolvedText
 from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlScalar, YamlSection
 from connect_runtime.network import key_stores, tls
-from connect_runtime.protocol import oauthbearer, security_settings
+from connect_runtime.protocol import security_settings
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.config import client_keys, section_reader
+from mm2.config import client_keys, section_reader, security_warnings
 from mm2.config.mm2_settings import ClientProperties, ClientType, ClusterSettings
 from mm2.config.section_reader import AnyValueType, ProblemCollector
 
@@ -31,8 +31,6 @@ _CERTIFICATE_KEYS = {
 }
 """Property keys from which certificates are read, by store (truststore or keystore). If both keys
 of a store are set, the first takes precedence."""
-_SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
-"""The secrets that each SASL mechanism sends to brokers in plaintext."""
 _PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
 
 Role = ClientType
@@ -294,37 +292,9 @@ def _read_security_settings(
         collector, parsed.security, path=path, line=line, found=found
     )
     if parsed.security is not None:
-        _warn_about_unsafe_settings(collector, parsed.security, line=line, found=found)
+        for name, text in security_warnings.find_unsafe_settings(parsed.security).items():
+            collector.report_warning(found.lines.get(name, line), found.keys.get(name, name), text)
     return parsed.security if usable and not unread else None
-
-
-def _warn_about_unsafe_settings(
-    collector: ProblemCollector,
-    security: SecuritySettings,
-    *,
-    line: int,
-    found: _CollectedClientProperties,
-) -> None:
-    """Warn about permitted settings that expose secrets or weaken connection security."""
-    unsafe: dict[str, str] = {}
-    if security.oauth is not None and security.oauth.is_unencrypted:
-        unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
-            "is not https://, so the client secret and the tokens are sent unencrypted: use an "
-            "https:// token endpoint"
-        )
-    if security.protocol == "SASL_PLAINTEXT" and security.mechanism in _SENT_SECRETS:
-        unsafe["security.protocol"] = (
-            f"SASL_PLAINTEXT with {security.mechanism} sends {_SENT_SECRETS[security.mechanism]} "
-            "unencrypted over the network: use SASL_SSL"
-        )
-    if security.uses_tls and not security.check_hostname:
-        unsafe["ssl.endpoint.identification.algorithm"] = (
-            "is empty, so broker host names are not verified: anyone with a certificate from a "
-            "trusted CA can impersonate a broker. Remove this setting; the brokers' certificates "
-            "must contain their host names"
-        )
-    for name, text in unsafe.items():
-        collector.report_warning(found.lines.get(name, line), found.keys.get(name, name), text)
 
 
 def _check_certificates(

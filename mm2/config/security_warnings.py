@@ -5,6 +5,8 @@ from __future__ import annotations
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import config_errors, config_providers, worker_keys
 from connect_runtime.config.config_errors import ConfigProblem
+from connect_runtime.protocol import oauthbearer
+from connect_runtime.protocol.security_settings import SecuritySettings
 from mm2.config import copy_engine_config, dedicated_mode
 from mm2.config.mm2_settings import FlatProperties
 
@@ -17,6 +19,8 @@ UNSIGNED_TEXT = (
 _CERTIFICATE_SUFFIXES = ("certificate.chain", "truststore.certificates")
 """Key suffixes of certificates, which do not count as secrets. Their values are hidden in output
 only because they may also contain a private key."""
+_SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
+"""The secrets that each SASL mechanism sends to brokers in plaintext."""
 _REST_PREFIXES = ("listeners.", "admin.listeners.", "rest.")
 
 
@@ -104,3 +108,26 @@ def _contains_secret(key: str, value: str) -> bool:
     if config_errors.is_sensitive_key(key):
         return bool(value.strip())
     return config_errors.redact_secrets_in_value(value) != value
+
+
+def find_unsafe_settings(security: SecuritySettings) -> dict[str, str]:
+    """Return permitted client properties that expose secrets or weaken connection security, with
+    the text of a warning for each."""
+    unsafe: dict[str, str] = {}
+    if security.oauth is not None and security.oauth.is_unencrypted:
+        unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
+            "is not https://, so the client secret and the tokens are sent unencrypted: use an "
+            "https:// token endpoint"
+        )
+    if security.protocol == "SASL_PLAINTEXT" and security.mechanism in _SENT_SECRETS:
+        unsafe["security.protocol"] = (
+            f"SASL_PLAINTEXT with {security.mechanism} sends {_SENT_SECRETS[security.mechanism]} "
+            "unencrypted over the network: use SASL_SSL"
+        )
+    if security.uses_tls and not security.check_hostname:
+        unsafe["ssl.endpoint.identification.algorithm"] = (
+            "is empty, so broker host names are not verified: anyone with a certificate from a "
+            "trusted CA can impersonate a broker. Remove this setting; the brokers' certificates "
+            "must contain their host names"
+        )
+    return unsafe

@@ -17,9 +17,9 @@ from connect_runtime.protocol import api_versions, produce, varints
 from connect_runtime.protocol.produce import ProduceBatch, ProduceResponse, ProduceResponsePartition
 from connect_runtime.protocol.request_errors import TruncatedResponse
 from mm2.formats import offset_map_records
-from mm2.replication import in_flight_batches
-from mm2.replication.in_flight_batches import ProduceConcurrency
+from mm2.replication import produce_concurrency
 from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.produce_concurrency import ProduceConcurrency
 from mm2.replication.recovery_instructions import Instruction
 
 MAX_IN_FLIGHT_REQUESTS = 5
@@ -109,7 +109,7 @@ class BatchProducer:
     def has_slow_acks(self) -> bool:
         """True if a broker acknowledges slowly because of network distance or replication."""
         return any(
-            each.average_ack_s >= in_flight_batches.FAST_ACK_S
+            each.average_ack_s >= produce_concurrency.FAST_ACK_S
             for each in self._concurrency_by_node.values()
         )
 

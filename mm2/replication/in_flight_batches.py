@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mm2.formats import record_batch
@@ -127,31 +126,3 @@ class InFlightBatches:
     def oldest_source(self) -> int | None:
         """Source offset of the oldest batch in flight."""
         return self._in_flight[0].batch.source if self._in_flight else None
-
-
-PRODUCE_CONNECTIONS_MAX = 4
-SLOW_ACK_S = 0.008
-"""A broker whose time per request reaches this value is given the maximum number of connections."""
-FAST_ACK_S = 0.004
-"""A broker whose time per request falls below this value is given a single connection again."""
-_SMOOTHING_REQUESTS = 16
-
-
-@dataclass(slots=True)
-class ProduceConcurrency:
-    """Chooses the number of produce connections to a broker from its smoothed time per request.
-
-    The average starts at 0, because the first responses of a broker are slow.
-    """
-
-    average_ack_s: float = 0.0
-    connections: int = 1
-
-    def record_response(self, elapsed_s: float, *, in_flight: int) -> None:
-        """Record a response that arrived `elapsed_s` after its request, while `in_flight` requests
-        shared the connection."""
-        self.average_ack_s += (elapsed_s / in_flight - self.average_ack_s) / _SMOOTHING_REQUESTS
-        if self.average_ack_s >= SLOW_ACK_S:
-            self.connections = PRODUCE_CONNECTIONS_MAX
-        elif self.average_ack_s < FAST_ACK_S:
-            self.connections = 1

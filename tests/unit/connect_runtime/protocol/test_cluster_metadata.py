@@ -11,11 +11,12 @@ import pytest
 from kio.static.constants import EntityType
 
 from connect_runtime.base.backoff import Backoff
+from connect_runtime.network import broker_selection
+from connect_runtime.network.broker_selection import NodeConnectionState
 from connect_runtime.protocol import cluster_metadata, request_builders
 from connect_runtime.protocol.cluster_metadata import (
     ClusterMetadata,
     CoordinatorCache,
-    NodeConnectionState,
     PartitionLeader,
 )
 from connect_runtime.protocol.request_builders import CoordinatorTarget
@@ -286,7 +287,7 @@ def node(node_id: int, **fields) -> NodeConnectionState:
     ],
 )  # fmt: skip
 def test_whom_to_ask(nodes, chosen):
-    assert cluster_metadata.pick_broker(nodes, 100.0) == chosen
+    assert broker_selection.pick_broker(nodes, 100.0) == chosen
 
 
 def test_dead_entries_are_gone_round_until_a_live_one_is_found():
@@ -295,7 +296,7 @@ def test_dead_entries_are_gone_round_until_a_live_one_is_found():
     for step in range(6):
         now_s = float(step * 10)
         states = [node(n, last_attempt_s=tried.get(n, -math.inf)) for n in (1, 2, -2)]
-        chosen, _ = cluster_metadata.pick_broker(states, now_s)
+        chosen, _ = broker_selection.pick_broker(states, now_s)
         assert chosen is not None
         tried[chosen] = now_s
         order.append(chosen)

@@ -14,12 +14,8 @@ from hypothesis import strategies as st
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.protocol import oauthbearer, security_settings
-from connect_runtime.protocol.oauthbearer import (
-    AccessToken,
-    OAuthSettings,
-    TokenRefresher,
-    TokenResponseReader,
-)
+from connect_runtime.protocol.oauth_token_refresh import TokenRefresher
+from connect_runtime.protocol.oauthbearer import AccessToken, OAuthSettings, TokenResponseReader
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
 from connect_runtime.protocol.security_settings import ParsedSecurity, SecuritySettings
 from connect_runtime.protocol.tls_settings import KeyStoreContent, StoreFiles

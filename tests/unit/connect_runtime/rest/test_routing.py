@@ -12,7 +12,7 @@ import pytest
 
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.herder.session_keys import SessionKeySettings
-from connect_runtime.rest import http_request, rest_app
+from connect_runtime.rest import request_bodies, rest_app
 from connect_runtime.rest.namespace_router import NamespaceRouter
 from connect_runtime.rest.request_forwarding import RestDeadlines
 from connect_runtime.rest.rest_settings import RestSettings
@@ -113,7 +113,7 @@ def test_a_long_body_is_refused(herder: FakeHerder) -> None:
     answer = Rest(herder)(
         "PUT",
         "/connectors/c/config",
-        content=b" " * (http_request.MAX_BODY_BYTES + 1),
+        content=b" " * (request_bodies.MAX_BODY_BYTES + 1),
         headers={"Content-Type": "application/json"},
     )
     assert answer.status_code == 413

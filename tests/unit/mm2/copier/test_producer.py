@@ -14,7 +14,7 @@ from connect_runtime.protocol.produce import ProduceResponsePartition
 from mm2 import operator_commands
 from mm2.copier import producer
 from mm2.copier.producer import BatchProducer
-from mm2.replication import error_policy, in_flight_batches
+from mm2.replication import error_policy, produce_concurrency
 from tests.fakes import copying
 from tests.support import scripted_broker
 
@@ -111,7 +111,8 @@ def slowed():
     while world.side._get_node_concurrency(1).connections == 1:
         world.answer(elapsed_s=1.0)
     assert (
-        world.side._get_node_concurrency(1).connections == in_flight_batches.PRODUCE_CONNECTIONS_MAX
+        world.side._get_node_concurrency(1).connections
+        == produce_concurrency.PRODUCE_CONNECTIONS_MAX
     )
     return world
 

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.formats import record_batch
-from mm2.replication import in_flight_batches, outbound_batches
-from mm2.replication.in_flight_batches import InFlightBatches, ProduceConcurrency
+from mm2.replication import outbound_batches, produce_concurrency
+from mm2.replication.in_flight_batches import InFlightBatches
 from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.produce_concurrency import ProduceConcurrency
 from mm2.replication.read_committed import SourceBatch
 from mm2.replication.recovery_instructions import ProducerIdentity
 from tests.fakes import batches, copying
@@ -28,7 +29,7 @@ def test_a_broker_begins_with_one_lane_and_one_slow_answer_changes_nothing():
 
 def test_slow_answers_open_all_lanes_and_fast_ones_close_them():
     seen = ProduceConcurrency()
-    assert answered(seen, 0.02, times=50) == in_flight_batches.PRODUCE_CONNECTIONS_MAX
+    assert answered(seen, 0.02, times=50) == produce_concurrency.PRODUCE_CONNECTIONS_MAX
     assert answered(seen, 0.001, times=50) == 1
 
 
@@ -36,7 +37,7 @@ def test_between_slow_and_fast_it_stays_as_it_is():
     seen = ProduceConcurrency()
     assert answered(seen, 0.006, times=200) == 1
     answered(seen, 0.02, times=50)
-    assert answered(seen, 0.006, times=200) == in_flight_batches.PRODUCE_CONNECTIONS_MAX
+    assert answered(seen, 0.006, times=200) == produce_concurrency.PRODUCE_CONNECTIONS_MAX
 
 
 def test_requests_that_wait_behind_each_other_share_the_time():
