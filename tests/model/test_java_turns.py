@@ -91,7 +91,7 @@ PLANTED = {
     "only what is committed": _retracing(OnlyCommitted, STOPPED, CLAIMED),
     "newest sync believed": Planted(
         owner=JavaOffsetSyncs,
-        name="find_below",
+        name="find_sync_below",
         fault=java_faults.newest,
         kinds=frozenset({DOUBLED}),
     ),

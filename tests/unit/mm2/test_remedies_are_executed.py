@@ -62,7 +62,7 @@ REPLICATES_AGAIN = {
         f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"
     ),
     "replication.halt_messages.build_own_open_transaction_halt": HANGING,
-    "replication.eras._build_mirror_not_empty_halt": REJECTED,
+    "replication.mirror_generations._build_mirror_not_empty_halt": REJECTED,
     "replication.error_policy._format_skip_command": REJECTED,
     "replication.halt_messages._build_record_size_remedy": REJECTED,
     "replication.halt_messages._build_batch_size_remedy": REJECTED,
@@ -97,7 +97,7 @@ REPLICATES_AGAIN = {
     "status.status_changes.StatusChangeLog._log_flow_state": LACKING,
     "status.status_from_process._list_warnings": LACKING,
     "status.topic_explanation.PartitionExplanation.format_line": LACKING,
-    "connectors.mirror_topic_writer.collect_warnings": WARNED,
+    "connectors.mirror_topic_writer.collect_topic_warnings": WARNED,
     "status.flow_state.describe_overrides": WARNED,
     "status.retention_watch.SourceRetentionReader._log_warnings": WARNED,
     "status.topic_explanation._explain_partition": OPERATORS,
@@ -170,5 +170,5 @@ def test_it_is_there_and_types_commands(test):
 def test_a_function_that_prints_a_remedy_is_found():
     assert {
         "replication.halt_messages.halt_if_topic_recreated",
-        "replication.eras._build_mirror_not_empty_halt",
+        "replication.mirror_generations._build_mirror_not_empty_halt",
     } <= set(sites())

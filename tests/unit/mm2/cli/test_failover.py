@@ -208,7 +208,7 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
         pair=types.SimpleNamespace(flow=settings.flows[0]),
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
         build_context=tools,
-        build_readiness_checks=lambda: types.SimpleNamespace(collect=ready),
+        build_readiness_checks=lambda: types.SimpleNamespace(collect_readiness=ready),
     )
 
 
@@ -381,7 +381,9 @@ def test_a_file_that_cannot_be_written_is_told_by_the_plan(tmp_path: pathlib.Pat
     equipped = equipment(tmp_path)
     about = Exporting(equipped)
     ready = MoveReadiness(flow="east->west", export_error="left.jsonl is there already")
-    equipped.build_readiness_checks = lambda: types.SimpleNamespace(collect=lambda *_, **__: ready)
+    equipped.build_readiness_checks = lambda: types.SimpleNamespace(
+        collect_readiness=lambda *_, **__: ready
+    )
     assert failover.plan_and_execute_move(exporting_order(tmp_path), equipped) == exit_codes.FAILED
     assert "left.jsonl is there already (no-export)" in capsys.readouterr().out
     assert about.written == []

@@ -59,7 +59,7 @@ LOST = Incident(
 
 
 class Channel:
-    connected = True
+    is_connected = True
     token = b"token"
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Supervised:
                     server=SimpleNamespace(
                         open_channel=lambda name, inbox: self.channel, address="here"
                     ),
-                    standby=SimpleNamespace(assign_standby=lambda name, inbox: None),
+                    standby_copies=SimpleNamespace(take_standby_process=lambda name, inbox: None),
                 ),
             ),
             inbox=cast(Any, None),
@@ -325,7 +325,7 @@ def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
     ended: list[str] = []
     channel = Channel()
     ahead = SimpleNamespace(
-        is_usable=ends != "usable", end=ended.append, channel=channel, handle=None
+        is_usable=ends != "usable", kill_process=ended.append, channel=channel, handle=None
     )
     made = Supervised(ahead=ahead)
     if ends == "restart":

@@ -552,7 +552,7 @@ def test_a_worker_that_never_answers_costs_the_timeout_only(tmp_path):
 def test_a_fault_of_the_server_is_said_and_ends_the_copies(unix_server, copies, monkeypatch):
     channel = unix_server.open_channel("task 0")
     copy = copies(unix_server, channel.token).connect()
-    monkeypatch.setattr(channel, "deliver", None)
+    monkeypatch.setattr(channel, "deliver_to_inbox", None)
     copy.client.send({"type": "gauge"})
     assert copy.poll_until(lambda: copy.closed)
     assert "control server has failed" in channel.receive(5.0)["reason"]

@@ -98,7 +98,7 @@ def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
 
 def test_one_that_has_not_come_up_yet_is_not_waited_for(waiting):
     waiting.wants(1, 10.0)
-    waiting.plane.copy.connected = False
+    waiting.plane.copy.is_connected = False
     assert waiting.spares.take_standby_process("a->b task 7", ChannelInbox()) is None
     assert waiting.alive == 0
 

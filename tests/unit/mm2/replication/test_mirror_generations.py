@@ -42,7 +42,7 @@ def start(attempt, **changed):
     given: dict[Any, Any] = {
         ReadTarget: Log(scripts.marker(50, taking.OURS)),
         FindSourceOffset: SourceLogOffset(offset=30),
-        ReadRecoveredState: taking.known(),
+        ReadRecoveredState: taking.known(era_number=0, era=None),
     }
     changed = {getattr(recovery_instructions, name): answer for name, answer in changed.items()}
     return scripts.play(mirror_generations.begin_first_era(attempt), given | changed)
@@ -292,6 +292,15 @@ def test_a_place_that_another_id_took_meanwhile_is_none():
     assert (played.outcome, taking.kinds(played)[-1]) == (None, "MapProducerKey")
 
 
+def test_an_era_that_another_owner_began_meanwhile_is_not_superseded():
+    """Our first segment would delete its record, and nobody could continue in it."""
+    attempt = taking.attempt(taking.known(producers={}))
+    read = {ReadRecoveredState: taking.known(era_number=2, producers={taking.US.id: 1})}
+    played = scripts.play(mirror_generations.record_producer_id(attempt, era=1), read)
+    assert isinstance(played.outcome, RetryRecovery)
+    assert "another owner began an era" in played.outcome.reason
+
+
 def test_below_a_place_that_another_id_took_meanwhile_nothing_is_begun():
     """Its anchors, stored by then or not, would be the newest for ever."""
     attempt = taking.attempt(taking.known(producers={}))
@@ -414,7 +423,7 @@ def test_what_pairing_found_is_what_is_taken():
 def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
     attempt = taking.attempt(taking.known(producers={}) if new else taking.known())
     script = mirror_generations.continue_era(attempt, era=3, start=100, match=paired())
-    played = scripts.play(script, taking.answers())
+    played = scripts.play(script, taking.answers(taking.known()))
     assert played.outcome.target == 51
     assert taking.kinds(played) == (["MapProducerKey"] if new else [])
 

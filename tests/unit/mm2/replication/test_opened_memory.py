@@ -39,15 +39,15 @@ held = MemoryBudget(int(sys.argv[4]))
 box = PartitionSendQueue(held, merge_limits=BatchMergeLimits(), target_codec=target_codec)
 found = scan_batches(memoryview(data), position=0, aborted=(), target_codec=target_codec)
 for _ in range(copies):
-    box.push(found, old_before_ms=0)
+    box.push_batches(found, old_before_ms=0)
 sent = records = 0
 longest_s = 0.0
 while box.queued_batches and box.unreadable is None:
     start = time.process_time()
-    ready = box.stage()
+    ready = box.stage_next_batch()
     longest_s = max(longest_s, time.process_time() - start)
     while ready and box._staged:
-        out = box.pop_staged()
+        out = box.pop_staged_batch()
         held.release(out.held_bytes, decoded=out.is_decoded)
         sent += 1
         records += out.records
