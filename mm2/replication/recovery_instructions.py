@@ -28,7 +28,7 @@ class JavaMirrorProgress:
     none was stored."""
     sync: tuple[int, int] | None = None
     """Source and target offset of an offset sync below `next_offset`, chosen by
-    `JavaOffsetSyncs.find_below`; None if no such sync exists."""
+    `JavaOffsetSyncs.find_sync_below`; None if no such sync exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class ClusterSecurity:
         """Path of the keystore with the brokers' private key and certificate."""
         return self.folder / "broker.pem"
 
-    def make_client_properties(self, user: str, mechanism: str) -> dict[str, str]:
+    def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
         """Return the Java client properties of a user."""
         if mechanism not in SASL_MECHANISMS:
             raise SandboxError(

@@ -134,7 +134,7 @@ def _describe_cluster(each: SandboxCluster) -> RunningCluster:
     return RunningCluster(
         name=each.name,
         kafka_version=each.release.version,
-        properties=each.make_client_properties(),
+        properties=each.client_properties(),
         brokers=tuple(
             RunningBroker(
                 node_id=node,

@@ -214,7 +214,7 @@ class SandboxCluster:
             if listener.name == listener_name
         )
 
-    def make_client_properties(
+    def client_properties(
         self,
         user: str = cluster_security.ADMIN_USER,
         *,
@@ -227,7 +227,7 @@ class SandboxCluster:
         base = {"bootstrap.servers": self.bootstrap}
         if self.security is None:
             return base | {"security.protocol": "PLAINTEXT"}
-        return base | self.security.make_client_properties(user, mechanism)
+        return base | self.security.client_properties(user, mechanism)
 
     @property
     def log_text(self) -> str:
@@ -416,11 +416,11 @@ class SandboxCluster:
         if self.zookeeper is None and not needs_users:
             return
         if self.security is not None and needs_users:
-            access = self.make_client_properties(mechanism=cluster_security.PLAIN)
+            access = self.client_properties(mechanism=cluster_security.PLAIN)
             await_full_metadata(access, list(self._addresses.values()))
             create_scram_users(access, self.security)
             self._has_users = True
-        await_full_metadata(self.make_client_properties(), list(self._addresses.values()))
+        await_full_metadata(self.client_properties(), list(self._addresses.values()))
 
     def _reserve_port(self, preferred: int | None = None) -> int:
         reservation = port_reservation.reserve_port(preferred=preferred)

@@ -57,7 +57,7 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return `file_access.find_user_cache_folder()`. Raises `SandboxError` if the cache directory
+    """Return `file_access.find_user_cache_directory()`. Raises `SandboxError` if the cache directory
     cannot be trusted."""
     try:
         return file_access.find_user_cache_directory()

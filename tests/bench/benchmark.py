@@ -128,14 +128,14 @@ class Benchmark:
         target = clusters.source if mirrored == topic else clusters.target
         try:
             eventually.eventually(
-                lambda: mirrored in kafka.topics(target.make_client_properties()),
+                lambda: mirrored in kafka.topics(target.client_properties()),
                 _MIRROR_TOPIC_S,
                 f"topic {mirrored} is there",
             )
             measured = latency.measure(
                 Way(
-                    source=clusters.source.make_client_properties(),
-                    target=target.make_client_properties(),
+                    source=clusters.source.client_properties(),
+                    target=target.client_properties(),
                     topic=topic,
                     mirrored=mirrored,
                 ),
@@ -197,7 +197,7 @@ class Benchmark:
         )
 
     def _make_topic(self, name: str) -> None:
-        source = self._clusters.source.make_client_properties()
+        source = self._clusters.source.client_properties()
         kafka.create_topic(source, name, partitions=workloads.PARTITIONS)
 
     def _clean(self) -> None:

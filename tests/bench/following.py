@@ -88,8 +88,8 @@ class _Follow:
         self._row = row
         self._contestant = contestant
         self._clusters = clusters
-        self._source = clusters.source.make_client_properties()
-        self._target = clusters.target.make_client_properties()
+        self._source = clusters.source.client_properties()
+        self._target = clusters.target.client_properties()
         self._at_source = kafka.admin_client(self._source)
         self._at_target = kafka.admin_client(self._target)
         self._folder = folder

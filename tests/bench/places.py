@@ -99,7 +99,7 @@ class Clusters:
         return self._reached(self.target, Far.TARGET)
 
     def _reached(self, running: SandboxCluster, end: Far) -> Mapping[str, str]:
-        direct = running.make_client_properties()
+        direct = running.client_properties()
         if not self._is_far(end):
             return direct
         return {**direct, "bootstrap.servers": running.get_listener_bootstrap(_FAR)}
@@ -144,14 +144,14 @@ class Cleaner:
         self._trees = [ProcessTree(each.pid) for each in running.brokers.values()]
 
     def keep_what_is_there(self) -> None:
-        self._keep = kafka.topics(self._cluster.make_client_properties())
+        self._keep = kafka.topics(self._cluster.client_properties())
 
     def clean(self) -> None:
         """Kafka's own topics stay. Raises when a topic cannot be deleted."""
-        there = kafka.topics(self._cluster.make_client_properties()) - self._keep
+        there = kafka.topics(self._cluster.client_properties()) - self._keep
         gone = sorted(name for name in there if not name.startswith("__"))
         if gone:
-            client = kafka.admin_client(self._cluster.make_client_properties())
+            client = kafka.admin_client(self._cluster.client_properties())
             for future in client.delete_topics(gone, operation_timeout=_ANSWER_S).values():
                 future.result(2 * _ANSWER_S)
             data = producing.data_folder(self._cluster)

@@ -64,9 +64,7 @@ def produce(workload: Workload, source: SandboxCluster) -> Produced:
 
 def _create(workload: Workload, source: SandboxCluster) -> None:
     """And wait for all partitions: an idempotent producer that finds them coming loses its way."""
-    kafka.create_topic(
-        source.make_client_properties(), workload.topic, partitions=workload.partitions
-    )
+    kafka.create_topic(source.client_properties(), workload.topic, partitions=workload.partitions)
     data = data_folder(source)
     folders = [data / f"{workload.topic}-{number}" for number in range(workload.partitions)]
     if not clock.wait_until(
@@ -84,7 +82,7 @@ def fill(workload: Workload, source: SandboxCluster) -> None:
     """Into a topic that is there; `RuntimeError` where the producer fails."""
     single = workload.shape is Shape.SINGLE
     given = {
-        **source.make_client_properties(),
+        **source.client_properties(),
         "acks": "all",
         # 0 is how the Java client is told to send each record by itself.
         "batch.size": "0" if single else str(workload.batch_bytes),
@@ -122,7 +120,7 @@ def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
 
     Returns how many records are left.
     """
-    access = source.make_client_properties()
+    access = source.client_properties()
     kafka.create_topic(access, workload.topic, partitions=workload.partitions, config=_COMPACTED)
     kafka.produce(
         access,

@@ -89,7 +89,7 @@ def run(
                         row,
                         kind,
                         setting,
-                        client=broker.make_client_properties(),
+                        client=broker.client_properties(),
                         folder=here,
                         say=say,
                     )

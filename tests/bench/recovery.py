@@ -127,8 +127,8 @@ class _Group:
         self._key = key
         self._setting = setting
         self._folder = folder
-        self._source = clusters.source.make_client_properties()
-        self._target = clusters.target.make_client_properties()
+        self._source = clusters.source.client_properties()
+        self._target = clusters.target.client_properties()
         name = f"{key}-{setting.key}"
         self._topic = f"recovery-{name}"
         self._flow = Flow(

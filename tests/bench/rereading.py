@@ -91,8 +91,8 @@ class _Reading:
         self._row = row
         self._contestant = contestant
         self._clusters = clusters
-        self._source = clusters.source.make_client_properties()
-        self._target = clusters.target.make_client_properties()
+        self._source = clusters.source.client_properties()
+        self._target = clusters.target.client_properties()
         self._folder = folder
         self._number = number
         self._flow = Flow(

@@ -75,8 +75,8 @@ def run(row: rows.Scraping, *, rounds: int, measured: Results, folder: Path, say
         flow = Flow(
             source="east",
             target="west",
-            source_properties=clusters.source.make_client_properties(),
-            target_properties=clusters.target.make_client_properties(),
+            source_properties=clusters.source.client_properties(),
+            target_properties=clusters.target.client_properties(),
             topics=names,
         )
         with node, Running(node, flow, folder) as running:
@@ -287,7 +287,7 @@ def _found(path: str, number: int, row: rows.Scraping, *, took_s: float, text: s
 
 def _create(row: rows.Scraping, clusters: Clusters) -> tuple[str, ...]:
     """All topics, the busy one first; its broker has every partition when it returns."""
-    properties = clusters.source.make_client_properties()
+    properties = clusters.source.client_properties()
     client = kafka.admin_client(properties)  # its futures fail when it is collected
     left = row.partitions - workloads.PARTITIONS
     sizes = [min(_OF_A_TOPIC, left - at) for at in range(0, left, _OF_A_TOPIC)]

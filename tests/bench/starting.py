@@ -74,12 +74,12 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
     if not archive.should_be_written:
         return
-    name = kafka.create_topic(clusters.source.make_client_properties(), "start-archive")
+    name = kafka.create_topic(clusters.source.client_properties(), "start-archive")
     flow = Flow(
         source="a-archive",
         target="b-archive",
-        source_properties=clusters.source.make_client_properties(),
-        target_properties=clusters.target.make_client_properties(),
+        source_properties=clusters.source.client_properties(),
+        target_properties=clusters.target.client_properties(),
         topics=(name,),
     )
     with Running(contestants.MM2_RUN, flow, folder):
@@ -103,8 +103,8 @@ class _Starts:
         self._row = row
         self._contestant = contestant
         self._number = number
-        self._source = clusters.source.make_client_properties()
-        self._target = clusters.target.make_client_properties()
+        self._source = clusters.source.client_properties()
+        self._target = clusters.target.client_properties()
         self._data = producing.data_folder(clusters.target)
         self._folder = folder / f"start-{contestant.key}-{number}"
         self._topic = f"start-{contestant.key}-{number}"

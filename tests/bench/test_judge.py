@@ -32,7 +32,7 @@ def verdict(running: SandboxCluster, name: str) -> str:
 
 @pytest.fixture
 def copy(east: SandboxCluster, topic) -> str:
-    return kafka.create_topic(east.make_client_properties(), topic(), partitions=2)
+    return kafka.create_topic(east.client_properties(), topic(), partitions=2)
 
 
 def test_a_whole_copy_has_no_fault_whatever_its_batches_and_markers(east, copy):

@@ -41,8 +41,8 @@ class Storm:
         self.random = Random(seed)
         self.traffic = Traffic(self.east, seed=seed, kinds=kinds, pause_s=0.25)
         self.settings = mirror.settings(
-            self.east.make_client_properties(),
-            self.west.make_client_properties(),
+            self.east.client_properties(),
+            self.west.client_properties(),
             **{"tasks_max": 3} | flow,
         )
         self._folder = folder

@@ -37,8 +37,8 @@ class Nodes:
         self, folder: Path, west: SandboxCluster, east: SandboxCluster, name: str, engine: str
     ) -> None:
         self.source, self.target = (
-            dict(west.make_client_properties()),
-            dict(east.make_client_properties()),
+            dict(west.client_properties()),
+            dict(east.client_properties()),
         )
         self.topic, self.alias = name, f"w-{name}"
         self._folder = folder

@@ -99,12 +99,12 @@ class RealPlace:
         name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
-            self._east.make_client_properties(), name, partitions=partitions, config=config
+            self._east.client_properties(), name, partitions=partitions, config=config
         )
 
     def make_again(self, topic: FlowStateTopic) -> None:
         name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
-        operations.delete(self._east.make_client_properties(), name)
+        operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
     def close(self) -> None:

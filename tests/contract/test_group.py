@@ -54,7 +54,7 @@ class RealPlace:
         self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED
     ) -> WorkerGroup:
         return group_workers.kafka_member(
-            self._cluster.make_client_properties(),
+            self._cluster.client_properties(),
             self._group_id,
             name,
             offers=offers,

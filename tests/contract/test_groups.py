@@ -102,7 +102,7 @@ class RealPlace:
     def __init__(self, running: SandboxCluster) -> None:
         self.topic = f"grouped-{next(_UNIQUE)}"
         self._cluster = running
-        self._properties = running.make_client_properties()
+        self._properties = running.client_properties()
         kafka.create_topic(self._properties, self.topic, partitions=PARTITIONS)
         self.groups: ConsumerGroups = KafkaGroups(
             support_cluster_access.of(running),

@@ -43,7 +43,7 @@ class Place:
 @pytest.fixture(scope="module")
 def real(contract_cluster: SandboxCluster) -> Iterator[Place]:
     topic = f"logs-{next(_UNIQUE)}"
-    properties = contract_cluster.make_client_properties()
+    properties = contract_cluster.client_properties()
     kafka.create_topic(properties, topic, partitions=2)
     plain = confluent_kafka.Producer(kafka.client_config(properties))
     for later_ms in (1_000, 2_000):
@@ -72,7 +72,7 @@ def many_markers(
 ) -> tuple[LogOffsets, TopicPartition]:
     """A record, and transactions behind it that were all aborted."""
     topic = f"logs-{next(_UNIQUE)}"
-    properties = contract_cluster.make_client_properties()
+    properties = contract_cluster.client_properties()
     kafka.create_topic(properties, topic)
     plain = confluent_kafka.Producer(kafka.client_config(properties))
     plain.produce(topic, b"x", partition=0, timestamp=BASE_MS + 1_000)

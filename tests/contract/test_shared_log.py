@@ -122,14 +122,14 @@ class RealPlace:
 
     def make(self, *, policy: str) -> None:
         kafka.create_topic(
-            self._cluster.make_client_properties(),
+            self._cluster.client_properties(),
             self.name,
             partitions=3,
             config={"cleanup.policy": policy},
         )
 
     def make_again(self) -> None:
-        operations.delete(self._cluster.make_client_properties(), self.name)
+        operations.delete(self._cluster.client_properties(), self.name)
         self.make(policy="compact")
 
 

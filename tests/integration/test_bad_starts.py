@@ -89,7 +89,7 @@ class Runs:
 
 @pytest.fixture
 def refused(east: SandboxCluster, topic: Callable[..., str], tmp_path: Path) -> Runs:
-    return Runs(tmp_path, east.make_client_properties(), topic("group"))
+    return Runs(tmp_path, east.client_properties(), topic("group"))
 
 
 # Its settings, and its machine

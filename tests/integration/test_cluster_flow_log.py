@@ -101,8 +101,7 @@ def judge(
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
     for topic, name in client_interfaces.build_flow_state_topic_names("src").items():
         held = [
-            record.key or b""
-            for record in kafka.read_partition(running.make_client_properties(), name)
+            record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
         ]
         for records in read:
             assert keys(records, topic) == held
@@ -167,7 +166,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
 
 def caught_up(running: SandboxCluster) -> None:
     """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
-    admin = library.AdminClient(kafka.client_config(running.make_client_properties()))
+    admin = library.AdminClient(kafka.client_config(running.client_properties()))
     names = client_interfaces.build_flow_state_topic_names("src").values()
 
     def in_sync() -> bool:

@@ -53,7 +53,7 @@ def allow(running: SandboxCluster, user: str, *rights: tuple[str, str, str]) -> 
         )
         for kind, prefix, operation in rights
     ]
-    kafka.create_acls(running.make_client_properties(), bindings)
+    kafka.create_acls(running.client_properties(), bindings)
 
 
 @pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)

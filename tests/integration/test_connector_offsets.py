@@ -52,7 +52,7 @@ def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffs
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
     logs = internal_topic_logs.create_worker_logs(
-        cluster_access.parse_cluster_access(east.make_client_properties(), files=FILES),
+        cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
         internal_topic_settings.read_required_topics(
             {
                 "config.storage.topic": f"{name}-configs",

@@ -90,7 +90,7 @@ def test_groups_go_on_exactly_where_they_stood(
     east: SandboxCluster,
     connect_group: Callable[..., Group],
 ) -> None:
-    world = World(dict(west.make_client_properties()), dict(east.make_client_properties()))
+    world = World(dict(west.client_properties()), dict(east.client_properties()))
     write(world.source)
     metrics = Listener()
     worker = connect_group(settings=metrics.settings).start("one", Kind.OURS)

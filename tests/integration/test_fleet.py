@@ -79,7 +79,7 @@ class Node:
         settings = distributed_settings.parse_derived_settings(
             {
                 **WORKER,
-                **self._on.make_client_properties(),
+                **self._on.client_properties(),
                 **connect_workers.storage(name),
                 **more,
             },
@@ -121,7 +121,7 @@ class Node:
 def nodes(
     east: SandboxCluster, topic: Callable[..., str], tmp_path: Path
 ) -> Iterator[Callable[..., Node]]:
-    name = kafka.create_topic(east.make_client_properties(), topic(), partitions=1)
+    name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
     one = Watched(name, tmp_path, topic=name)
     with contextlib.ExitStack() as stack:
 

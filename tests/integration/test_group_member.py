@@ -36,9 +36,7 @@ def workers() -> Iterator[Workers]:
 
 def joining(workers: Workers, running: SandboxCluster, group: str) -> Join:
     def add(name: str, **options: Any) -> Worker:
-        member = group_workers.kafka_member(
-            running.make_client_properties(), group, name, **options
-        )
+        member = group_workers.kafka_member(running.client_properties(), group, name, **options)
         return workers.add(Worker(name, member, SIX))
 
     return add

@@ -39,14 +39,14 @@ def reaches(worker: Worker, state: str, tasks: int) -> None:
 
 
 def cleanup_policy(east: SandboxCluster) -> str | None:
-    return operations.settings(east.make_client_properties(), heartbeats.TOPIC)["cleanup.policy"]
+    return operations.settings(east.client_properties(), heartbeats.TOPIC)["cleanup.policy"]
 
 
 def test_heartbeats_are_javas_whatever_the_workers_converters_are(
     east: SandboxCluster, connect_group: Callable[..., Group]
 ) -> None:
     """The worker would write JSON, as Java's does then with heartbeats, too."""
-    properties = east.make_client_properties()
+    properties = east.client_properties()
     group = connect_group(settings={"key.converter": JSON, "value.converter": JSON})
     worker = group.start("one", Kind.OURS)
     worker.configure(NAME, heartbeats.config(properties, SOURCE, connector_class="MirrorHeartbeat"))

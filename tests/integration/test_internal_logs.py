@@ -93,7 +93,7 @@ class Place:
 
 @pytest.fixture
 def place(east: SandboxCluster) -> Place:
-    return Place(east.make_client_properties())
+    return Place(east.client_properties())
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class World:
     def __init__(
         self, west: SandboxCluster, east: SandboxCluster, topic: str, partitions: int
     ) -> None:
-        self.source, self.target = west.make_client_properties(), east.make_client_properties()
+        self.source, self.target = west.client_properties(), east.client_properties()
         self.topic, self.mirror = topic, f"{ALIASES[0]}.{topic}"
         self.places = [TopicPartition(topic, each) for each in range(partitions)]
         self.at_source, self.at_target = (

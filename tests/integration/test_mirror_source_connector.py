@@ -35,7 +35,7 @@ class Flow:
     def __init__(self, west: SandboxCluster, east: SandboxCluster, name: str) -> None:
         self.name = name
         self.aliases = (f"{name}-far", f"{name}-near")
-        self.clients = (west.make_client_properties(), east.make_client_properties())
+        self.clients = (west.client_properties(), east.client_properties())
         self.source = Topics(cluster_access.of(west))
         self.target = Topics(cluster_access.of(east))
 

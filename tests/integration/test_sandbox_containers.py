@@ -33,7 +33,7 @@ def contained() -> Iterator[SandboxCluster]:
 
 
 def values(running: SandboxCluster, topic: str) -> list[bytes | None]:
-    return [each.value for each in kafka.read_partition(running.make_client_properties(), topic)]
+    return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
 
 
 def of_folder(of: SandboxCluster) -> list[int]:

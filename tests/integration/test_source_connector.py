@@ -36,7 +36,7 @@ class Flow:
 
     def __init__(self, source: SandboxCluster, target: SandboxCluster, **more: str) -> None:
         number = next(_UNIQUE)
-        self.source, self.target = source.make_client_properties(), target.make_client_properties()
+        self.source, self.target = source.client_properties(), target.client_properties()
         self.aliases = (f"src{number}", f"dst{number}")
         self.topic = f"orders{number}"
         self.written = 0

@@ -27,7 +27,7 @@ BOUND_S = 60.0
 def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
     """Flows both ways between a cluster that serves, with an incident, and one that does not."""
     serving: SandboxCluster = own_cluster()
-    properties = serving.make_client_properties()
+    properties = serving.client_properties()
     topic = "mm2-incidents.west.internal"
     kafka.create_topic(properties, topic)
     key, value = incident_records.encode_incident(

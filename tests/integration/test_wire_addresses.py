@@ -61,7 +61,7 @@ def test_when_all_brokers_are_elsewhere_bootstrap_is_asked_again_unless_that_is_
     running: SandboxCluster = own_cluster()
     here, there = int(running.bootstrap.rpartition(":")[2]), port_reservation.reserve_port()
     door = Door(here)
-    given = {**running.make_client_properties(), "bootstrap.servers": door.address}
+    given = {**running.client_properties(), "bootstrap.servers": door.address}
     with Doors(door), Driver(given, rebootstrap=rebootstrap) as driver:
         driver.ask(NodeTarget(1), wire.broker_settings(1))
         moving.restart_elsewhere(running, there.port)

@@ -35,7 +35,7 @@ def group(
 ) -> Iterator[Group]:
     """One worker, for all tests of this module; its tasks may take two seconds to stop."""
     with Group(
-        east.make_client_properties(),
+        east.client_properties(),
         "worker-blocked",
         folder=tmp_path_factory.mktemp("workers"),
         settings={"task.shutdown.graceful.timeout.ms": "2000"},
@@ -50,7 +50,7 @@ def others_work(east: SandboxCluster, worker: Worker, make: Make) -> None:
     worker.configure(normal.name, normal.config())
     watched.reaches(worker, normal.name, "RUNNING", 1)
     eventually.eventually(
-        lambda: len(kafka.read_topic(east.make_client_properties(), normal.name)[0]) == 20,
+        lambda: len(kafka.read_topic(east.client_properties(), normal.name)[0]) == 20,
         watched.WAIT_S,
     )
     offset = {"partition": {"task.id": f"{normal.name}-0"}, "offset": {"saved": 20}}

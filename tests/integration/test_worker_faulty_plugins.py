@@ -30,7 +30,7 @@ def worker(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("workers")
     good = Watched("good", folder)
     with Group(
-        east.make_client_properties(),
+        east.client_properties(),
         "faulty-plugins",
         folder=folder,
         settings={
@@ -51,8 +51,8 @@ def worker(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def connector(east: SandboxCluster, topic: Callable[..., str], worker: Worker) -> Iterator[str]:
     """The name of one, and of its topic with a record; it can be deleted, whatever it is like."""
-    name = kafka.create_topic(east.make_client_properties(), topic(), partitions=1)
-    kafka.produce(east.make_client_properties(), name, [Outgoing(value=b"v")])
+    name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
+    kafka.produce(east.client_properties(), name, [Outgoing(value=b"v")])
     yield name
 
     def gone() -> bool:

@@ -33,14 +33,14 @@ def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """Two workers, for all tests of this module."""
     folder = tmp_path_factory.mktemp("workers")
     with Group(
-        east.make_client_properties(), "worker-lifecycle", folder=folder, settings=SETTINGS
+        east.client_properties(), "worker-lifecycle", folder=folder, settings=SETTINGS
     ) as made:
         made.start_all({"one": OURS, "two": OURS})
         yield made
 
 
 def values(east: SandboxCluster, name: str) -> list[str]:
-    found = kafka.read_topic(east.make_client_properties(), name)
+    found = kafka.read_topic(east.client_properties(), name)
     return [(each.value or b"").decode() for each in found[0]]
 
 
@@ -139,7 +139,7 @@ def test_a_sink_made_stopped_begins_where_it_is_told(
     """testCreateSinkConnectorWithStoppedInitialStateAndModifyOffsets."""
     one = make()
     sent = [Outgoing(value=b"Message %d" % number) for number in range(10)]
-    kafka.produce(east.make_client_properties(), one.name, sent)
+    kafka.produce(east.client_properties(), one.name, sent)
     watched.create(
         worker, one, "STOPPED", connector_class=watched.SINK, topics=one.name, topic=None
     )
@@ -201,7 +201,7 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
 ) -> None:
     """testReconfigureConnectorWithFailingTaskConfigs."""
     one = make(tasks_max="2")
-    other = kafka.create_topic(east.make_client_properties(), f"{one.name}-other", partitions=1)
+    other = kafka.create_topic(east.client_properties(), f"{one.name}-other", partitions=1)
     secrets = tmp_path / "secrets"
     secrets.write_text("rate=10\n")
     worker.configure(one.name, one.config(every_ms=f"${{file:{secrets}:rate}}"))
@@ -211,9 +211,7 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
     starts = one.count("task.start")
     worker.configure(one.name, one.config(every_ms="10", topic=other))
     eventually.eventually(lambda: one.count("task.start") >= starts + 2, WAIT_S)
-    eventually.eventually(
-        lambda: kafka.offsets(east.make_client_properties(), other)[1] > 0, WAIT_S
-    )
+    eventually.eventually(lambda: kafka.offsets(east.client_properties(), other)[1] > 0, WAIT_S)
 
 
 def test_what_task_configs_do_not_show_restarts_tasks_too(
@@ -221,7 +219,7 @@ def test_what_task_configs_do_not_show_restarts_tasks_too(
 ) -> None:
     """testRuntimePropertyReconfiguration (KAFKA-9228)."""
     one = make(connector_class=watched.SINK, same="yes")
-    kafka.produce(east.make_client_properties(), one.name, [Outgoing(value=b"no json")])
+    kafka.produce(east.client_properties(), one.name, [Outgoing(value=b"no json")])
     config: dict[str, str | None] = {"topics": one.name, "topic": None}
     worker.configure(
         one.name,

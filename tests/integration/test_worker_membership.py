@@ -29,7 +29,7 @@ def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     }
     folder = tmp_path_factory.mktemp("workers")
     with Group(
-        east.make_client_properties(), "worker-membership", folder=folder, settings=settings
+        east.client_properties(), "worker-membership", folder=folder, settings=settings
     ) as made:
         made.start_all({"one": OURS, "two": OURS})
         yield made

@@ -32,7 +32,7 @@ def three_workers(
 ) -> Iterator[Group]:
     """They wait so long for a worker that left."""
     with Group(
-        east.make_client_properties(),
+        east.client_properties(),
         name,
         folder=folder,
         settings={
@@ -189,7 +189,7 @@ def test_another_topic_restarts_all_of_a_connector_once(
 ) -> None:
     """testReconfigConnector."""
     one, other = make(tasks_max=str(TASKS), every_ms="5", messages="25"), make()
-    properties = east.make_client_properties()
+    properties = east.client_properties()
     group["one"].configure(one.name, one.config())
     watched.reaches(group["one"], one.name, "RUNNING", TASKS)
     eventually.eventually(

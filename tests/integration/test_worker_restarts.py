@@ -25,7 +25,7 @@ FLAGS = list(itertools.product([False, True], repeat=2))
 def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     folder = tmp_path_factory.mktemp("workers")
     with Group(
-        east.make_client_properties(),
+        east.client_properties(),
         "worker-restarts",
         folder=folder,
         settings={"heartbeat.interval.ms": "500"},

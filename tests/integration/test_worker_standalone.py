@@ -29,7 +29,7 @@ def standalone(
     worker = Worker(
         Kind.OURS,
         {
-            **east.make_client_properties(),
+            **east.client_properties(),
             "offset.storage.file.filename": str(folder / "offsets"),
         },
         folder=folder,
@@ -108,7 +108,7 @@ def blocked(
     east: SandboxCluster, topic: str, folder: Path, place: str
 ) -> Iterator[tuple[Worker, Watched]]:
     """A worker that was started with a connector which stands still there; afterwards it runs."""
-    name = kafka.create_topic(east.make_client_properties(), topic, partitions=1)
+    name = kafka.create_topic(east.client_properties(), topic, partitions=1)
     one = Watched(name, folder, topic=name, block=place)
     with standalone(east, folder, [one]) as worker:
         worker.launch()

@@ -31,9 +31,7 @@ def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "offset.flush.interval.ms": "300",
         "connector.client.config.override.policy": "All",
     }
-    with Group(
-        east.make_client_properties(), "worker-topics", folder=folder, settings=settings
-    ) as made:
+    with Group(east.client_properties(), "worker-topics", folder=folder, settings=settings) as made:
         made.start("one", OURS)
         yield made
 
@@ -66,7 +64,7 @@ def test_topics_in_use_are_told_and_forgotten(
     uses(worker, sink.name, foo.name, bar.name)
     watched.delete(worker, bar)
     uses(worker, bar.name)
-    _, end = kafka.offsets(east.make_client_properties(), bar.name)
+    _, end = kafka.offsets(east.client_properties(), bar.name)
     eventually.eventually(
         lambda: len([each for each in sink.notes("put") if each["at"] == f"{bar.name}-0"]) >= end,
         watched.WAIT_S,
@@ -93,7 +91,7 @@ def test_tracking_may_be_switched_off(
     with watched.connectors(east, topic, worker=worker, folder=tmp_path) as make:
         one = make(messages="5", every_ms="1")
         worker.configure(one.name, one.config())
-        properties = east.make_client_properties()
+        properties = east.client_properties()
         eventually.eventually(lambda: kafka.offsets(properties, one.name)[1] == 5, watched.WAIT_S)
         if tracks:
             uses(worker, one.name, one.name)
@@ -135,7 +133,7 @@ def test_partitions_come_and_go_as_the_consumer_says(
     after: list[tuple[int, int]],
 ) -> None:
     """testEagerConsumerPartitionAssignment, testCooperativeConsumerPartitionAssignment."""
-    one, properties = make(), east.make_client_properties()
+    one, properties = make(), east.client_properties()
     names = [f"{one.name}-{number}" for number in range(3)]
     overrides = {
         "consumer.override.partition.assignment.strategy": (
@@ -168,7 +166,7 @@ def test_a_sink_of_several_tasks_puts_and_commits_all(
     east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """ExampleConnectIntegrationTest.testSinkConnector."""
-    one, properties = make(tasks_max=str(TASKS)), east.make_client_properties()
+    one, properties = make(tasks_max=str(TASKS)), east.client_properties()
     name = kafka.create_topic(properties, f"{one.name}-in", partitions=TASKS)
     config = as_sink(one, name)
     path = f"/connector-plugins/{watched.SINK}/config/validate"
@@ -204,7 +202,7 @@ def test_a_source_of_several_tasks_writes_and_commits_all(
     """ExampleConnectIntegrationTest.testSourceConnector."""
     one = make(tasks_max=str(TASKS), messages="100", every_ms="1")
     worker.configure(one.name, one.config())
-    properties = east.make_client_properties()
+    properties = east.client_properties()
     eventually.eventually(
         lambda: kafka.offsets(properties, one.name)[1] == 100 * TASKS, watched.WAIT_S
     )

@@ -179,8 +179,8 @@ class Mirroring:
         self, folder: Path, west: SandboxCluster, east: SandboxCluster, topic: str
     ) -> None:
         self.source, self.target = (
-            dict(west.make_client_properties()),
-            dict(east.make_client_properties()),
+            dict(west.client_properties()),
+            dict(east.client_properties()),
         )
         self.topics = [topic]
         self.flow = (f"w-{topic}", f"e-{topic}")

@@ -73,7 +73,7 @@ def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
     connect_group: Callable[..., Group],
     tmp_path: Path,
 ) -> None:
-    source, target = dict(west.make_client_properties()), dict(east.make_client_properties())
+    source, target = dict(west.client_properties()), dict(east.client_properties())
     write(source)
     java = connect_group(settings=BOTH).start("java", Kind.JAVA)
     ours = connect_group().start("ours", Kind.OURS)

@@ -39,7 +39,7 @@ def alias() -> str:
 
 def write(east: SandboxCluster, topic: str, *records: tuple[bytes, bytes]) -> None:
     """A topic that has these records."""
-    properties = east.make_client_properties()
+    properties = east.client_properties()
     kafka.create_topic(properties, topic, config={"cleanup.policy": "compact"})
     outgoing = [Outgoing(key=key, value=value) for key, value in records]
     kafka.produce(properties, topic, outgoing)
@@ -75,7 +75,7 @@ def test_java_and_we_answer_the_same(east: SandboxCluster, alias: str, tmp_path:
         write(east, name)
     points = [point("g1", topic, 0, 3), point("g2", topic, 1, 4), point("g1", topic, 0, 5)]
     write(east, f"{alias}.checkpoints.internal", *points, (b"no", b"checkpoint"))
-    properties = east.make_client_properties()
+    properties = east.client_properties()
     theirs = java(
         tmp_path, properties, alias=alias, farther="farther", group="g1", pattern="g[0-9]"
     )
@@ -94,4 +94,4 @@ def test_java_and_we_answer_the_same(east: SandboxCluster, alias: str, tmp_path:
 
 def test_a_cluster_without_checkpoints_says_so(east: SandboxCluster, alias: str) -> None:
     with pytest.raises(TopicMissingError, match=rf"no topic {alias}\.checkpoints"):
-        client.translate_offsets(east.make_client_properties(), alias, "billing", WAIT_S)
+        client.translate_offsets(east.client_properties(), alias, "billing", WAIT_S)

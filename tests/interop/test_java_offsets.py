@@ -191,9 +191,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def java(east: SandboxCluster, folder: pathlib.Path) -> Iterator[Worker]:
-    kafka.create_topic(east.make_client_properties(), TOPIC, partitions=2)
+    kafka.create_topic(east.client_properties(), TOPIC, partitions=2)
     settings = {
-        **east.make_client_properties(),
+        **east.client_properties(),
         "offset.storage.file.filename": str(folder / "offsets"),
         "connector.client.config.override.policy": "All",
     }
@@ -207,7 +207,7 @@ def java(east: SandboxCluster, folder: pathlib.Path) -> Iterator[Worker]:
 
 @pytest.fixture
 def ours(east: SandboxCluster, tmp_path: pathlib.Path) -> Ours:
-    return Ours(tmp_path, dict(east.make_client_properties()))
+    return Ours(tmp_path, dict(east.client_properties()))
 
 
 def of_java(worker: Worker, config: dict[str, str], questions: list[Question]) -> list[Any]:

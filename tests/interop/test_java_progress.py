@@ -160,8 +160,8 @@ class Mirroring:
         self, west: SandboxCluster, east: SandboxCluster, topic: str, folder: Path, flush_s: float
     ) -> None:
         self.source, self.target = (
-            dict(west.make_client_properties()),
-            dict(east.make_client_properties()),
+            dict(west.client_properties()),
+            dict(east.client_properties()),
         )
         self.topic, self.folder = topic, folder
         self.flow = Flow(

@@ -83,7 +83,7 @@ def lines(tmp_path: Path) -> Path:
 
 
 def values(running: SandboxCluster, topic: str) -> list[bytes | None]:
-    return [each.value for each in kafka.read_partition(running.make_client_properties(), topic)]
+    return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
 
 
 def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):

@@ -66,7 +66,7 @@ class Bed:
     """One cluster with an authorizer, source and target of both."""
 
     def __init__(self, fort: SandboxCluster) -> None:
-        self.client = fort.make_client_properties()
+        self.client = fort.client_properties()
         self.topics = Topics(cluster_access.of(fort))
         self.rights = KafkaAclAdmin(
             cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK

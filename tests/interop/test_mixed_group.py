@@ -85,7 +85,7 @@ class Mixed:
 
     def _java(self, name: str) -> Worker:
         own = {
-            **self.cluster.make_client_properties(),
+            **self.cluster.client_properties(),
             **connect_workers.storage(self.group),
             "connect.protocol": self.speaks.name.lower(),
             "session.timeout.ms": str(round(group_workers.SESSION_S * 1000)),
@@ -97,7 +97,7 @@ class Mixed:
 
     def join(self, name: str) -> group_workers.Worker:
         member = group_workers.kafka_member(
-            self.cluster.make_client_properties(),
+            self.cluster.client_properties(),
             self.group,
             name,
             offers=self.speaks,

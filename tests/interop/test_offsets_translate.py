@@ -98,7 +98,7 @@ def scene(
     folder = tmp_path_factory.mktemp("translate")
     topic = f"translated-{folder.name}"
     groups = f"{topic}-billing", f'{topic}-"audit"'
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, topic, partitions=PARTITIONS)
     write(source, topic)
     positions = {

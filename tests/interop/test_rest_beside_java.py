@@ -55,7 +55,7 @@ def groups(
     east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Kind, Group]]:
     """Of each kind a worker `leader`."""
-    client, folder = east.make_client_properties(), tmp_path_factory.mktemp
+    client, folder = east.client_properties(), tmp_path_factory.mktemp
     with (
         Group(client, GROUP, folder=folder("java"), settings=ACCESS) as java,
         Group(client, "beside-ours", folder=folder("ours"), settings=ACCESS) as ours,
@@ -339,7 +339,7 @@ def _configured(east: SandboxCluster) -> ClusterConfigState:
     """What the group's config topic says by now."""
     log = ConfigTopicState()
     for each in kafka.read_partition(
-        east.make_client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
+        east.client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
     ):
         log.apply_record(each.key, each.value, offset=each.offset)
     return log.snapshot()

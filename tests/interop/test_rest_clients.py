@@ -57,7 +57,7 @@ def workers(
     east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[Kind], Worker]]:
     """One of each kind, in a group of its own, started for who asks first."""
-    client, folder = east.make_client_properties(), tmp_path_factory.mktemp("workers")
+    client, folder = east.client_properties(), tmp_path_factory.mktemp("workers")
     with (
         Group(client, "clients-of-java", folder=folder) as java,
         Group(client, "clients-of-ours", folder=folder) as ours,

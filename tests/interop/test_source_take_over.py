@@ -46,8 +46,8 @@ class Mirroring:
     def __init__(self, west: SandboxCluster, east: SandboxCluster, group: Group, name: str) -> None:
         self.group = group
         self.source, self.target = (
-            dict(west.make_client_properties()),
-            dict(east.make_client_properties()),
+            dict(west.client_properties()),
+            dict(east.client_properties()),
         )
         self.topic = name
         self.alias = f"w-{name}"

@@ -88,7 +88,7 @@ class Flow:
     """A topic on `west`, its mirror on `east`, and what was synced of it."""
 
     def __init__(self, west: SandboxCluster, east: SandboxCluster, *, syncs_on: str) -> None:
-        self.source, self.target = west.make_client_properties(), east.make_client_properties()
+        self.source, self.target = west.client_properties(), east.client_properties()
         number = next(_UNIQUE)
         self.aliases = (f"afar{number}", f"near{number}")
         self.place = TopicPartition(f"checkpointed{number}", 0)

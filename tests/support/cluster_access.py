@@ -27,7 +27,7 @@ def of(
     mechanism: str = cluster_security.SCRAM_512,
 ) -> KafkaClusterAccess:
     """As settings would give it that hold this cluster's client properties."""
-    properties = running.make_client_properties(user, mechanism=mechanism)
+    properties = running.client_properties(user, mechanism=mechanism)
     return cluster_access.parse_cluster_access(
         properties, files=key_stores.create_store_files(Path()), name=running.name
     )

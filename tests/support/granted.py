@@ -28,4 +28,4 @@ def allow(on: SandboxCluster, user: str, rights: Rights) -> None:
         for (kind, name), operations_ in rights.items()
         for operation in operations_
     ]
-    kafka.create_acls(on.make_client_properties(), bindings)
+    kafka.create_acls(on.client_properties(), bindings)

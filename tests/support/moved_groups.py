@@ -33,9 +33,7 @@ class Scene:
     ) -> None:
         self.folder = folder
         self.east, self.west = own_cluster("east"), own_cluster("west")
-        self.source, self.target = (
-            each.make_client_properties() for each in (self.east, self.west)
-        )
+        self.source, self.target = (each.client_properties() for each in (self.east, self.west))
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
         simulated_applications.create_group_at_start(
             self.source, GROUP, TOPIC, partitions=PARTITIONS

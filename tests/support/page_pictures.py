@@ -153,7 +153,7 @@ def main(*, seconds: float) -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mm2-")))
         east, west = (stack.enter_context(SandboxCluster(name)) for name in ("east", "west"))
-        source, target = east.make_client_properties(), west.make_client_properties()
+        source, target = east.client_properties(), west.client_properties()
         for name, partitions in TOPICS.items():
             kafka.create_topic(source, name, partitions=partitions)
         kafka.create_topic(target, "stock")

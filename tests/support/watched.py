@@ -78,7 +78,7 @@ def connectors(
     made: list[Watched] = []
 
     def make(**config: str) -> Watched:
-        name = kafka.create_topic(on.make_client_properties(), topic(), partitions=1)
+        name = kafka.create_topic(on.client_properties(), topic(), partitions=1)
         made.append(Watched(name, folder, **{"topic": name, **config}))
         return made[-1]
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 def test_added_partitions_are_copied_from_their_first_record(
     tmp_path, east: SandboxCluster, west: SandboxCluster, topic
 ):
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic(), partitions=2)
     for partition in range(2):
         kafka.produce(source, name, content.some(7, partition=partition))

@@ -147,7 +147,7 @@ def a_full_disk_is_waited_out(
     tmp_path: Path, small_disk: Path, own_cluster: Any, east: SandboxCluster
 ) -> None:
     """The target's only disk fills up; when it has room again everything arrives, once."""
-    source = east.make_client_properties()
+    source = east.client_properties()
     target = own_cluster("west", settings={"log.segment.bytes": "4000000"})
     disks.move_data(target, small_disk)
     properties = target.client_properties()

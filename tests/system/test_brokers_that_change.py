@@ -22,7 +22,7 @@ SOON_S = 120.0
 
 
 def settings(east: SandboxCluster, west: SandboxCluster, name: str) -> dict[str, Any]:
-    access = east.make_client_properties(), west.make_client_properties()
+    access = east.client_properties(), west.client_properties()
     return mirror.settings(*access, topics=[name], spark={"engine": "inline"})
 
 
@@ -53,7 +53,7 @@ def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_address
 
 
 def replace_brokers(side: SandboxCluster, held: str, run: Mirror, name: str) -> None:
-    access = side.make_client_properties()
+    access = side.client_properties()
     with brokers.added(side, 12) as third:
         with brokers.added(side, 11):
             brokers.reassign(access, held, [11])

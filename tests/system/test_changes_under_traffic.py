@@ -26,7 +26,7 @@ def test_what_changes_in_order_is_followed_without_a_stop(
     tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Any
 ):
     """One run for all, since none of it may disturb the others."""
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     names = {label: topic(label) for label in (*CHANGED, "created")}
     for label in CHANGED:
         kafka.create_topic(source, names[label])

@@ -77,7 +77,7 @@ def rights_of(user: str) -> Rights:
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory) -> Iterator[Gate]:
     with gates.opened(tmp_path_factory.mktemp("gate"), list(LACKING)) as found:
-        properties = found.cluster.make_client_properties()
+        properties = found.cluster.client_properties()
         kafka.create_topic(properties, TOPIC)
         for user in LACKING:
             granted.allow(found.cluster, user, rights_of(user))
@@ -308,11 +308,11 @@ def test_brokers_that_are_too_old(plain, check):
 
 
 def as_source(gate: Gate, user: str, plain: Properties) -> dict[str, Any]:
-    return flow(gate.cluster.make_client_properties(user), plain)
+    return flow(gate.cluster.client_properties(user), plain)
 
 
 def as_target(gate: Gate, user: str, plain: Properties) -> dict[str, Any]:
-    return flow(plain, gate.cluster.make_client_properties(user))
+    return flow(plain, gate.cluster.client_properties(user))
 
 
 def test_a_topic_that_may_not_be_read(gate, plain, check):

@@ -42,7 +42,7 @@ def test_a_group_with_an_uncommitted_tail_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = example()
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic("orders"))
     place = TopicPartition(name, 0)
     group = f"billing-{name}"

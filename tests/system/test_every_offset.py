@@ -52,7 +52,7 @@ class World:
 
     def __init__(self, folder: Path, pair: Sequence[SandboxCluster], *, seed: int) -> None:
         self.east, self.west = pair
-        self.source, self.target = (each.make_client_properties() for each in pair)
+        self.source, self.target = (each.client_properties() for each in pair)
         self.random = Random(seed)
         self.traffic = Traffic(self.source, KINDS, seed=seed, pause_s=0.2)
         self.settings = mirror.settings(

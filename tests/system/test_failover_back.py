@@ -95,8 +95,8 @@ class Scene:
         self.folder = folder
         self.east, self.west = own_cluster("east"), own_cluster("west")
         self.sides = {
-            "east": self.east.make_client_properties(),
-            "west": self.west.make_client_properties(),
+            "east": self.east.client_properties(),
+            "west": self.west.client_properties(),
         }
         for properties in self.sides.values():
             kafka.create_topic(properties, TOPIC, partitions=PARTITIONS)

@@ -37,8 +37,8 @@ class Scene:
 
     def __init__(self, folder: Path, own_cluster: Callable[..., SandboxCluster]) -> None:
         self.east = own_cluster("east", brokers=3, settings=SINGLE)
-        self.source = self.east.make_client_properties()
-        self.target = own_cluster("west").make_client_properties()
+        self.source = self.east.client_properties()
+        self.target = own_cluster("west").client_properties()
         self.folder = folder
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS, replication_factor=1)
         for name in GROUPS:

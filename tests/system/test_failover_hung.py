@@ -46,8 +46,8 @@ class Scene:
         self.west = own_cluster(
             "west", brokers=3, settings={**TWO, "broker.session.timeout.ms": f"{session_ms}"}
         )
-        self.source = own_cluster("east").make_client_properties()
-        self.target = self.west.make_client_properties()
+        self.source = own_cluster("east").client_properties()
+        self.target = self.west.client_properties()
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
         simulated_applications.create_group_at_start(
             self.source, GROUP, TOPIC, partitions=PARTITIONS

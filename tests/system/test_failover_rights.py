@@ -57,7 +57,7 @@ def test_missing_rights_are_told_before_anything_is_stopped(
     tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
     east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, TOPIC)
     simulated_applications.create_group_at_start(source, GROUP, TOPIC, partitions=1)
     kafka.produce(source, TOPIC, content.some())
@@ -66,7 +66,7 @@ def test_missing_rights_are_told_before_anything_is_stopped(
     theirs = tmp_path / "theirs.yaml"
     theirs.touch(mode=0o600)
     theirs.write_text(
-        json.dumps(settings(east.make_client_properties(USER), west.make_client_properties(USER)))
+        json.dumps(settings(east.client_properties(USER), west.client_properties(USER)))
     )
     with Mirror(tmp_path, settings(source, target)) as running:
         running.await_records(20, topic=TOPIC)

@@ -116,11 +116,11 @@ def begun(
     **flow: Any,
 ) -> Iterator[Scene]:
     """Everything is replicated, and healthy."""
-    client = source.make_client_properties()
+    client = source.client_properties()
     kafka.create_topic(client, topic, replication_factor=replicas)
     kafka.produce(client, topic, content.some(COUNT))
     given = mirror.settings(
-        client, target.make_client_properties(), topics=[topic], spark=INLINE, **flow
+        client, target.client_properties(), topics=[topic], spark=INLINE, **flow
     )
     with Mirror(folder, given) as run:
         run.await_records(COUNT, topic=topic)
@@ -234,7 +234,7 @@ RECREATED = Expectation(
 
 
 def test_what_operators_hold_back_and_a_recreated_topic(scene: Scene):
-    client = scene.source.make_client_properties()
+    client = scene.source.client_properties()
     scene.operate("pause", "east->west")
     scene.await_state("PAUSED")
     kafka.produce(client, scene.topic, content.some(5))
@@ -266,7 +266,7 @@ def test_retention_that_overtook_a_paused_flow(
 ):
     source, target = own_cluster("east"), own_cluster("west")
     with begun(tmp_path, source, target, topic("orders"), on_source_gap="fail") as scene:
-        client = source.make_client_properties()
+        client = source.client_properties()
         scene.operate("pause", "east->west")
         scene.await_state("PAUSED")
         kafka.produce(client, scene.topic, content.some(10))
@@ -295,7 +295,7 @@ def test_a_source_that_lost_records_that_were_replicated(scene: Scene):
     for segment in (scene.source.brokers[1].folder / "data" / f"{scene.topic}-0").glob("0*"):
         segment.unlink()
     scene.source.start()
-    kafka.produce(scene.source.make_client_properties(), scene.topic, content.some(3))
+    kafka.produce(scene.source.client_properties(), scene.topic, content.some(3))
     scene.expect(TRUNCATED)
     scene.obey_remedy()
     scene.expect(HEALTHY)
@@ -323,7 +323,7 @@ def test_one_broker_of_three_is_no_incident_where_others_lead(
         scene.expect(HEALTHY)
         clusters[side].brokers[2].kill()
         scene.happens()
-        kafka.produce(clusters["east"].make_client_properties(), scene.topic, content.some(5))
+        kafka.produce(clusters["east"].client_properties(), scene.topic, content.some(5))
         scene.expect(HEALTHY)
 
 
@@ -342,7 +342,7 @@ def test_a_full_disk_of_the_target(
         scene.expect(HEALTHY)
         for _ in range(3):
             much = content.some(20_000, bytes_each=1_000)
-            kafka.produce(source.make_client_properties(), scene.topic, much)
+            kafka.produce(source.client_properties(), scene.topic, much)
         eventually.eventually(
             lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
         )
@@ -402,7 +402,7 @@ def test_a_wrong_port(
     nowhere, name = port_reservation.reserve_port(), topic("orders")
     given = mirror.settings(
         {"bootstrap.servers": f"127.0.0.1:{nowhere.port}"},
-        west.make_client_properties(),
+        west.client_properties(),
         topics=[name],
         spark=INLINE,
     )
@@ -432,8 +432,8 @@ def companion(
             kafka.create_topic(source, name)
             kafka.produce(source, name, content.some(COUNT))
         given = mirror.settings(dict(source), dict(target), topics=[name], spark=INLINE, **flow)
-        given["clusters"]["north"] = dict(east.make_client_properties())
-        given["clusters"]["south"] = dict(west.make_client_properties())
+        given["clusters"]["north"] = dict(east.client_properties())
+        given["clusters"]["south"] = dict(west.client_properties())
         given["flows"].append(
             {"from": "north", "to": "south", "topics": "none", "replication.factor": 1}
         )
@@ -451,11 +451,11 @@ def test_a_wrong_password(
     west: SandboxCluster,
 ):
     secure = own_cluster("secure", users=["alice"])
-    wrong = dict(secure.make_client_properties("alice"))
+    wrong = dict(secure.client_properties("alice"))
     wrong["sasl.jaas.config"] = re.sub(
         r'password="[^"]+"', 'password="not-the-password"', wrong["sasl.jaas.config"]
     )
-    scene = companion(wrong, west.make_client_properties())
+    scene = companion(wrong, west.client_properties())
     reason = r"source east unreachable since .*uthentication"
     scene.expect(dataclasses.replace(REFUSED_BY_SOURCE, reason=reason, why="uthentication"))
     assert "not-the-password" not in scene.run.log
@@ -466,7 +466,7 @@ def test_an_expired_certificate(
     companion: Callable[..., Scene], tmp_path: Path, west: SandboxCluster
 ):
     with client_certificates.expired_listener(tmp_path) as expired:
-        scene = companion(expired, west.make_client_properties())
+        scene = companion(expired, west.client_properties())
         expected = "certificate has expired"
         scene.expect(dataclasses.replace(REFUSED_BY_SOURCE, reason=expected, why=expected))
 
@@ -486,7 +486,7 @@ def test_no_rights_on_the_target(
     east: SandboxCluster,
 ):
     secure = own_cluster("secure", users=["alice"])
-    scene = companion(east.make_client_properties(), secure.make_client_properties("alice"))
+    scene = companion(east.client_properties(), secure.client_properties("alice"))
     scene.expect(NO_RIGHTS)
 
 
@@ -503,7 +503,5 @@ def test_internal_topics_that_cannot_be_created(
     companion: Callable[..., Scene], own_cluster: Callable[..., SandboxCluster], east: Any
 ):
     target = own_cluster("west")
-    scene = companion(
-        east.client_properties(), target.make_client_properties(), replication_factor=3
-    )
+    scene = companion(east.client_properties(), target.client_properties(), replication_factor=3)
     scene.expect(UNCREATABLE)

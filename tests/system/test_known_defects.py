@@ -75,9 +75,7 @@ def test_what_people_do_to_topics_is_seen(
     connect_group: Callable[..., Group],
 ) -> None:
     west = own_cluster("careless", settings={"auto.create.topics.enable": "true"})
-    world = World(
-        dict(west.make_client_properties()), dict(east.make_client_properties()), alias="careless"
-    )
+    world = World(dict(west.client_properties()), dict(east.client_properties()), alias="careless")
     for topic in (KEPT, GONE, AGAIN):
         kafka.create_topic(world.source, topic)
         world.write(topic, "one", "two", "three")
@@ -136,16 +134,14 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
 ) -> None:
     """KAFKA-17139: Java's task swallows it and is RUNNING while nothing flows."""
     west = own_cluster("guarded", users=[USER])
-    world = World(
-        dict(west.make_client_properties()), dict(east.make_client_properties()), alias="guarded"
-    )
+    world = World(dict(west.client_properties()), dict(east.client_properties()), alias="guarded")
     for topic in (KEPT, GONE):
         kafka.create_topic(world.source, topic)
         world.write(topic, "one", "two")
         kafka.create_acls(world.source, reading(topic))
     metrics = Listener()
     worker = connect_group(settings=metrics.settings).start("one", Kind.OURS)
-    user = dict(west.make_client_properties(USER))
+    user = dict(west.client_properties(USER))
     worker.configure(NAME, {**world.mirroring(user), "offset-syncs.topic.location": "target"})
     for topic in (KEPT, GONE):
         world.arrives(topic, "one", "two", log=worker.log_text)

@@ -64,7 +64,7 @@ def clusters(size: Size) -> Iterator[tuple[SandboxCluster, SandboxCluster]]:
     west = SandboxCluster("west", jvm=java_server.BENCH_JVM_FLAGS)
     sandbox_cluster.start_clusters([east, west])
     try:
-        fill(east.make_client_properties(), size)
+        fill(east.client_properties(), size)
         yield east, west
     finally:
         east.close()
@@ -94,8 +94,8 @@ def test_many_partitions_move_soon_in_little_memory_and_rest_cheaply(
 ) -> None:
     east, west = clusters
     given = mirror.settings(
-        east.make_client_properties(),
-        west.make_client_properties(),
+        east.client_properties(),
+        west.client_properties(),
         topics="many-.*",
         tasks_max=TASKS,
     )

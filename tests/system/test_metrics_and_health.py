@@ -98,14 +98,14 @@ def scene(
     tmp_path: Path, own_cluster: Callable[..., SandboxCluster], topic: Callable[..., str]
 ) -> Iterator[Scene]:
     source, target = own_cluster("east"), own_cluster("west")
-    client = source.make_client_properties()
+    client = source.client_properties()
     orders = kafka.create_topic(client, topic("orders"), partitions=2)
     group = f"{orders}-billing"
     kafka.produce(client, orders, content.some(COUNT))
     checkpoints.commit(client, group, {TopicPartition(orders, 0): 20})
     given = mirror.settings(
         client,
-        target.make_client_properties(),
+        target.client_properties(),
         topics=[orders],
         groups=[re.escape(group)],
         heartbeats_replication_enabled=True,
@@ -147,7 +147,7 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     scene.run.await_records(COUNT, topic=scene.orders)
     scene.await_health("ready", 200)
     scene.await_health("replicating", 200)
-    with Steady(scene.source.make_client_properties(), {scene.orders: 2}):
+    with Steady(scene.source.client_properties(), {scene.orders: 2}):
         all_is_measured(scene)
         javas_names_are_apart(scene)
     its_rest_server_has_health_too(scene)
@@ -452,7 +452,7 @@ def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
 
 def spoil_the_map(scene: Scene, key: bytes) -> None:
     record = Outgoing(key=key, value=b"no value of ours")
-    kafka.produce(scene.target.make_client_properties(), "mm2-offset-map.east.internal", [record])
+    kafka.produce(scene.target.client_properties(), "mm2-offset-map.east.internal", [record])
 
 
 def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
@@ -460,7 +460,7 @@ def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
 ):
     """Its main process, which stores anchors, stands still while its copies go on for a while:
     what they copied then is found again."""
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     orders = kafka.create_topic(source, topic("orders"), partitions=2)
     given = mirror.settings(source, target, topics=[orders])
     with Steady(source, {orders: 2}):

@@ -123,8 +123,8 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
     origin, destination = FLOW.split("->")
     usual: dict[str, Any] = {
         "clusters": {
-            origin: east.make_client_properties(),
-            destination: west.make_client_properties(),
+            origin: east.client_properties(),
+            destination: west.client_properties(),
         },
         "flows": [{"from": origin, "to": destination, "topics": topic(), "replication.factor": 1}],
         "spark": {"engine": "inline"},

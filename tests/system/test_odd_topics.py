@@ -66,7 +66,7 @@ class Odd:
         size: TrafficSize = TrafficSize.QUICK,
         **flow: Any,
     ) -> Self:
-        source, target = (each.make_client_properties() for each in pair)
+        source, target = (each.client_properties() for each in pair)
         written = edge_case_topics.write_topics(
             source, kafka_version=version, prefix=prefix, size=size
         )
@@ -256,7 +256,7 @@ class Changing:
 def half_copied(folder: Path, own_cluster: Callable[..., SandboxCluster], policy: str) -> Changing:
     """The copy was killed so soon after its last records that they are written down nowhere."""
     east, west = (own_cluster(name, settings=CAREFUL) for name in ("east", "west"))
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     config = {"cleanup.policy": policy, "segment.ms": "100"}
     kafka.create_topic(source, "changing", config=config)
     now_ms = mirror.CLOCK.wall_ms()
@@ -278,7 +278,7 @@ def half_copied(folder: Path, own_cluster: Callable[..., SandboxCluster], policy
 def killed_with_a_tail(folder: Path, given: dict[str, Any], west: SandboxCluster) -> None:
     """It writes down about every second what it has copied: the first try may come too late."""
     place = TopicPartition("changing", 0)
-    with ConsumerLogReader(west.make_client_properties(), alias="west") as reader:
+    with ConsumerLogReader(west.client_properties(), alias="west") as reader:
         for number in range(TRIES):
             with Mirror(folder, given, "--throttle", "600kB", name=f"run-{number}") as run:
                 await_growth(reader, run)

@@ -44,7 +44,7 @@ class World:
         **flow: Any,
     ) -> None:
         self.folder = folder
-        self.source, self.target = (each.make_client_properties() for each in pair)
+        self.source, self.target = (each.client_properties() for each in pair)
         self.traffic = Traffic(self.source, kinds, seed=7, pause_s=0.02)
         self.topics = [each.topic for each in kinds]
         self.settings = mirror.settings(

@@ -73,12 +73,12 @@ class Nodes:
 @pytest.fixture
 def target(own_cluster: Callable[..., SandboxCluster]) -> Properties:
     """What is said to a flow stays in its group's topics: no others are to find it there."""
-    return own_cluster("west").make_client_properties()
+    return own_cluster("west").client_properties()
 
 
 @pytest.fixture
 def names(east: SandboxCluster, topic: Callable[..., str]) -> list[str]:
-    source = east.make_client_properties()
+    source = east.client_properties()
     return [kafka.create_topic(source, topic(label), partitions=2) for label in ("a", "b")]
 
 
@@ -142,7 +142,7 @@ def await_equal(source: Properties, target: Properties, names: Sequence[str]) ->
 def test_what_is_said_to_any_node_is_done_on_all(
     tmp_path: Path, east: SandboxCluster, target: Properties, names: list[str]
 ) -> None:
-    source, (one, other) = east.make_client_properties(), names
+    source, (one, other) = east.client_properties(), names
     with (
         Steady(source, dict.fromkeys(names, 2)) as traffic,
         two_nodes(tmp_path, settings(source, target, names)) as nodes,
@@ -206,7 +206,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
 def test_what_fails_is_begun_again_and_given_up_in_the_end(
     tmp_path: Path, east: SandboxCluster, target: Properties, names: list[str]
 ) -> None:
-    source, mood = east.make_client_properties(), tmp_path / "bad mood"
+    source, mood = east.client_properties(), tmp_path / "bad mood"
     given = settings(source, target, names)
     given["worker"] = {"task.restart.max": 4}
     given["flows"][0] |= {

@@ -21,7 +21,7 @@ OWN = own_classes.NAME
 def test_a_flow_is_as_its_users_classes_say(
     tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Any, engine: str
 ):
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     name, other = (kafka.create_topic(source, topic(label), partitions=2) for label in "ab")
     for each in (name, other):
         values = [b"first", b"a secret", b"second"]

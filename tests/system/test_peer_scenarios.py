@@ -32,8 +32,8 @@ class Mirrored:
 
     def __init__(self, source: SandboxCluster, target: SandboxCluster, worker: Worker) -> None:
         self.source, self.target = (
-            dict(source.make_client_properties()),
-            target.make_client_properties(),
+            dict(source.client_properties()),
+            target.client_properties(),
         )
         self.worker = worker
         number = next(_UNIQUE)

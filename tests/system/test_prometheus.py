@@ -55,7 +55,7 @@ class Scene:
 
     def __init__(self, folder: Path, east: SandboxCluster, west: SandboxCluster) -> None:
         self.folder, self.east = folder, east
-        self.source, self.target = east.make_client_properties(), west.make_client_properties()
+        self.source, self.target = east.client_properties(), west.client_properties()
         self.answered: set[str] = set()
 
     def settings(self) -> dict[str, object]:

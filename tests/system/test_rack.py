@@ -49,7 +49,7 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
     tmp_path, own_cluster, west, topic
 ):
     east, by_node = behind_doors(own_cluster)
-    source, target = east.make_client_properties(), west.client_properties()
+    source, target = east.client_properties(), west.client_properties()
     name = led_by_the_first(source, topic())
     with Doors(*by_node.values()):
         given = mirror.settings(

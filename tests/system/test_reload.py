@@ -102,14 +102,14 @@ def names(east: SandboxCluster, topic: Any) -> list[str]:
     """Three topics of two partitions; the first comes first by name."""
     found = sorted(topic(label) for label in ("a", "b", "c"))
     for name in found:
-        kafka.create_topic(east.make_client_properties(), name, partitions=2)
+        kafka.create_topic(east.client_properties(), name, partitions=2)
     return found
 
 
 def test_only_what_changed_is_started_and_stopped(
     tmp_path: Path, east: SandboxCluster, west: SandboxCluster, names: list[str]
 ):
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     first, second, third = names
     inline = {"engine": "inline"}
     given = mirror.settings(source, target, topics=[first, second], tasks_max=4, spark=inline)
@@ -206,7 +206,7 @@ def change_a_cluster(operator: Operator, topic: str) -> None:
 def test_budgets_are_followed_live(
     tmp_path: Path, east: SandboxCluster, west: SandboxCluster, names: list[str]
 ):
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     slow, fast, _ = names
     given = mirror.settings(
         source, target, topics=[slow, fast], tasks_max=2, spark={"engine": "inline"}
@@ -246,7 +246,7 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
     tmp_path: Path, own_cluster: Any, names: list[str], east: SandboxCluster
 ):
     """Each has a file of its own; what the other has to write is not said to be in force."""
-    source, target = east.make_client_properties(), own_cluster("west").client_properties()
+    source, target = east.client_properties(), own_cluster("west").client_properties()
     first, second, _ = names
     inline = {"engine": "inline"}
     given = mirror.settings(source, target, topics=[first], tasks_max=2, spark=inline)

@@ -255,7 +255,7 @@ def deny_transactional_ids(properties: Properties) -> None:
 def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
     tmp_path: Path, own_cluster: Any, east: SandboxCluster, topic: Any
 ):
-    source, name = east.make_client_properties(), topic()
+    source, name = east.client_properties(), topic()
     kafka.create_topic(source, name)
     kafka.produce(source, name, content.some(10))
     side = own_cluster(
@@ -345,7 +345,7 @@ def test_topics_without_ids_that_go_and_come_back(tmp_path: Path, own_cluster: A
 def move_leader(side: SandboxCluster, topic: str) -> None:
     """From broker 1 to broker 2: what is written from now on has a leader epoch that a new topic
     of the name lacks."""
-    properties = side.make_client_properties()
+    properties = side.client_properties()
     side.brokers[1].stop()
     eventually.eventually(lambda: kafka.partitions(properties, topic)[0].leader == 2, SOON_S)
     side.brokers[1].start()

@@ -122,9 +122,7 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
         run.await_records(5)
 
         def allow(on: SandboxCluster, line: str) -> None:
-            lines = "".join(
-                f"{key}={value}\n" for key, value in on.make_client_properties().items()
-            )
+            lines = "".join(f"{key}={value}\n" for key, value in on.client_properties().items())
             (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
             obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
 

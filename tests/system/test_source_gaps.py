@@ -80,7 +80,7 @@ class Gap:
 
 @pytest.fixture
 def gap(tmp_path: Path, east: SandboxCluster, west: SandboxCluster) -> Gap:
-    return Gap(tmp_path, east.make_client_properties(), west.make_client_properties())
+    return Gap(tmp_path, east.client_properties(), west.client_properties())
 
 
 def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: Gap, topic: Any):

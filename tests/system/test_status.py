@@ -47,7 +47,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, east: SandboxCluster, west: SandboxCluster) -> Scene:
-    return Scene(tmp_path, east.make_client_properties(), west.make_client_properties())
+    return Scene(tmp_path, east.client_properties(), west.client_properties())
 
 
 def told(*arguments: str | Path, code: int) -> dict[str, Any]:

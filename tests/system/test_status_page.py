@@ -60,7 +60,7 @@ def scene(
     topic: Callable[..., str],
 ) -> Iterator[Scene]:
     """The target is its own: what is found there of others' flows would be shown, too."""
-    source, target = east.make_client_properties(), own_cluster("west").make_client_properties()
+    source, target = east.client_properties(), own_cluster("west").client_properties()
     orders = kafka.create_topic(source, topic("orders"), partitions=2)
     store = kafka.create_topic(source, topic("store"))
     group = f"{orders}-billing"

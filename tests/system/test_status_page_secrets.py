@@ -40,10 +40,10 @@ def url(
     topic: Callable[..., str],
 ) -> Iterator[str]:
     """A flow that works, and flows from and to a cluster that refuses the password of the file."""
-    source, target = east.make_client_properties(), west.make_client_properties()
+    source, target = east.client_properties(), west.client_properties()
     orders = kafka.create_topic(source, topic("orders"))
     kafka.produce(source, orders, content.some())
-    refused = own_cluster("vault", users=["alice"]).make_client_properties("alice")
+    refused = own_cluster("vault", users=["alice"]).client_properties("alice")
     refused["sasl.jaas.config"] = re.sub(
         r'password="[^"]+"', f'password="{SECRET}"', refused["sasl.jaas.config"]
     )

@@ -26,7 +26,7 @@ DEADLINE_S = 90.0
 def test_no_command_prints_what_controls_a_terminal(
     tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
-    source, target = (own_cluster(name).make_client_properties() for name in ("east", "west"))
+    source, target = (own_cluster(name).client_properties() for name in ("east", "west"))
     kafka.create_topic(source, TOPIC)
     kafka.produce(source, TOPIC, content.some())
     kafka.commit_offsets(source, HOSTILE, {(TOPIC, 0): 5})

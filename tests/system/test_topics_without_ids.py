@@ -45,7 +45,7 @@ def test_a_source_topic_that_was_made_again_stops_for_good(
     tmp_path: Path, own_cluster: Any, west: SandboxCluster, topic: Any
 ):
     """Even once it is longer than what was copied of the other one."""
-    source, target = own_cluster("old", **NO_IDS).client_properties(), west.make_client_properties()
+    source, target = own_cluster("old", **NO_IDS).client_properties(), west.client_properties()
     good, again = (kafka.create_topic(source, topic(label)) for label in ("good", "again"))
     with (
         Mirror(tmp_path, settings(source, target, good, again)) as run,
@@ -79,7 +79,7 @@ def test_a_mirror_topic_that_was_made_again_is_filled_again(
 ):
     """Its log ends before what the map speaks of, as after an unclean election: what it lost is
     copied once more."""
-    source, target = east.make_client_properties(), own_cluster("old", **NO_IDS).client_properties()
+    source, target = east.client_properties(), own_cluster("old", **NO_IDS).client_properties()
     good, again = (kafka.create_topic(source, topic(label)) for label in ("good", "again"))
     with (
         Mirror(tmp_path, settings(source, target, good, again)) as run,

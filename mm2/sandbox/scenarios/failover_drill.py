@@ -301,7 +301,7 @@ class Drill:
         records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.format_remote_topic(topic)
-        here, there = (each.make_client_properties() for each in self._clusters)
+        here, there = (each.client_properties() for each in self._clusters)
         for properties in (here, there) if mirror != topic else (here,):
             made = SandboxClients(properties, alias=group)
             topic_creation.create_topics(
@@ -401,7 +401,7 @@ class Drill:
     def _read_mirror(self) -> list[int]:
         """Read the record numbers on the mirror topic, after its last writer was stopped."""
         mirror = self._flow.format_remote_topic(DRILL_TOPIC)
-        properties = self._clusters[1].make_client_properties()
+        properties = self._clusters[1].client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
             return [
                 int(value or b"")

@@ -653,7 +653,7 @@ class Demo:
     # Queries
 
     def _get_client_properties(self, name: str) -> Mapping[str, str]:
-        return self.clusters[name].make_client_properties()
+        return self.clusters[name].client_properties()
 
     def _list_topics(self, traffic: TrafficMix) -> list[str]:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]

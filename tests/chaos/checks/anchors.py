@@ -15,7 +15,7 @@ MAP_TOPIC = naming.format_offset_map_topic("east")
 
 def read_map(target: SandboxCluster) -> OffsetMap:
     found = OffsetMap()
-    for record in kafka.read_partition(target.make_client_properties(), MAP_TOPIC):
+    for record in kafka.read_partition(target.client_properties(), MAP_TOPIC):
         assert record.key is not None
         found.apply_record(record.key, record.value)
     return found
@@ -25,7 +25,7 @@ def uncovered(
     target: SandboxCluster, partitions: Iterable[TopicPartition], *, prefix: str = "east."
 ) -> dict[TopicPartition, tuple[int | None, int]]:
     """`differing`, of these partitions of the source and the logs of their mirrors."""
-    properties = target.make_client_properties()
+    properties = target.client_properties()
     ends = {
         each: kafka.offsets(properties, prefix + each.topic, each.partition)[1]
         for each in partitions

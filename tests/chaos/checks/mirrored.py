@@ -37,8 +37,8 @@ def compare(
     prefix: str,
 ) -> TopicsComparison:
     found = replication_proof.compare_topics(
-        source.make_client_properties(),
-        target.make_client_properties(),
+        source.client_properties(),
+        target.client_properties(),
         {kind.topic: prefix + kind.topic for kind in kinds},
         isolation=isolation,
     )

@@ -156,7 +156,7 @@ class Traffic:
         pause_s: float = 0.1,
     ) -> None:
         self.kinds = tuple(kinds)
-        self._properties = source.make_client_properties()
+        self._properties = source.client_properties()
         self.writers = [
             Writer(
                 kind,

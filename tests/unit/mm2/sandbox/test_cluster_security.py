@@ -55,7 +55,7 @@ def test_brokers_without_controllers_of_their_own_get_the_key_in_their_settings(
     ("mechanism", "module"), [("PLAIN", "PlainLoginModule"), ("SCRAM-SHA-256", "ScramLoginModule")]
 )
 def test_client_properties_are_spelled_as_java_spells_them(security, mechanism, module):
-    access = security.make_client_properties("alice", mechanism)
+    access = security.client_properties("alice", mechanism)
 
     assert access.pop("sasl.jaas.config").endswith(
         f'.{module} required username="alice" password="{security.passwords["alice"]}";'
