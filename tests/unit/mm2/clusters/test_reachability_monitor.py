@@ -164,7 +164,7 @@ def lines(caplog, level=None) -> list[str]:
 
 
 def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reachable(scene, caplog):
-    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
+    scene.prepare = lambda made: never_answers(made, REFUSED)
 
     def script():
         yield CHECK_S
@@ -182,15 +182,15 @@ def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reacha
 
 
 def test_a_flow_that_is_no_longer_in_the_file_has_no_unreachable_cluster(scene):
-    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
+    scene.prepare = lambda made: never_answers(made, REFUSED)
     gone = scene.settings.flows[0]
 
     def script():
         yield CHECK_S
-        assert scene.watch.unreachable(gone)
+        assert scene.watch.list_unreachable_clusters(gone)
         scene.settings = dataclasses.replace(scene.settings, flows=(), clusters={})
         yield CHECK_S
-        assert scene.watch.unreachable(gone) == ()
+        assert scene.watch.list_unreachable_clusters(gone) == ()
         scene.settings = settings()
 
     scene.run(script)
@@ -207,14 +207,14 @@ def test_clusters_that_answer(scene, caplog):
 
 
 def test_one_that_never_answered_is_lost_once_connecting_fails(scene, caplog):
-    scene.write_startup_files = lambda made: never_answers(made, REFUSED)
+    scene.prepare = lambda made: never_answers(made, REFUSED)
 
     def script():
         yield CHECK_S
         yield 60.0
         assert scene.lost(0) == [("source east", "", 60)]
         assert scene.lost(1) == [("target east", "", 60)]
-        (found,) = scene.watch.unreachable(scene.settings.flows[0])
+        (found,) = scene.watch.list_unreachable_clusters(scene.settings.flows[0])
         assert "refused" in found.reason
 
     scene.run(script)
@@ -224,14 +224,14 @@ def test_one_that_never_answered_is_lost_once_connecting_fails(scene, caplog):
 
 
 def test_one_that_never_answered_without_an_error_is_lost_after_a_while(scene, caplog):
-    scene.write_startup_files = never_answers
+    scene.prepare = never_answers
 
     def script():
         yield 2.0
         assert scene.lost() == []
         yield LIMIT_S
         assert scene.lost() == [("source east", "", 12)]
-        (found,) = scene.watch.unreachable(scene.settings.flows[0])
+        (found,) = scene.watch.list_unreachable_clusters(scene.settings.flows[0])
         assert "no response within" in found.reason
         assert "e:1" in found.reason
 
@@ -262,11 +262,11 @@ def test_one_whose_brokers_all_fall_silent_is_lost_since_their_last_answer(scene
         assert scene.lost() == []
         yield 2 * CHECK_S
         assert scene.lost() == [("source east", "", 11)]
-        (before,) = scene.watch.unreachable(scene.settings.flows[0])
+        (before,) = scene.watch.list_unreachable_clusters(scene.settings.flows[0])
         assert before.reason == "no response"
         scene.clock.wall += 300  # the clocks drift apart
         yield 50.0
-        assert scene.watch.unreachable(scene.settings.flows[0]) == (before,), "the same moment"
+        assert scene.watch.list_unreachable_clusters(scene.settings.flows[0]) == (before,), "the same moment"
 
     scene.run(script)
     (line,) = lines(caplog)
@@ -278,7 +278,7 @@ def test_the_reason_is_the_last_connection_error(scene):
         yield 5.0
         scene.east.alive, scene.east.failures = set(), {"b1:9092": REFUSED}
         yield LIMIT_S + 1
-        (found,) = scene.watch.unreachable(scene.settings.flows[0])
+        (found,) = scene.watch.list_unreachable_clusters(scene.settings.flows[0])
         assert "refused" in found.reason
 
     scene.run(script)
@@ -379,7 +379,7 @@ def test_time_in_which_the_process_stood_still_does_not_count(scene, caplog):
 
 
 def test_a_cluster_that_is_reached_otherwise_is_connected_to_again(scene, caplog):
-    scene.write_startup_files = lambda made: (
+    scene.prepare = lambda made: (
         never_answers(made, REFUSED) if made.bootstrap == ("e:1",) else None
     )
 
