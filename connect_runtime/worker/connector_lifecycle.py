@@ -19,8 +19,8 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """Phase of a connector's lifecycle. While a connector method runs, the phase before the call
-    remains."""
+    """Phase of a connector's lifecycle. A call of a connector method changes the phase when the
+    method returns, not when it is called."""
 
     NEW = "new"
     INIT = "init"
