@@ -1,8 +1,8 @@
-"""Configuration of a Connect cluster as read from its config topic (ClusterConfigState).
+"""Immutable snapshot of all connector and task configurations in the config topic
+(ClusterConfigState).
 
-Configurations are raw: `${...}` placeholders are not replaced. The snapshot is complete and
-immutable. `config_topic` applies the topic's records one by one and creates a new snapshot after
-every change.
+Configurations are raw: they contain unresolved `${...}` placeholders. `config_topic` applies the
+topic's records one by one and creates a new `ClusterConfigState` after every change.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfigEntry:
-    """Everything that the config topic contains about one connector name.
+    """All data about one connector that has been read from the config topic.
 
-    If `config` is None, the connector does not exist. Target state, fencing count and generation
-    are kept after the connector is deleted. A target state may even be written before the connector
-    exists.
+    If `config` is None, the connector does not exist. Its target state, fencing count and
+    generation are kept after it is deleted, and its target state may be written before it is
+    created.
     """
 
     config: RawConfig | None = field(default=None, repr=False)
@@ -63,8 +63,9 @@ class ConnectorConfigEntry:
     applied_config: RawConfig | None = field(default=None, repr=False)
     """Connector configuration at the time its task configs were committed; None if unknown."""
     generation: int | None = None
-    """Number of complete sets of task configs that this reader has read for the connector, starting
-    at 0. Not comparable with other readers' counters."""
+    """Generation of the task configs: 0 for the first complete set that this reader has read for
+    the connector, increased by 1 for each later complete set; None before the first set. Not
+    comparable with the generations of other readers."""
     inconsistent: bool = False
     """True if task configs were missing at the last commit, so the connector must generate them
     again."""
@@ -81,8 +82,8 @@ _NO_ENTRY = ConnectorConfigEntry()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfigState:
-    """Configuration of the cluster as of the offset `offset`: all earlier records of the config
-    topic have been applied."""
+    """Configuration of the cluster after all config topic records before `offset` (exclusive) have
+    been applied."""
 
     offset: int = NO_OFFSET
     session_key: SessionKey | None = None
@@ -150,18 +151,18 @@ class ClusterConfigState:
         return [name for name in self.connectors() if self._get_connector_entry(name).inconsistent]
 
     def generation(self, connector: str) -> int | None:
-        """Return how many complete sets of task configs were read for the connector, counting from
-        0; None before the first set."""
+        """Return the generation of the connector's task configs: 0 for the first complete set that
+        was read, increased by 1 for each later complete set; None before the first set."""
         return self._get_connector_entry(connector).generation
 
     def fencing_pending(self, connector: str) -> bool:
-        """Return True if the producers of earlier tasks must be fenced before the connector's tasks
-        start."""
+        """Return True if the producers of the connector's previous task generation must be fenced
+        before its tasks start."""
         return self._get_connector_entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
-        """Return the number of earlier tasks whose producers must be fenced; None if there is no
-        fencing record."""
+        """Return the number of tasks of the connector's previous generation, whose producers must
+        be fenced, as stored in its last fencing record; None if it has no fencing record."""
         return self._get_connector_entry(connector).fencing_count
 
 

@@ -22,8 +22,8 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """Kind of config topic record. The enum values are key prefixes, in the order in which keys are
-    compared with them."""
+    """Kind of config topic record. Each enum value is the key or key prefix of its records; the
+    prefixes of a key are matched in the order of the enum."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -72,8 +72,8 @@ def encode_connector_config(name: str, config: RawConfig) -> KeyedRecord:
 
 
 def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
-    """Encode the deletions of a connector and of its target state. Write both records together, in
-    this order."""
+    """Encode the two tombstones that delete a connector: first that of its configuration, then that
+    of its target state. Write both together, in the returned order."""
     return (
         KeyedRecord(key=encode_record_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
         KeyedRecord(key=encode_record_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
@@ -81,8 +81,8 @@ def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
 
 
 def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
-    """Encode the record `target-state-C`, the requested state of a connector. Workers before 3.5 do
-    not support STOPPED and read PAUSED instead."""
+    """Encode the record `target-state-C`, the requested state of connector C. Workers older than
+    Kafka 3.5 do not support STOPPED and read PAUSED instead."""
     stopped = state is TargetState.STOPPED
     older = TargetState.PAUSED if stopped else state
     return _encode_record(
@@ -129,8 +129,8 @@ def encode_restart_request(request: RestartRequest) -> KeyedRecord:
 
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
-    """Encode the record `tasks-fencing-C`: the producers of earlier tasks of connector C are
-    fenced, and the next fencing must fence the producers of this number of tasks."""
+    """Encode the record `tasks-fencing-C`: the producers of connector C's previous tasks have been
+    fenced. `tasks` is the number of its new tasks, whose producers the next fencing must fence."""
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 
@@ -218,7 +218,8 @@ def decode_config_properties(value: Json) -> RawConfig:
 
 
 def decode_task_count(value: Json, name: str) -> int:
-    """Parse a number of tasks from the field `name` of a config record. Raises `InvalidRecord`."""
+    """Parse the number of tasks in a config record. `name` is the name of the JSON field that
+    contains it. Raises `InvalidRecord`."""
     number = java_json.get_integer_or_none(decode_record_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
         raise InvalidRecord(f"'{name}' is not a valid number of tasks")

@@ -132,8 +132,8 @@ class ConfigBackingStore:
         self._write_config_as_leader((config_records.encode_session_key(key),))
 
     def put_fencing_count(self, name: str, tasks: int) -> None:
-        """Write the number of a connector's tasks, after the producers of its earlier tasks were
-        fenced."""
+        """Record that the producers of a connector's previous tasks were fenced. `tasks` is the
+        number of its new tasks."""
         self._write_config_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
@@ -178,11 +178,11 @@ class ConfigBackingStore:
             return self._view.state.task_config_history.get_task_configs(connector)
 
     def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
-        """Return the period without a leader that ended before this worker started; None if there
-        was no such period.
+        """Return the period without a leader before this worker started; None if there was no such
+        period, or if the config topic contained no session key.
 
-        Leaders renew the session key, so there was a leader while the key was younger than
-        `key_ttl_ms`. If there was no session key, the result is None too.
+        A leader renews the session key when its age reaches `key_ttl_ms`. If the key that this
+        worker found was older, no leader existed from then on.
         """
         key = self._found_key
         if key is None:

@@ -3,7 +3,8 @@ changes.
 
 Connector configurations take effect immediately. Task configurations take effect together with the
 commit record that follows them, so that no worker runs a mix of an old and a new set. Compaction
-may remove earlier records of a key from the middle of a set.
+may leave an older set incomplete, because it removes task configurations that were written again
+later.
 
 Changes are not reported while the topic is replayed to its end at the start, because past restart
 requests and logger levels no longer apply. If the topic was truncated or recreated, it is read
@@ -45,8 +46,8 @@ _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 class TaskConfigHistory:
     """The most recent configurations of every task.
 
-    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. Because reads are
-    frequent and commits are rare, results are built when configurations are committed.
+    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. The results of
+    `get_task_configs` are computed at each commit, because commits are rarer than reads.
     """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
@@ -153,7 +154,7 @@ class ConfigTopicState:
     """State of the config topic, built by applying its records in order.
 
     Invariants: task configs of a connector without a configuration exist only during the replay;
-    every task number below the task count of a consistent connector has a configuration.
+    if a connector is not marked as inconsistent, each of its tasks has a configuration.
     """
 
     replaying: bool = True
@@ -194,8 +195,8 @@ class ConfigTopicState:
         """End the replay of existing records. Changes are reported from now on.
 
         Task configs that still have no connector are from a deleted connector and are dropped. Task
-        configs before the record of a stopped connector are dropped too, because stopping a
-        connector removes its tasks.
+        configs that precede the configuration record of a stopped connector are dropped too,
+        because stopping a connector removes its tasks.
         """
         self.replaying = False
         self._snapshot = None
@@ -292,13 +293,16 @@ class ConfigTopicState:
         self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
     def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        """Apply the task configs since the connector's last commit if their set is complete.
+        """Apply a commit record: the task configs that were read since the connector's last commit
+        take effect if they form a complete set.
 
-        If the set is incomplete, compaction has removed configs that were written again later. In
-        this case, the new configs take effect only when a complete set follows. A commit before its
-        connector's record is from a connector that was configured again later (KAFKA-17719), or
-        that was deleted and compacted away (KAFKA-16838); the end of the replay decides which.
-        After the replay, such a commit is from a deleted connector.
+        If the set is incomplete, compaction has removed configs that were written again later. The
+        tasks then keep their configs until a complete set follows.
+
+        During the replay, a commit record may precede its connector's configuration. Either the
+        connector was configured again later (KAFKA-17719), or it was deleted and its records were
+        compacted away (KAFKA-16838); `finish_replay` decides which. After the replay, a commit
+        record without a configured connector is from a deleted connector.
         """
         entry = self._get_connector_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):

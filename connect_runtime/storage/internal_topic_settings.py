@@ -60,8 +60,11 @@ _DEFAULT_REPLICATION = 3
 
 
 class InvalidTopicSettings(FatalError):
-    """Raised if worker properties of internal topics are invalid. `problems` contains pairs of
-    property name and problem text, which together form a sentence."""
+    """Raised if worker properties of internal topics are invalid.
+
+    `problems` contains pairs (property name, text). The text continues a sentence that begins with
+    the property name.
+    """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
@@ -71,7 +74,7 @@ class InvalidTopicSettings(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """An internal topic with the settings to create it with."""
+    """An internal topic and the settings with which it is created."""
 
     kind: InternalTopicKind
     name: str
@@ -85,7 +88,8 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredTopics:
-    """The internal topics in the order config, offsets, status, with warnings to log."""
+    """The internal topics, in the order config, offsets, status, and the warnings about their
+    settings that the caller should log."""
 
     topics: tuple[InternalTopic, ...]
     warnings: tuple[str, ...]

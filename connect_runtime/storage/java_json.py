@@ -2,7 +2,7 @@
 Java's HashMap.
 
 The exact bytes matter in keys, because an offset is found only by the exact bytes of its partition.
-Java writes no spaces and keeps the order of the map. It prints numbers like `Long.toString` and
+Java writes no spaces and uses the map's iteration order. It prints numbers like `Long.toString` and
 `Double.toString`, and escapes only characters that must be escaped, in upper-case hexadecimal.
 Characters beyond U+FFFF become two escaped surrogates. Most partition maps of Java connectors are
 HashMaps, so equal bytes require an equal field order. (Java converts a bucket to a tree at eight
@@ -118,8 +118,8 @@ def _escape_matched_character(match: re.Match[str]) -> str:
 
 
 def format_java_double(value: float) -> str:
-    """Format a number like `Double.toString` since Java 19, with the fewest digits. Non-finite
-    values are quoted, as in Jackson."""
+    """Format a number like `Double.toString` since Java 19: with the fewest digits that distinguish
+    it from other doubles. Non-finite values are quoted, as in Jackson."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):

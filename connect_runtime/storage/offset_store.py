@@ -95,7 +95,7 @@ def commit_offsets(
 
 
 class LogOffsetBackingStore:
-    """Implements `OffsetBackingStore` on one log: that of the worker's offsets topic, or of a
+    """Implements `OffsetBackingStore` on one log: the worker's offsets topic or file, or a
     connector's own offsets topic."""
 
     def __init__(self, log: SharedLog) -> None:
@@ -157,8 +157,8 @@ class LogOffsetBackingStore:
                 combined.record_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """Encode offsets as records. To delete a partition's offset, all keys of the partition are
-        deleted, whatever their field order."""
+        """Encode offsets as records. To delete a source partition's offset, tombstones are encoded
+        for all record keys of the partition: its keys may differ in the order of fields."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.state
@@ -200,8 +200,8 @@ _READ_WAIT_SLICE_S = 2.0
 class StoredOffsetReader:
     """Implements `OffsetReader` of the plugin API.
 
-    Reading stops when `abandoned` is set, because the task was abandoned and no longer needs the
-    result.
+    Reads that are waiting end with an error when the event `abandoned` is set, which means that the
+    worker has abandoned the task.
     """
 
     def __init__(

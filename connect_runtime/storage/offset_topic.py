@@ -1,5 +1,5 @@
-"""Records of the offsets topic, and the source offsets by source partition that result from
-applying them.
+"""Encodes and decodes records of the offsets topic, and applies them to a map from source partition
+to source offset.
 
 The key is the JSON array `["C",{partition}]`. The value is the offset as a JSON object, or null to
 delete the offset. Keys are compared by their bytes, so the order of the partition's fields matters.

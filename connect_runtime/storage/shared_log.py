@@ -59,14 +59,14 @@ class LogListener(Protocol):
 
 
 class SharedLog(Protocol):
-    """An internal topic that a worker writes and reads to its end.
+    """An internal topic that a worker writes to and reads continuously.
 
     Thread-safe, except for `start` and `stop`. The listener must not call the log.
     """
 
     @property
     def name(self) -> str:
-        """Name of the topic. A log without a topic has a name for use in messages."""
+        """Name of the topic. For a log in memory or in a file: a name for use in messages."""
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
         """Create and check the topic, deliver all its records, and continue reading in the
@@ -79,9 +79,9 @@ class SharedLog(Protocol):
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         """Queue a record for writing and return immediately.
 
-        Records with the same key that one thread sends are read in the order of sending. Raises
-        `RetriableError` if too many records are queued, and `FatalError` if the record can never be
-        written. In both cases `on_recorded` is not called.
+        Records with the same key that one thread sends are read in the order in which they were
+        sent. Raises `RetriableError` if too many records are queued, and `FatalError` if the record
+        can never be written. In both cases `on_recorded` is not called.
         """
 
     def read_to_end(self, timeout_s: float) -> None:
@@ -94,8 +94,8 @@ class SharedLog(Protocol):
         """
 
     def stop(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for sent records to be written, then close the log. Every
-        `on_recorded` is called."""
+        """Wait at most `timeout_s` for sent records to be written, then close the log. When this
+        returns, the `on_recorded` callback of every sent record has been called."""
 
 
 class WritePrivilegeLost(FatalError):

@@ -28,9 +28,10 @@ from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedT
 
 
 class MemoryLog:
-    """Implements `SharedLog` in memory. The listener is called on the sending thread.
+    """Implements `SharedLog` in memory. `send` calls the listener on the caller's thread.
 
-    Senders must either always or never hold a lock that the listener acquires.
+    If the listener acquires a lock, either all callers of `send` or none of them must hold that
+    lock; otherwise threads may deadlock.
     """
 
     def __init__(self, name: str) -> None:

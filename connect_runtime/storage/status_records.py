@@ -50,7 +50,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """The record that a connector uses a topic (KIP-558)."""
+    """Value of a topic status record, which states that a connector uses a topic (KIP-558)."""
 
     topic: str
     connector: str
@@ -108,7 +108,7 @@ def encode_topic_status(value: TopicStatus) -> KeyedRecord:
 
 
 def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
-    """Encode the deletion of a topic status, because the connector no longer uses the topic."""
+    """Encode the tombstone of a topic status record: the connector no longer uses the topic."""
     return KeyedRecord(key=_encode_topic_key(key), value=None)
 
 

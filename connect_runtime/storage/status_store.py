@@ -158,8 +158,9 @@ class StatusBackingStore:
     def _send_record(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
         """Send a record to the log while holding this store's lock.
 
-        A log that calls its listener immediately acquires the store's lock while it holds its own
-        lock. Threads that acquire the two locks in a different order would deadlock.
+        All threads must acquire the store's lock before the log's lock to avoid deadlocks: a log
+        such as `MemoryLog` holds its own lock when `send` calls the listener, and the listener
+        acquires the store's lock.
         """
         with self._view.lock:
             self._send_record_to_log(

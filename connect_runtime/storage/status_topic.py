@@ -43,11 +43,12 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriter:
-    """Who wrote a status record: whether it was this implementation, and the write time by the
-    writer's clock."""
+    """Origin of a status record."""
 
     is_own: bool
+    """True if a worker of this implementation wrote the record, False if a Java worker wrote it."""
     wall_ms: int
+    """Time of the write by the writer's clock, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,11 @@ class TaskRunHistory:
             self._apply_java_run_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
-        """Apply the deletion of a task's status by the leader. The worker that runs the task may
-        not have read the deletion yet."""
+        """Apply the deletion of a task's status by the leader.
+
+        A run on a Java worker that may not have ended is kept, with the time of the deletion: the
+        worker runs the task until it reads the deletion.
+        """
         self._ours.pop(task, None)
         run = self._others.get(task)
         if run is None:
@@ -155,7 +159,7 @@ class TaskRunHistory:
 
     def get_own_runs(self, connector: str) -> Mapping[int, int]:
         """Return the start time of each task's last run, by task number, for tasks that last ran on
-        this implementation."""
+        a worker of this implementation."""
         return MappingProxyType(
             {
                 each.task: run.began_ms
@@ -330,10 +334,12 @@ class StatusTopicState:
     def _apply_task_status(
         self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
     ) -> StatusChange | None:
-        """Apply a task status. UNASSIGNED is ignored if its worker did not know about a newer run
-        of the task (KAFKA-12525).
+        """Apply a task status.
 
-        If group generations have restarted from a lower number, a newer status will follow.
+        UNASSIGNED is ignored if the task is RUNNING in the same or a newer group generation: the
+        task was started again before its previous worker reported that it had stopped
+        (KAFKA-12525). If group generations have restarted from a lower number, a current UNASSIGNED
+        may be ignored too, until the task's next status arrives.
         """
         if value is None:
             self.runs.apply_status(task, None, author)
@@ -393,7 +399,8 @@ def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriteTicket:
-    """Identifies an admitted status write. Pass it to `may_retry` if the write fails."""
+    """Identifies a status write that `StatusWriteGuard.admit_write` permitted. Pass it to
+    `may_retry` if the write fails."""
 
     subject: StatusSubject
     status: RunStatus
@@ -412,8 +419,8 @@ class _SubjectWrites:
 class StatusWriteGuard:
     """Decides which statuses may be written, and which failed writes may be retried.
 
-    Invariant: `_lives` numbers are never reused, so a write's ticket becomes invalid when the
-    status of its connector or task is deleted.
+    Invariant: a `life` number is never reused. A connector or task gets a new number at the first
+    write after its status was deleted, so tickets from before the deletion become invalid.
     """
 
     _generation: int = 0
@@ -454,10 +461,11 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
-        """Return True if a failed status write should be retried, because no newer status exists.
+        """Return True if a failed status write should be retried, because no newer status of the
+        connector or task was written.
 
-        Java also retries older writes that are not safe writes, which may then overwrite newer
-        statuses.
+        Java retries a write without `safe` even if a newer status was written, and may then
+        overwrite the newer status.
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

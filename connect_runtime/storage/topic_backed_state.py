@@ -62,9 +62,10 @@ class TopicStateListener(Generic[AnyFold, Change]):
     ) -> None:
         """Create a listener with an empty topic state.
 
-        `on_change` is called with each change after `fold` includes it. `on_replayed` is called
-        with the previous state (None the first time) and the current state, while the lock is held.
-        Both are called on the log's thread. `apply_record` applies a record to the state.
+        `create_fold` creates an empty state, and `apply_record` applies a record to it. `on_change`
+        is called with each change after the change was applied. `on_replayed` is called with the
+        previous state (None the first time) and the current state, while the lock is held. Both are
+        called on the log's thread.
         """
         self.lock = threading.RLock()
         self.state = create_fold()

@@ -1,4 +1,5 @@
-"""A certificate authority and certificates for TLS between the processes of one run.
+"""Creates a certificate authority and its certificates, for TLS between an mm2 command and the
+processes that it starts.
 
 Keys are EC P-256 in unencrypted PKCS #8. Everything is in PEM format, and nothing is written to
 disk.

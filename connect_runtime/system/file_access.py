@@ -1,8 +1,8 @@
 """Safe file access: size-limited reads, private directories, and the user's cache directory.
 
 In a directory that other users can write to, such as /tmp, another user may create a subdirectory
-first and then read or redirect its content. Private directories are created only for this user, or
-rejected.
+first and then read or redirect its content. Private directories are therefore created with access
+for this user only, and an existing directory that other users can access is rejected.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False)
 def read_file_and_check_writers(
     file: Path, *, max_bytes: int
 ) -> tuple[bytes, ForeignWriter | None]:
-    """Read a whole file as `read_file_bounded` does. Return its content and another user who can
-    change it; None if there is none."""
+    """Read a whole file as `read_file_bounded` does. Return its content, and the first untrusted
+    user (neither this user nor root) found to be able to change it; None if there is none."""
     opened = _open_file_for_reading(file, regular_only=False)
     try:
         return _read_descriptor(opened, max_bytes), find_foreign_writer(file, opened)
@@ -60,8 +60,8 @@ def _open_file_for_reading(file: Path, *, regular_only: bool) -> int:
 
 
 def read_own_file(file: Path, *, max_bytes: int) -> bytes:
-    """Read a regular file that belongs to this user or root. Limits and errors are those of
-    `open_own_file` and `read_file_bounded`."""
+    """Read a regular file that belongs to this user or root. Raises `OSError` if the file cannot be
+    opened (see `open_own_file`) or is larger than `max_bytes`."""
     opened = open_own_file(file, os.O_RDONLY)
     try:
         return _read_descriptor(opened, max_bytes)
@@ -162,7 +162,7 @@ def is_trusted_directory(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignWriter:
-    """A user other than this user and root who can change a file."""
+    """An untrusted user (neither this user nor root) with permission to change a file."""
 
     path: Path
     """The file, or the directory or symbolic link through which the user can replace it."""
@@ -171,8 +171,8 @@ class ForeignWriter:
 
 
 def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
-    """Return a user other than this user and root who can change or replace an open file; None if
-    there is none.
+    """Find an untrusted user (neither this user nor root) who can change or replace an open file.
+    Returns None if there is none.
 
     `opened` is the descriptor of the file. The open file itself is checked, so a file that was
     exchanged in the meantime is detected. Every directory and symbolic link on the path is checked.
@@ -195,8 +195,8 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
 
 
 def find_foreign_folder_writer(folder: Path) -> ForeignWriter | None:
-    """Return which user other than this user and root can change or add files in a folder or its
-    subfolders; None if there is none.
+    """Find an untrusted user (neither this user nor root) who can change or add files in a folder
+    or its subfolders. Returns None if there is none.
 
     The path of the folder and the symbolic links in it are checked as in `find_foreign_writer`. The
     content of a read-only mount counts as safe. Raises `OSError`.
@@ -280,7 +280,7 @@ def _is_own_group(group_id: int) -> bool:
 
 def find_user_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the cache directory: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
-    `~/.cache/mm2`. The directory may not exist.
+    `~/.cache/mm2`. The directory might not exist yet.
 
     Raises `OSError`; see `_find_home_directory`.
     """

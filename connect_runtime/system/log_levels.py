@@ -31,7 +31,8 @@ _MAX_NAMESPACE_PARTS = 30
 def explain_invalid_namespace(namespace: str) -> str | None:
     """Return why a logger name (namespace) is not allowed; None if it is allowed.
 
-    Python keeps a placeholder for every part of a logger's name until the process ends.
+    Long names are rejected to limit memory use: Python's `logging` keeps an object for every part
+    of a logger name until the process ends.
     """
     if len(namespace) > _MAX_NAMESPACE_LENGTH or namespace.count(".") >= _MAX_NAMESPACE_PARTS:
         return (
@@ -54,7 +55,11 @@ class LoggerLevel:
 
 @dataclass(slots=True)
 class LogLevels:
-    """The log levels of this process. Thread-safe, because each step is one atomic operation."""
+    """Reads and changes the log levels of this process.
+
+    Thread-safe without a lock: each access to `logging` or to the times of changes is one atomic
+    operation.
+    """
 
     clock: Clock
     _modified_ms: dict[str, int] = field(default_factory=dict)

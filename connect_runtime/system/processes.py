@@ -135,8 +135,8 @@ def start_process(
 
 
 def is_process_alive(pid: int) -> bool:
-    """Return whether a process with this id exists and has not ended, whoever its user is. A zombie
-    counts as ended."""
+    """Return whether a process with this id is running, regardless of the user that owns it. A
+    zombie counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -20,7 +20,8 @@ ACCEPTS_PER_ITERATION = 8
 """Maximum number of connections accepted per loop iteration. It prevents a flood of new connections
 from delaying requests that have arrived."""
 SILENT_CONNECTIONS_PER_S = 500
-"""Maximum number of connections per second and client that are accepted before they send data."""
+"""Number of connections per second that are accepted from one client whether or not they have sent
+data. Further connections are accepted only if data has already arrived."""
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
 """Time limit of a TLS handshake."""
 _RESETS_PER_ITERATION = 256
@@ -120,8 +121,8 @@ class _ListeningSocket(socket.socket):
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept the next connection that is not reset. Raises `BlockingIOError` if there is none
-        now."""
+        """Accept the next waiting connection, after resetting connections that exceed a limit.
+        Raises `BlockingIOError` if no acceptable connection is waiting."""
         for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
             if self._may_accept_connection(accepted, address):

@@ -15,7 +15,7 @@ from connect_runtime.herder.worker_interface import StatusWriterInterface
 from connect_runtime.storage.status_records import TopicStatus
 
 RECHECK_INTERVAL_S = 1.0
-"""Minimum interval between two checks of the status store for whether a topic is recorded."""
+"""Minimum interval between two checks whether the status store contains a topic."""
 
 
 class ActiveTopics:

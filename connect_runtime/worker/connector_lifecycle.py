@@ -19,7 +19,8 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """Phase of a connector between calls of its methods."""
+    """Phase of a connector's lifecycle. A call of a connector method changes the phase when the
+    method returns, not when it is called."""
 
     NEW = "new"
     INIT = "init"
@@ -110,8 +111,8 @@ class CloseConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
-    """Action: write the connector's status. With `safe`, write it only if no newer worker has
-    written a status."""
+    """Action: write the connector's status. If `safe` is true, write it only if no other worker has
+    written a status in a newer group generation."""
 
     state: State
     trace: str | None = None

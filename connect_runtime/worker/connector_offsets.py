@@ -102,8 +102,7 @@ def format_alter_offsets_timeout(kind: ConnectorRole, connector: str) -> str:
 
 
 def format_offset_read_timeout(connector: str) -> str:
-    """Format the error message for reading a source connector's offsets that exceeded the time
-    limit."""
+    """Format the error message for a timeout while reading a source connector's offsets."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
         f"for source connector {connector}"
@@ -111,8 +110,7 @@ def format_offset_read_timeout(connector: str) -> str:
 
 
 def format_offset_write_timeout(connector: str) -> str:
-    """Format the error message for writing a source connector's offsets that exceeded the time
-    limit."""
+    """Format the error message for a timeout while writing a source connector's offsets."""
     return f"Timed out while attempting to modify offsets for source connector {connector}"
 
 
@@ -263,8 +261,8 @@ class _SinkOffsetRequests:
             admin.delete_group(self._group, self._time.remaining_s)
 
     def _alter_group_offsets(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
-        """Commit the new offsets first, then delete the partitions' offsets that are to be removed.
-        Nothing is deleted if the commit fails."""
+        """Commit the new offsets, then delete the offsets of all partitions whose requested offset
+        is None. Nothing is deleted if the commit fails."""
         negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
@@ -377,8 +375,8 @@ def _parse_sink_offset_changes(given: OffsetPairs) -> SinkOffsetChanges:
 
 @contextlib.contextmanager
 def _wrap_unexpected_errors(text: str) -> Iterator[None]:
-    """Replace unexpected exceptions, such as plugin exceptions, with a `ConnectError` that has this
-    message."""
+    """Log unexpected exceptions, such as those raised by plugins, and raise a `ConnectError` with
+    the message `text` instead."""
     try:
         yield
     except ConnectError:

@@ -1,9 +1,9 @@
 """Validates connector configurations and lists plugins and their keys, for the REST API.
 
-Runs on the caller's thread and blocks while plugin code runs. An exception of a converter is
-reported as an error of the key that names the converter. Results contain the class names shown to
-users, and `${…}` references instead of secrets. Java: AbstractHerder.validateConnectorConfig,
-validateConverterConfig, connectorPluginConfig.
+Runs on the caller's thread and blocks while plugin code runs. An exception that a converter raises
+is reported as an error of the configuration key that names the converter. Results contain the class
+names shown to users, and `${…}` references instead of secrets. Java:
+AbstractHerder.validateConnectorConfig, validateConverterConfig, connectorPluginConfig.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def redact_config_infos(
     """Replace resolved secrets with their `${…}` references, and Python class names with the class
     names shown to users.
 
-    `given` is the configuration with `${…}` references, `resolved` the same configuration with the
-    provided values. `hide` replaces provided values with their references, in errors and in key
-    names that contain an alias.
+    `given` is the configuration with `${…}` references; `resolved` is the same configuration after
+    config providers have replaced the references with values. `hide` replaces these values in a
+    text with their references; it is applied to errors and to key names that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -128,11 +128,13 @@ def _rename_class_in_value(value: ConfigValueInfo, names: ClassNames) -> ConfigV
 
 
 def _redact_config_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueInfo:
-    message = f"Invalid value {reference} for configuration {value.name}: the resolved value is not"
+    message = (
+        f"Invalid value {reference} for configuration {value.name}: the resolved value is not valid"
+    )
     return dataclasses.replace(
         value,
         value=reference if value.value != config_types.HIDDEN_PASSWORD else value.value,
-        errors=tuple(f"{message} valid" for _ in value.errors),
+        errors=(message,) * len(value.errors),
     )
 
 
@@ -162,8 +164,9 @@ def validate_converters(
     *,
     plugins: InstalledPlugins,
 ) -> ConfigInfos:
-    """Validate the converter keys and the settings of each converter (the keys prefixed with its
-    key). Errors of the converter keys themselves are added to `values`."""
+    """Validate the converter keys, such as `key.converter`, and the settings of each converter,
+    such as `key.converter.schemas.enable`. Errors of the converter keys themselves are added to
+    `values`."""
     found = [
         _validate_converter(key, config, values=values, plugins=plugins)
         for key in installed_plugins.CONVERTER_KIND_BY_KEY

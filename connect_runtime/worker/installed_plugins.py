@@ -210,8 +210,8 @@ class InstalledPlugins:
         return self._installed.find_plugin_class(name, *(kinds or tuple(Kind)))
 
     def load_class(self, name: str) -> type[Any]:
-        """Load the class named by a config key of type CLASS (`ClassLoader`), even if it is a
-        plugin of another kind than the key requires."""
+        """Load the class named by a config key of type CLASS (`ClassLoader`). The class may be a
+        plugin of any kind, even if the key requires a particular kind."""
         for kinds in (tuple(CONVERTER_KIND_BY_KEY.values()), tuple(Kind)):
             try:
                 return self.find_plugin_class(name, *kinds)

@@ -55,7 +55,8 @@ class WorkerPluginContext:
         self._require_open_context(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
-        """Close the context. The plugin's later calls of context methods raise an error."""
+        """Close the context. If the plugin calls methods of the context afterwards, they raise
+        `IllegalWorkerStateError`."""
         self._closed = True
 
     def _require_open_context(self, answer: _Answer) -> _Answer:

@@ -90,7 +90,7 @@ class _ClassRecommender:
 
 
 class _SelectedVersionRecommender:
-    """Recommends the version of the converter class that the key `of` selects."""
+    """Recommends the version of the converter class that is configured for the key `of`."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:
         self._of = of

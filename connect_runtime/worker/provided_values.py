@@ -25,10 +25,10 @@ HIDDEN_IN_WORDS_LENGTH_MIN = 8
 """Minimum length of values that are hidden anywhere in a text. Shorter values are hidden only as
 whole words: 3000 is not hidden in 30000."""
 HIDDEN_VALUES_MAX = 20_000
-"""Maximum number of provided values and their parts to search for: enough for a file of
+"""Maximum number of config provider values and their parts to search for: enough for a file of
 certificates."""
 SEARCHED_TEXT_MAX = 1_000_000
-"""Maximum length, in characters, of a text that is searched for provided values."""
+"""Maximum length, in characters, of a text that is searched for config provider values."""
 _COMPARISONS_MAX = 2_000_000
 """Maximum number of string comparisons when searching one text: about 0.5 s."""
 _LITERALS_MAX = 100
@@ -52,10 +52,11 @@ class ProvidedValues:
         self._resolve = resolve
         self._lock = threading.Lock()
         self._references: dict[str, str] = {}
-        """The `${…}` reference for each provided value, and for each part of a value; keys are in
-        lower case."""
+        """The `${…}` reference for each config provider value, and for each part of a value; keys
+        are in lower case."""
         self._by_start: dict[str, list[str]] = {}
-        """Lower-case values by their first `HIDDEN_LENGTH_MIN` characters, longest first."""
+        """The keys of `_references`, grouped by their first `HIDDEN_LENGTH_MIN` characters; the
+        longest come first."""
         self._has_too_many = False
 
     def resolve_config(self, config: RawConfig) -> Mapping[str, str | None]:
@@ -113,10 +114,11 @@ class ProvidedValues:
         return "".join([*pieces, text[end:]])
 
     def hide_in_error(self, error: ConnectError) -> ConnectError:
-        """Return the error, or a copy of the same type if its message contains provided values.
+        """Return the error, or a copy of it with these values hidden if its message contains config
+        provider values.
 
-        The cause is removed only if the message or a cause contains provided values: raise the
-        returned error from its `__cause__`.
+        The error's cause is removed if the message or a cause contains such values. Callers must
+        use `raise error from error.__cause__` with the returned error.
         """
         text = str(error)
         hidden = self.hide_provided_values(text)
@@ -168,8 +170,8 @@ _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
 def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
-    """Yield each value that config providers returned for `given`, whole and in parts, with its
-    `${…}` reference."""
+    """Yield pairs (text, `${…}` reference) for the configuration value `given`. The texts are what
+    config providers returned for its references, and parts of this, such as list items."""
     found = list(config_placeholders.find_placeholders(given))
     if not found:
         return

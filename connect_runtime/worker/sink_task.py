@@ -88,12 +88,12 @@ class SinkTaskOffsets:
     def select_committable(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """Select the offsets to commit from the result of a task's `pre_commit`. Return them with
-        the error messages for rejected offsets.
+        """Select the offsets to commit. Return them, and an error message for each rejected offset.
 
-        If any offset is new, all requested partitions are committed, including partitions without
-        new records at their initial offset. Otherwise, a partition without records that was
-        consumed from the log end would start at a later log end after a restart.
+        `returned` is the result of the task's `pre_commit`, `requested` its argument. If any
+        returned offset differs from the last commit, the offsets of all requested partitions are
+        committed, even those without new records. Otherwise, a partition that is consumed from the
+        log end and has no committed offset would skip records after a restart.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
@@ -133,7 +133,7 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSinkTaskDeps:
-    """Dependencies of one sink task. Fields that both kinds of tasks have are documented in
+    """Dependencies of one sink task. Fields that source tasks have too are documented in
     `WorkerSourceTaskDeps`."""
 
     task: SinkTask
@@ -151,8 +151,8 @@ class WorkerSinkTaskDeps:
 
 
 class WorkerSinkTask:
-    """Implements `TaskBody` and `ConsumerRebalanceListener` for sink tasks. The methods of both run
-    on the task's thread."""
+    """Implements `TaskBody` and `ConsumerRebalanceListener` for sink tasks. The methods of these
+    interfaces are called on the task's thread, except as `TaskBody` documents."""
 
     def __init__(self, deps: WorkerSinkTaskDeps) -> None:
         self._deps = deps

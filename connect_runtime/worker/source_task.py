@@ -54,7 +54,7 @@ class WorkerSourceTaskDeps:
     """Called with the topic of each sent record."""
     metrics: SourceTaskMetrics
     stopping: threading.Event
-    """Event that is set to end waits in the task's context."""
+    """Event that is set when the task must stop; it interrupts waits in the task's context."""
     given_up: threading.Event
     clock: Clock
 

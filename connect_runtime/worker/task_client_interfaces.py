@@ -50,7 +50,8 @@ class ConsumerRecord:
 
 
 OnDelivered = Callable[[RecordMetadata | None, ConnectError | None], None]
-"""Called once per accepted record, with its topic position or an error, on a client thread."""
+"""Called once per accepted record on a client thread, with the partition and offset to which the
+record was written, or with an error."""
 
 OnCommitted = Callable[[ConnectError | None], None]
 
@@ -91,7 +92,8 @@ class ConsumerRebalanceListener(Protocol):
 class RecordConsumer(Protocol):
     """Member of a consumer group, used by one thread.
 
-    All methods except `poll` and `positions` return quickly. All methods raise `ConnectError`.
+    All methods except `poll` and `positions` return quickly. Each method raises `ConnectError` if
+    it fails.
     """
 
     def subscribe(

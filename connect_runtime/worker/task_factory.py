@@ -1,4 +1,5 @@
-"""Builds tasks and the bodies that run them from the configuration and the worker's dependencies.
+"""Builds tasks, each with the `TaskBody` that runs it, from configurations and the worker's
+dependencies.
 
 `TaskOrigin` records the configurations that a task was built from. Java restarts all tasks of a
 connector when one of them is reconfigured. Here, `decide_reconfiguration` keeps a task running if
@@ -249,8 +250,8 @@ def build_task(
     if isinstance(instance, PipelineTask):
         return builder.build_pipeline_task(instance)
     raise ConnectError(
-        f"task_class of {parsed.connector_class} must return a task class of its kind, not "
-        f"{type(instance).__name__}"
+        f"task_class of {parsed.connector_class} must return a subclass of SourceTask, "
+        f"PipelineTask or (for a sink connector) SinkTask, not {type(instance).__name__}"
     )
 
 

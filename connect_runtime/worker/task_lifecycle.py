@@ -137,8 +137,8 @@ class ShutDownTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatus:
-    """Action: write the task's status. With `safe`, write it only if no newer worker has written a
-    status."""
+    """Action: write the task's status. If `safe` is true, write it only if no other worker has
+    written a status in a newer group generation."""
 
     state: State
     trace: str | None = None

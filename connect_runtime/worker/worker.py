@@ -83,8 +83,8 @@ class StartedConnectorsAndTasks:
             )
 
     def snapshot(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
-        """Return the last start of each connector and task. The state is UNASSIGNED if it has
-        stopped on this worker."""
+        """Return the last start and status of each connector and task. Connectors and tasks that no
+        longer run on this worker are UNASSIGNED."""
         with self._lock:
             return dict(self._items)
 
@@ -258,8 +258,9 @@ class Worker:
         self.stop_connectors_and_tasks(self.list_running())
 
     def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
-        """Return dependencies for one connector or task whose `resolve` tracks the provided values,
-        so that errors can hide them."""
+        """Return the dependencies of one connector or task, and its `ProvidedValues`. The `resolve`
+        function of the dependencies stores in them the values that config providers return, so that
+        error messages can hide these values."""
         provided = ProvidedValues(self._deps.resolve)
         return provided, dataclasses.replace(self._deps, resolve=provided.resolve_config)
 

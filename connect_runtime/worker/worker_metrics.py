@@ -195,7 +195,7 @@ class WorkerMetrics:
     # Connectors and tasks
 
     def record_failed_start(self, subject: StatusSubject) -> None:
-        """Record a failed startup of a connector or task whose creation failed."""
+        """Record a failed startup: the connector or task could not be created."""
         self.remove_connector_or_task(subject)
         with self._lock:
             self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=False)

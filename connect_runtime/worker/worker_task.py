@@ -45,8 +45,8 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
-    """Format an exception: first a line with the error message, for short displays, then the stack
-    trace. `hide` replaces config provider values in the text."""
+    """Format an exception as the error message, which short displays show alone, followed by the
+    stack trace. `hide` replaces config provider values in the text."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
@@ -119,8 +119,8 @@ class TaskBody(Protocol):
         """Commit offsets, stop the plugin if its start was attempted, and close all resources."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task, with a reason or None. May be called from any
-        thread."""
+        """Return the status of the running task, and the reason for it (None if there is nothing to
+        report). May be called from any thread."""
 
     def on_stop_requested(self) -> None:
         """End all waits of the task, because it must stop. Called from another thread."""
@@ -133,8 +133,8 @@ class TaskBody(Protocol):
 
 
 class WriteTaskStatus(Protocol):
-    """Publishes a task's status. Never blocks. With `safe`, a status is written only if no newer
-    worker has written one."""
+    """Publishes a task's status. Never blocks. If `safe` is true, the status is written only if no
+    other worker has written one in a newer group generation."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 

@@ -20,7 +20,8 @@ from mm2.copier import run_directory
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
 MAX_KEPT_LOGS = 5
-"""Number of kept library logs of failed runs. Each run removes older logs."""
+"""Maximum number of library logs that are kept after failed runs. Each run removes the oldest
+ones."""
 
 _log = logging.getLogger(__name__)
 

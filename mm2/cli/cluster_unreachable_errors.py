@@ -25,8 +25,10 @@ _UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
 
 
 def is_unreachable_error(error: ConnectError) -> bool:
-    """Return True if no broker or process responded. A rejected login, certificate or listener
-    counts as a response."""
+    """Return True if the error means that no broker or process responded.
+
+    A broker has responded even if it rejects the login, the certificate or the security protocol.
+    """
     if isinstance(error, ConnectionFailed):
         return error.layer in _UNREACHED_LAYERS
     return isinstance(error, _NO_ANSWER_ERRORS)

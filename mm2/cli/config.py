@@ -90,8 +90,8 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     """Print the effective configuration of all workers and connectors, without secrets.
 
     Each value has its origin: a line of FILE (default: clusters.yaml), `default` (mm2's default),
-    or `MM2 default` (the default of MirrorMaker 2 and Kafka Connect). The output contains what GET
-    /connectors/NAME/config of a running flow returns, and the defaults.
+    or `MM2 default` (the default of MirrorMaker 2 and Kafka Connect). The output contains the
+    settings that GET /connectors/NAME/config returns for a running flow, and all defaults.
     """
     from mm2.config import effective_config
 
@@ -143,7 +143,7 @@ def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> Converte
             mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
         )
     root = yaml_file.parse_yaml(text).root
-    assert isinstance(root, YamlSection), "the configuration was read without mistakes"
+    assert isinstance(root, YamlSection), "the configuration file was read without errors"
     return properties_conversion.convert_to_properties(root, folder=file.parent)
 
 

@@ -458,8 +458,8 @@ def _build_move_request(order: MoveOptions) -> MoveRequest:
 def _print_plan(
     order: MoveOptions, planned: MovePlan, found: MoveComponentFactory, *, export: str
 ) -> None:
-    """Print the plan. Unless `export` is empty, also write the unreplicated records to that
-    file."""
+    """Print the plan. If `export` is the name of a file (not empty), also write the unreplicated
+    records to this file."""
     from mm2.failover import plan_output
 
     if order.as_json:
@@ -595,8 +595,8 @@ def failover_command(**given: Any) -> int:
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
     help=(
-        "Before the move, write the records of --to that were never replicated to this new file, "
-        "as JSON lines. Without --execute, only this file is written."
+        "Before the move, write all records of --to that were never replicated to --from, as JSON "
+        "lines, to this new file. Without --execute, only this file is written."
     ),
 )
 def failback_command(**given: Any) -> int:

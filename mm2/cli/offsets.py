@@ -64,7 +64,10 @@ class LogComparisonOptions:
 @click.option(
     "--engine",
     type=click.Choice([copy_engine_config.SPARK, copy_engine_config.INLINE]),
-    help="Where the logs are compared.  [default: engine in the file]",
+    help=(
+        "Engine that compares the logs: Spark, or threads of this process (inline).  "
+        "[default: engine in the configuration file]"
+    ),
 )
 @options.timeout_option(3600.0, "Time limit for the comparison.")
 @click.option(
@@ -214,8 +217,8 @@ def _build_rebuild_tools(
     "start",
     metavar="earliest|latest|TIMESTAMP|offset:N",
     help=(
-        "Position from which the partition restarts; required if the record describes an era, "
-        "otherwise rejected."
+        "Position from which the partition restarts; required if the record describes an era (a "
+        "period of uninterrupted replication of a partition), otherwise rejected."
     ),
 )
 @options.config_option("Configuration file that defines the flow.")

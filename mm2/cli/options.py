@@ -36,8 +36,8 @@ def seconds_option(
     text: str,
     allowed: click.FloatRange = _POSITIVE,
 ) -> Callable[[F], F]:
-    """Add an option in seconds that is passed to the command as `field`; `text` is the option's
-    help."""
+    """Add an option whose value is a number of seconds. The command receives the value as the
+    parameter `field`; `text` is the option's help."""
     return click.option(
         name,
         field,

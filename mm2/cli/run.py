@@ -170,7 +170,7 @@ def run_command(
                 goal,
                 stop,
                 reloading=_ConfigReloader(
-                    file=file, names=chosen.names, asked=again.reload_requested
+                    file=file, names=chosen.names, reload_requested=again.reload_requested
                 ),
                 chosen=chosen,
                 table=not no_table,
@@ -262,7 +262,8 @@ def _get_log_format() -> str:
 def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
     """Create the wait function of the main loop.
 
-    The function calls `beat`, then waits for the given number of seconds or until a stop signal.
+    The function calls `beat`, which records that the main loop is alive, then waits for the given
+    number of seconds or until a stop signal.
     """
 
     def wait_for_signal(timeout_s: float) -> None:
@@ -278,12 +279,12 @@ def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callabl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ConfigReloader:
-    """Reloads the configuration file on SIGHUP (whose handler sets `asked`), or when `mm2 reload`
-    requests it."""
+    """Reloads the configuration file on SIGHUP, or when `mm2 reload` requests it."""
 
     file: pathlib.Path
     names: tuple[str, ...]
-    asked: SignalFlag
+    reload_requested: SignalFlag
+    """Flag that the signal handler of SIGHUP sets."""
 
     @contextlib.contextmanager
     def run_threads(
@@ -307,7 +308,7 @@ class _ConfigReloader:
         made = ConfigReloader(
             running,
             self.load_settings,
-            reload_signal=self.asked,
+            reload_signal=self.reload_requested,
             socket=socket,
             reports=watch.build_reports,
             clock=SystemClock(),

@@ -53,7 +53,9 @@ def topic_group() -> None:
     """Repair the replication of a topic."""
 
 
-@topic_group.command("reset", short_help="Restart a topic at another source position.")
+@topic_group.command(
+    "reset", short_help="Restart replication of a topic at another source position."
+)
 @click.argument("flow", metavar="FLOW")
 @click.argument("topic", metavar="TOPIC")
 @options.partitions_option(

@@ -183,9 +183,9 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """Add to each explanation who paused or stopped its flow or topic, if that is the case.
+    """Add who paused or stopped the flow or topic to each explanation of a paused or stopped one.
 
-    Only the target clusters of paused or stopped flows are read, all within `timeout_s`.
+    Only the target clusters of these flows are read, all within `timeout_s`.
     """
     from mm2.cli import client_library_logs
     from mm2.status import topic_explanation

@@ -116,7 +116,7 @@ class TranslationCluster(ClusterClients, Protocol):
         ...
 
     def close(self) -> None:
-        """Close all connections except those of tail readers."""
+        """Close all connections except those of readers that `open_tail` returned."""
         ...
 
 

@@ -68,8 +68,8 @@ class OffsetMapWithSyncs:
         """Translate a source offset to the target, using the closer result of the offset map and
         the offset syncs.
 
-        The offset map is ignored if the newest offset sync contradicts it, because Java has
-        replicated the partition since, possibly from a recreated topic.
+        The offset map is ignored if the newest offset sync contradicts it: MirrorMaker 2 (Java) has
+        then replicated the partition after mm2 did, possibly from a recreated topic.
         """
         mine = self.offset_map.get_partition(partition)
         if self.syncs is None:
@@ -486,8 +486,8 @@ class OffsetTranslator:
     def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
         """Translate a target offset to the source; `topic` is the target topic's name.
 
-        Foreign records on the target do not exist on the source, so their offsets are translated to
-        the next replicated record.
+        Records that were not replicated from the source (foreign records) have no source offset.
+        Their offsets are translated to the source offset of the next replicated record.
         """
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, offset)

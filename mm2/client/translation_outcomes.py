@@ -100,7 +100,8 @@ class Basis(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An offset on the origin cluster, with its translation to the destination cluster."""
+    """Position on the origin cluster (partition and offset), and the outcome of its translation to
+    the destination cluster."""
 
     partition: TopicPartition
     """Partition on the origin cluster."""
@@ -117,7 +118,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlaces:
-    """Translated offsets of a consumer group."""
+    """Positions of a consumer group on the origin cluster, each with the outcome of its translation
+    to the destination cluster."""
 
     group: str
     basis: Basis

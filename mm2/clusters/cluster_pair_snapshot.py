@@ -108,7 +108,8 @@ class GroupSnapshot:
     """Time at which the checkpoint of a position was written. Positions from other sources have no
     entry."""
     state: GroupState = GroupState.UNKNOWN
-    """State of the group on the origin; UNKNOWN if the origin does not respond for the group."""
+    """State of the group on the origin; UNKNOWN if the origin does not respond to the request for
+    it."""
     target: TargetGroup = _ABSENT_GROUP
     """State and positions of the group on the destination."""
     checkpoints: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)

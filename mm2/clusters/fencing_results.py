@@ -65,8 +65,9 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
 def replace_tail_bounds_with_counts(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
-    """Replace the numbers of records that the offset map lacks, which are upper bounds computed
-    from offsets, with the numbers counted during fencing where known."""
+    """Set the number of records after the end of the offset map (`unrecorded`) to the exact number
+    that was counted during fencing. Partitions without a count keep their upper bound, which was
+    computed from offsets."""
     counted = fences.tails
     return tuple(
         each

@@ -24,8 +24,8 @@ class FlowSide(ClusterClients, Protocol):
     def admin(self) -> Admin: ...
 
     def create_map_reader(self, source_alias: str) -> OffsetMapReader:
-        """Create a reader for the offset map of the flow from `source_alias`. The caller must close
-        the reader."""
+        """Create a reader for the offset map of the flow whose source cluster is `source_alias`.
+        The caller must close the reader."""
 
 
 class FlowClusters(Protocol):

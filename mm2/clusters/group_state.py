@@ -162,9 +162,10 @@ def collect_group_positions(
     """Collect the flow's groups, or only the groups in `names`.
 
     A position is the committed offset if the source responds. Otherwise it is the higher of the
-    checkpoint and the position in `earlier_positions`. `stable` is the parameter of
-    `ConsumerGroups.fetch_positions`. `streams` are groups that an earlier snapshot identified as
-    Kafka Streams applications. `topics` are source topics whose names may identify more such
+    checkpoint and the position in `earlier_positions`. If `stable` is True,
+    reading the offsets of a group fails while offsets of the group are part of an open transaction
+    (see `ConsumerGroups.fetch_positions`). `streams` are groups that an earlier snapshot identified
+    as Kafka Streams applications. `topics` are source topics whose names may identify more such
     groups. Raises `RetriableError` or `FatalError` if a required request fails.
     """
     earlier_positions = earlier_positions or {}
@@ -202,9 +203,9 @@ def collect_group_positions(
 def _list_groups(
     side: FlowSide, names: Collection[str], *, timeout_s: float
 ) -> tuple[list[ListedGroup] | None, str]:
-    """List all groups, for which every broker must respond. Returns the groups, or None on failure,
-    and the reason why the list may be incomplete. The reason is always "" if `names` is not
-    empty."""
+    """List all groups. Returns the groups, or None on failure, and the reason why the list may be
+    incomplete: it is complete only if every broker responds. The reason is always "" if `names` is
+    not empty."""
     try:
         listed = side.groups.list_groups(
             min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s

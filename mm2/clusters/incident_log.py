@@ -31,8 +31,8 @@ class IncidentLog:
 
 
 def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
-    """Read the incidents of the flow from `source`. Raises `RetriableError` or `FatalError` if the
-    target cannot be read."""
+    """Read the incidents of the flow whose source cluster is `source`; `side` is its target. Raises
+    `RetriableError` or `FatalError` if the target cannot be read."""
     topic = naming.format_incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it

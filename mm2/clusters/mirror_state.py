@@ -158,8 +158,8 @@ def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPar
 
 
 def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
-    """Explain why the flow no longer replicates a topic. Returns "" if the flow replicates it, and
-    for heartbeats.
+    """Explain why the flow no longer replicates a topic. Returns "" if the flow replicates it, or
+    if it is a heartbeats topic.
 
     `missing` is True if the topic no longer exists on the source.
     """
@@ -323,8 +323,8 @@ def _collect_partitions(
 
 
 def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> OffsetMap:
-    """Read the whole offset map of the flow from `source_alias`. The map is empty if the topic does
-    not exist.
+    """Read the whole offset map of the flow whose source cluster is `source_alias`; `side` is its
+    target. The map is empty if the offset map topic does not exist.
 
     Raises `RetriableError` or `FatalError`, also if the offset map has a format version that this
     release does not know.

@@ -155,7 +155,8 @@ class ReachabilityMonitor:
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._monitored: dict[_ConnectionKey, _MonitoredCluster] = {}
         self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _UnreachableEntry]] = {}
-        """Clusters for whose settings no connection can be created."""
+        """Clusters that cannot be monitored, because no client can be created with their
+        settings."""
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
     def list_unreachable_clusters(self, flow: Flow) -> tuple[UnreachableCluster, ...]:

@@ -75,8 +75,11 @@ def _describe_known_groups(groups: Collection[Mapping[str, Any]], *, at_ms: int)
     known = _sum_reread_bounds(groups, "reread_known_max")
     if known is None:
         return f"unknown (at least 0 records; {why})"
-    since = f"any topic {('it' if len(stale) == 1 else 'they')} started to read since then"
-    return f"unknown, at most {_format_record_count(known)} ({why}), and all records of {since}"
+    subject = "it" if len(stale) == 1 else "they"
+    return (
+        f"unknown, at most {_format_record_count(known)} ({why}), plus all records of any topic "
+        f"that {subject} may have started to read since then"
+    )
 
 
 def _describe_stale_positions(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:

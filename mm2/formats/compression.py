@@ -61,8 +61,8 @@ def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BY
     """Decompress the records of a batch.
 
     Raises `DecompressionError` if the data is damaged or the codec is unknown, and
-    `DecompressedTooLargeError` if the result exceeds `max_bytes`, before much more memory than that
-    is allocated.
+    `DecompressedTooLargeError` if the result exceeds `max_bytes`. Decompression stops soon after
+    this limit, so that memory use stays bounded.
     """
     unpacker = _DECOMPRESSORS.get(codec)
     if unpacker is None:

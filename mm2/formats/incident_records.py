@@ -23,7 +23,7 @@ NO_PARTITION = -1
 _PARTITION_MAX = (1 << 31) - 1
 _OFFSET_MAX = (1 << 63) - 1
 _NO_OFFSET = -1
-"""Number that stands for the last offset of an empty log."""
+"""Sentinel that is stored instead of the last offset if the log is empty."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -180,8 +180,11 @@ def _read_range(fields: Mapping[str, object], name: str) -> OffsetRange | None:
 
 
 def _check_range_order(source: OffsetRange | None) -> OffsetRange | None:
-    """Raise an error if the source range ends before it begins. A target range may: if the target
-    log lost its tail, the log ends before the offset that the flow had reached."""
+    """Raise an error if the source range ends before it begins.
+
+    Target ranges are not checked. They may end before they begin: if the target log lost its tail,
+    the log ends before the offset that the flow had reached.
+    """
     if source is not None and source[0] > source[1] != _NO_OFFSET:
         raise MalformedIncidentError("the field source ends before it begins")
     return source

@@ -187,9 +187,9 @@ class MapSegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key that orders segments by owner, oldest first. It compares the fence (ordinal,
-        epoch) before the era (mirror generation), because a late owner may have begun an era that
-        no other owner continued."""
+        """Sort key that orders segments by owner, oldest first: producer id (`ordinal`), producer
+        epoch, era (mirror generation). The era is compared last, because an owner that had already
+        been fenced may have begun an era that no newer owner continued."""
         return (self.ordinal, self.epoch, self.era)
 
 
@@ -442,7 +442,7 @@ def read_segment_head(data: bytes) -> MapSegmentHead:
 
 
 def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
-    """Read the bounds `below` and `above` from an encoded segment, and return them with the
+    """Read `MapSegment.below` and `MapSegment.above` from an encoded segment. Return both and the
     position after these fields."""
     if data[0] != THINNED_SEGMENT_VERSION:
         return 0, 0, _SEGMENT_VALUE.size

@@ -225,8 +225,9 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
 def _decode_inner_messages(
     data: memoryview, *, start: int, shift: int, position: int, stamped: int | None
 ) -> tuple[list[BatchRecord], int]:
-    """Decode the inner messages starting at offset `position`, at most one part of limited size.
-    Returns (records, position in `data` after the last one).
+    """Decode inner messages of a compressed message, starting at offset `position`, until
+    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX` is reached. Returns (records, position in
+    `data` after the last one).
 
     Decoding begins at `start` in `data`, before which all offsets are lower than `position`.
     `shift` is added to stored offsets. `stamped` is the broker's timestamp, which applies to all

@@ -151,8 +151,8 @@ class BatchDecoder:
 
 
 def decode_single_record(header: BatchHeader, batch: memoryview) -> BatchRecord | None:
-    """Decode the only record of a simple uncompressed batch, as producers write it. Returns None if
-    the batch needs `decode_batch`."""
+    """Decode an uncompressed batch that contains a single small record whose attributes and deltas
+    are 0, as producers write it. Returns None for any other batch: use `decode_batch` instead."""
     data = bytes(batch[record_batch.HEADER_BYTES :])
     try:
         size, at = data[0], 1
@@ -225,8 +225,8 @@ def _parse_records(
 ) -> tuple[int, int, bool]:
     """Parse `count` records and append them to `found`. `base` is the batch's base offset and base
     timestamp; `place` is the position of the first record and the raw offset delta of the previous
-    record. Returns both values of `place` for the next record, and whether any timestamp is outside
-    the range in which the sum cannot overflow. Raises `MalformedRecordsError`."""
+    record. Returns both values of `place` for the next record, and whether the sum of the base
+    timestamp and any timestamp delta might overflow 64 bits. Raises `MalformedRecordsError`."""
     try:
         return _parse_records_unchecked(data, found, count=count, base=base, place=place)
     except (IndexError, ValueError) as error:
@@ -287,10 +287,10 @@ def _parse_records_unchecked(
 def encode_batch(
     records: Sequence[BatchRecord], *, codec: int, keep_offsets: bool = False
 ) -> bytearray:
-    """Encode at least one record into a batch without a producer, with a valid CRC.
+    """Encode one or more records into a batch with a valid CRC and without a producer id.
 
-    Offsets are numbered from 0, regardless of the records' offsets. With `keep_offsets`, offsets
-    and their gaps are kept.
+    The batch's offsets are 0, 1, 2, …, regardless of the records' offsets. If `keep_offsets` is
+    True, the records' offsets, including gaps, are kept.
     """
     base_offset, base_timestamp, _ = records[0]
     newest = base_timestamp

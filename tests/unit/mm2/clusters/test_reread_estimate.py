@@ -49,8 +49,8 @@ NOWHERE = {"basis": "checkpoint", "partitions": [], "read_error": "its coordinat
         ),
         (
             [group(3), group(None, **CHECKPOINT, reread_known_max=900)],
-            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), and all "
-            "records of any topic it started to read since then",
+            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), plus all "
+            "records of any topic that it may have started to read since then",
         ),
         ([group(None, **NOWHERE)], "unknown (at least 0 records; 1 group without a checkpoint)"),
         (
