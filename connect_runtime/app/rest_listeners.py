@@ -31,8 +31,8 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Read the REST API's users: a map from user name to password. If it is empty, every user is
-    admitted.
+    """Read the REST API's users as a map from user name to password. If it is empty, the REST API
+    requires no authentication.
 
     Raises `ConfigError`.
     """
@@ -125,8 +125,8 @@ def read_rest_configuration(
 
 
 def _read_rest_settings(account: ErrorCollector) -> RestSettings:
-    """Parse the REST settings repeatedly, each time without the key that was reported last, so
-    that all problems are reported."""
+    """Parse the REST settings repeatedly, each time without the key that caused the previous error,
+    so that all problems are reported."""
     properties = dict(account.values)
     while True:
         try:
@@ -175,10 +175,10 @@ _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 def warn_about_exposed_rest_api(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
-    """Warn once each about `listeners` and `admin.listeners` if they are reachable without
+    """Add a warning for `listeners` and another for `admin.listeners` if they are reachable without
     protection.
 
-    `in_group` is true if other workers must be able to reach this worker.
+    `in_group` is True if other workers must be able to reach this worker.
     """
     if account.invalid_keys & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
         return

@@ -77,9 +77,9 @@ def validate_broker_security(
 def warn_about_client_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> None:
-    """Check the security settings of the tasks' Kafka clients.
+    """Check the worker's security settings for its tasks' Kafka clients.
 
-    Problems are only warnings, because connectors may set what is missing.
+    Problems are reported only as warnings, because connectors may override these settings.
     """
     for kind in _CLIENT_KINDS:
         own = {
@@ -146,9 +146,9 @@ class WorkerSettings:
     """Path of the settings file, for messages."""
     rest: RestSettings
     https: HttpsContexts | None
-    """TLS contexts of the https listeners; None if there are none."""
+    """TLS contexts of the https listeners; None if no listener uses https."""
     admin_https: HttpsContexts | None
-    """TLS contexts of the https admin listeners; None if there are none."""
+    """TLS contexts of the https admin listeners; None if no admin listener uses https."""
     users: Mapping[str, str] | None = field(repr=False)
     """Passwords of the REST API's users, by user name; None if basic authentication is not
     enabled."""
@@ -206,7 +206,7 @@ class WorkerSettingsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsParts:
-    """Parsed settings of a worker. A part is None if it is invalid; its problem is in the
+    """Parsed settings of a worker. An invalid part is None; its problem has been added to the
     `ErrorCollector`."""
 
     rest: RestConfiguration
@@ -308,8 +308,11 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
 
 
 def _read_plugin_folders(account: ErrorCollector) -> list[str]:
-    """Read the folders of `plugin.path`. Reject a folder whose modules another user can change,
-    because this user runs them."""
+    """Read the directories of `plugin.path`.
+
+    Rejects a directory if a user other than the one running the worker can change its modules,
+    because the worker runs their code.
+    """
     found = _split_list(account, _PLUGIN_PATH_KEY)
     for each in found:
         try:
