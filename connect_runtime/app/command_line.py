@@ -87,9 +87,7 @@ def serve_worker(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
-        _LOG.warning(
-            "interrupted while starting; the start did not complete in time and is abandoned"
-        )
+        _LOG.warning("interrupted while starting: the start did not end in time and was abandoned")
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)

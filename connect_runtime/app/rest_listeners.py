@@ -73,7 +73,7 @@ def _read_text_file(file: pathlib.Path, encoding: str) -> str:
         can_write, remedy = config_errors.explain_foreign_writer(file, writer)
         raise ConfigError(
             f"basic authentication: {file} decides who may use the REST API, but {can_write}; to "
-            f"allow it, {remedy}"
+            f"fix this, {remedy}"
         )
     return text
 
@@ -165,7 +165,10 @@ def _read_basic_auth_users(
         account.add_problem(_EXTENSIONS_KEY, str(error))
     else:
         if not found:
-            account.add_warning(_EXTENSIONS_KEY, "the users file is empty: every user is admitted")
+            account.add_warning(
+                _EXTENSIONS_KEY,
+                "the users file is empty: the REST API accepts requests without authentication",
+            )
     return found
 
 

@@ -312,14 +312,14 @@ class WorkerAssembly:
         if self._loop is not None:
             self._loop.request_stop()
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
-                _LOG.error("the herder did not stop in time and is abandoned")
+                _LOG.error("the herder did not stop in time and was abandoned")
         self._inbox.close()
         self._tickets.refuse_all_requests(background_actions.SHUTTING_DOWN_REPLY)
 
     def _stop_thread_pools(self) -> None:
         for calls in (self._calls, self._plugin_calls):
             for name in calls.stop(_STOP_TIMEOUT_S):
-                _LOG.warning("%s did not stop in time and is abandoned", name)
+                _LOG.warning("%s did not stop in time and was abandoned", name)
 
     def _build_herder(
         self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator

@@ -172,23 +172,20 @@ _KIND_BY_CONVERTER_KEY = {
     "header.converter": Kind.HEADER_CONVERTER,
 }
 _CLIENT_KEYS = {*cluster_access.NUMBER_SETTINGS, *cluster_access.TEXT_SETTINGS}
-_JAVA_ONLY = "has no effect here: it configures Java"
+_JAVA_ONLY = "has no effect: it configures the Java worker, and this worker does not use Java"
 _KEYS_WITHOUT_EFFECT = {
     "plugin.discovery": _JAVA_ONLY,
-    "metric.reporters": "has no effect here: Java classes cannot be loaded",
+    "metric.reporters": "has no effect: Java classes cannot be loaded",
     "metrics.recording.level": _JAVA_ONLY,
     "socket.connection.setup.timeout.max.ms": (
-        "has no effect here: each connection attempt is limited to "
-        "socket.connection.setup.timeout.ms"
+        "has no effect: each connection attempt is limited to socket.connection.setup.timeout.ms"
     ),
-    "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are used"
+    "metadata.recovery.rebootstrap.trigger.ms": "has no effect: bootstrap.servers are used"
     " as soon as no known broker responds",
-    "bootstrap.resolve.timeout.ms": "has no effect here",
-    "metadata.cluster.check.enable": "has no effect here",
+    "bootstrap.resolve.timeout.ms": "has no effect",
+    "metadata.cluster.check.enable": "has no effect",
     **{
-        f"{name}.plugin.version": (
-            "has no effect here: only one version of a plugin can be installed"
-        )
+        f"{name}.plugin.version": ("has no effect: only one version of a plugin can be installed")
         for name in _KIND_BY_CONVERTER_KEY
     },
 }
@@ -321,7 +318,10 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
             continue  # reported by the discovery
         if writer is not None:
             can_write, remedy = config_errors.explain_foreign_writer(None, writer)
-            problem = f"the modules in {each} would be run, but {can_write}; to allow it, {remedy}"
+            problem = (
+                f"the worker would run the modules in {each}, but {can_write}; to fix this, "
+                f"{remedy}"
+            )
             account.add_problem(_PLUGIN_PATH_KEY, problem)
             return []
     return found

@@ -41,8 +41,10 @@ def bind_current_flow() -> contextlib.AbstractContextManager[None]:
 
 
 def format_log_prefix() -> str:
-    """Format the current context fields as a log prefix in Kafka Connect's style: `[east->west|task
-    3] `. The replication flow (`east->west`) is shown without its field name."""
+    """Format the current context fields as a log prefix in Kafka Connect's style.
+
+    Example: `[east->west|task 3] `. The replication flow is shown without its field name.
+    """
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
     return f"[{'|'.join(parts)}] " if parts else ""
 
