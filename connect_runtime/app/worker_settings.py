@@ -185,7 +185,7 @@ _KEYS_WITHOUT_EFFECT = {
     "bootstrap.resolve.timeout.ms": "has no effect",
     "metadata.cluster.check.enable": "has no effect",
     **{
-        f"{name}.plugin.version": ("has no effect: only one version of a plugin can be installed")
+        f"{name}.plugin.version": "has no effect: only one version of a plugin can be installed"
         for name in _KIND_BY_CONVERTER_KEY
     },
 }
