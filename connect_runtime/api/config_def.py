@@ -55,14 +55,14 @@ class Width(enum.Enum):
 class Recommender(Protocol):
     """Recommends values for a configuration key, depending on the values of other keys.
 
-    Both methods may raise ConfigError.
+    `valid_values` and `visible` may raise ConfigError.
     """
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
         """Return the recommended values of the key; empty if there is no recommendation."""
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Return True if the key is relevant for the current values of the other keys."""
+        """Return True if the key applies, given the current values of the other keys."""
 
 
 class KeyOptions(TypedDict, total=False):
@@ -323,9 +323,10 @@ _TIME_UNITS = (("second", 1000), ("minute", 60), ("hour", 60), ("day", 24))
 
 
 def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
-    """Sort keys for documentation: by group, order in the group, required first, importance, name.
+    """Sort keys for documentation: by group, order within the group, whether the key is required
+    (required keys first), importance and name.
 
-    Keys without a group precede all groups.
+    Keys without a group come first.
     """
     groups = {group: place for place, group in enumerate(definition.groups)}
     importances = list(Importance)
@@ -371,8 +372,8 @@ def _format_key_docs(key: ConfigKey) -> list[str]:
 def format_default(key: ConfigKey) -> str:
     """Format the default value of a key for documentation.
 
-    Null is rendered as `null`, empty text as `""`, and times and sizes with a unit, such as `60000
-    (1 minute)`.
+    Formats null as `null`, an empty string as `""`, and durations and sizes with a readable unit,
+    such as `60000 (1 minute)`.
     """
     text = config_types.convert_to_text(key.default, key.type)
     if text is None:
@@ -388,8 +389,7 @@ def format_default(key: ConfigKey) -> str:
 
 
 def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
-    """Format a value in the largest unit that divides it without remainder; return an empty text if
-    there is no such unit."""
+    """Format a value in the largest unit that divides it evenly. Returns "" if no unit does."""
     result = ""
     for unit, factor in units:
         if value == 0 or value % factor:

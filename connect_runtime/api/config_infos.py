@@ -58,7 +58,7 @@ class ConfigInfos:
     name: str
     """Class name of the validated plugin."""
     error_count: int
-    """Total number of errors of all values."""
+    """Total number of errors of all keys."""
     groups: tuple[str, ...]
     configs: tuple[ConfigInfo, ...]
 
@@ -75,11 +75,11 @@ def build_config_infos(
     values: Sequence[ConfigValue],
     groups: Sequence[str],
 ) -> ConfigInfos:
-    """Build a validation result: first the values without a definition, then all definitions in
-    order.
+    """Build a validation result. Entries for keys without a definition come first; the defined keys
+    follow in the order of their definition.
 
-    The order is the same as in Java's `generateResult`. If the plugin reported a key twice, the
-    last value is used.
+    The order is the same as in Java's `generateResult`. If the plugin reported a key more than
+    once, the last value is used.
     """
     by_name = {value.name: value for value in values}
     unknown = [

@@ -1,5 +1,5 @@
-"""Configuration value types: parsing from text and formatting as text, with Java's error
-messages."""
+"""Types of configuration values. Parses values from text and formats them as text, with the same
+error messages as Java."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _NUMBER = re.compile(
 
 
 class Type(enum.Enum):
-    """Type of a configuration key. The value is the type name in Connect's REST API."""
+    """Type of a configuration key. Each member's value is the type name used by Connect's REST
+    API."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -95,11 +96,11 @@ def get_class_name(cls: type) -> str:
 
 
 def load_class(name: str) -> type:
-    """Import a class by `package.module.Class` or `package.module:Class`.
+    """Import the class named `package.module.Class` or `package.module:Class`.
 
-    Only for trusted names (from the operator or from code), because importing a module runs its
-    code. Raises LookupError if the class does not exist or if the import raises any exception
-    except `KeyboardInterrupt`, even `SystemExit`.
+    Use this only with trusted names (from the operator or from code), because importing a module
+    runs its code. Raises LookupError if the class does not exist or if the import raises an
+    exception, including `SystemExit` but not `KeyboardInterrupt`.
     """
     module_name, path = _split_class_name(name)
     try:
@@ -117,11 +118,11 @@ def load_class(name: str) -> type:
 
 
 def find_imported_class(name: str) -> type:
-    """Return the class with this name if its module is already imported. Never imports a module or
-    runs code.
+    """Return the class with this name if its module is already imported.
 
-    For untrusted names, such as names in connector configurations that any REST client may submit.
-    Raises LookupError if the class is not found.
+    Never imports a module or runs code. Therefore, it is safe for untrusted names, such as class
+    names in connector configurations that REST clients submit. Raises LookupError if the class is
+    not found.
     """
     module_name, path = _split_class_name(name)
     result: Any = sys.modules.get(module_name)

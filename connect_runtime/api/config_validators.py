@@ -152,8 +152,8 @@ class NonEmptyString:
 
 
 class NonEmptyStringWithoutControlChars:
-    """Rejects empty strings and strings with control characters, as for connector names. Accepts
-    null."""
+    """Rejects empty strings and strings with control characters. Accepts null. Used for connector
+    names."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:

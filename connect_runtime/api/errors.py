@@ -1,7 +1,7 @@
-"""Errors that plugins raise, and errors that the plugin API raises to plugins.
+"""Errors that plugins raise, and errors that the plugin API raises when plugins call it.
 
-After a `RetriableError` the worker retries the operation. Any other `ConnectError` fails the record
-or the task, depending on the connector's `errors.tolerance`.
+After a `RetriableError` the worker retries the operation. After any other `ConnectError` it skips
+the record or fails the task, depending on the connector's `errors.tolerance`.
 """
 
 from __future__ import annotations

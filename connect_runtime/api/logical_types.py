@@ -2,7 +2,7 @@
 
 A Decimal is a `decimal.Decimal`, a Date a `datetime.date`, a Time a `datetime.time` without a time
 zone (UTC time of day), and a Timestamp a `datetime.datetime` with a time zone. Times have
-millisecond precision; smaller parts are truncated. DataError is raised for stored values that
+millisecond precision; finer fractions are truncated. DataError is raised for stored values that
 Python cannot represent (years outside 1 to 9999).
 """
 
@@ -73,7 +73,7 @@ def read_scale(described: Schema) -> int:
 
 
 def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
-    """Encode a Decimal as the shortest big-endian two's complement of its unscaled value.
+    """Encode a Decimal's unscaled value as the shortest big-endian two's-complement bytes.
 
     Raises DataError if the scale of the value differs from the scale of the schema. Values are
     never rounded.

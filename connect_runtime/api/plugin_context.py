@@ -1,8 +1,8 @@
 """Contexts: worker services that a connector or task can use.
 
-Plugins receive a context and never create one, so that tests can pass a fake. After a plugin was
-stopped, its context raises IllegalWorkerStateError. Unless stated otherwise, a context may only be
-used on the plugin's own thread.
+Plugins receive a context and never create one, so that tests can pass a fake. After a plugin has
+been stopped, its context raises IllegalWorkerStateError. Unless stated otherwise, a context may
+only be used on the plugin's own thread.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class PluginContext(Protocol):
         control it."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for at most `timeout_s` seconds. Return True as soon as the worker stops the plugin,
-        or False after the time.
+        """Wait up to `timeout_s` seconds. Return True as soon as the worker stops the plugin, or
+        False if the time has elapsed.
 
-        Use this method instead of sleeping, so that the worker can stop the plugin without delay.
+        Call this method instead of sleeping, so that the worker can stop the plugin without delay.
         """
 
     def add_metrics(self, read: ReadMetrics) -> None:
@@ -64,7 +64,8 @@ class PluginContext(Protocol):
 
 
 class ConnectorContext(PluginContext, Protocol):
-    """Services for connectors. Both methods may be called on any thread."""
+    """Services for connectors. `request_task_reconfiguration` and `raise_error` may be called on
+    any thread."""
 
     def request_task_reconfiguration(self) -> None:
         """Ask the worker to call `task_configs` soon, because its result has changed."""
@@ -80,11 +81,12 @@ class SourceConnectorContext(ConnectorContext, Protocol):
     def offset_reader(self) -> OffsetReader: ...
 
     def task_configs(self) -> Sequence[Mapping[str, str]]:
-        """Return the last published configurations of this connector's tasks, in task order.
+        """Return the most recently published configurations of this connector's tasks, in task
+        order, regardless of which worker published them.
 
-        Allows a connector to keep assignments stable, even if another worker published them. `${…}`
-        references are unresolved. The result is empty if no configurations were published or the
-        set is incomplete. May be called on any thread; returns immediately.
+        A connector can use them to assign the same work to each task as before. `${…}` references
+        are unresolved. The result is empty if no configurations were published or the set is
+        incomplete. May be called on any thread; returns immediately.
         """
 
 
@@ -106,10 +108,11 @@ class TaskContext(PluginContext, Protocol):
 class TransactionContext(Protocol):
     """Defines transaction boundaries for `transaction.boundary=connector` (KIP-618).
 
-    Without a record, the boundary is after the batch that `poll` returns next. With a record, the
-    boundary is after that record. A record's boundary takes precedence over its batch's boundary.
-    The task fails if both commit and abort are requested at the same position. Aborting drops the
-    records but still commits their offsets.
+    If `commit_transaction` or `abort_transaction` is called without a record, the boundary is after
+    the batch that `poll` returns next; if it is called with a record, the boundary is after that
+    record. A record's boundary takes precedence over its batch's boundary. The task fails if both
+    commit and abort are requested at the same position. Aborting drops the records but still
+    commits their offsets.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
@@ -125,8 +128,8 @@ class SourceTaskContext(TaskContext, Protocol):
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        """Return the transaction context; None unless the task writes exactly once with
-        `transaction.boundary=connector`."""
+        """Return the transaction context; None unless exactly-once support is enabled for the task
+        and `transaction.boundary` is `connector`."""
 
 
 class PendingReport(Protocol):
@@ -160,7 +163,7 @@ class SinkTaskContext(TaskContext, Protocol):
         """Return the partitions that are currently assigned to the task."""
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Seek these partitions to these offsets before the next `put` (Java's `offset`).
+        """Seek each partition in `offsets` to its offset before the next `put` (Java's `offset`).
 
         Raises ConnectError if a partition is not assigned.
         """
@@ -172,7 +175,7 @@ class SinkTaskContext(TaskContext, Protocol):
         """
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Pause consumption of these partitions.
+        """Pause consumption of the given partitions.
 
         Raises ConnectError if a partition is not assigned.
         """
@@ -222,7 +225,7 @@ class PipelineProgress:
 class ForeignTaskRun:
     """One run of a task by a Java worker, as recorded by that worker in the status topic.
 
-    Times are wall-clock milliseconds.
+    Times are in milliseconds since 1970-01-01 UTC.
     """
 
     worker_id: str
@@ -240,10 +243,10 @@ class ForeignTaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderlessPeriod:
-    """A period in which the group had no leader, recognized by a session key (KIP-507) that was not
-    rotated in time.
+    """A period in which the group had no leader, inferred from a session key (KIP-507) that was not
+    rotated when it expired.
 
-    The period ended when this worker started. Times are wall-clock milliseconds.
+    The period ended when this worker started. Times are in milliseconds since 1970-01-01 UTC.
     """
 
     from_ms: int
@@ -264,13 +267,13 @@ class DatedTaskConfig:
 class LastTaskRuns:
     """The last run of each task of a connector, by task number.
 
-    A task is in `own_start_ms` if a worker of this implementation ran it last, in `foreign` if a
-    Java worker did, and in neither mapping if it never ran.
+    A task whose last run was on a Python worker (this implementation) is in `own_start_ms`; a task
+    whose last run was on a Java worker is in `foreign`. A task that has never run is in neither.
     """
 
     own_start_ms: Mapping[int, int] = field(default_factory=dict)
-    """Start time of each task's last run by a worker of this implementation, in wall-clock
-    milliseconds of that worker."""
+    """Start time of each task's last run on a Python worker, in milliseconds since 1970-01-01 UTC
+    by that worker's clock."""
     foreign: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
     """Last run of each task that was last run by a Java worker."""
     configs: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
@@ -302,11 +305,13 @@ class PipelineTaskContext(TaskContext, Protocol):
     def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         """Return the worker properties whose names start with `prefix`, with their full names.
 
-        For settings that the worker's operator may change, but users who create connectors may not.
+        Use them for settings that only the worker's operator may change, not the users who create
+        connectors.
         """
 
     def get_last_heartbeat_s(self) -> float:
-        """Return the time at which the last successful heartbeat was sent, by `clock.now_s`.
+        """Return the time at which the last successful heartbeat was sent, on the monotonic clock
+        of `clock.now_s`.
 
         The task was assigned to this worker at that time. A response that reports a rebalance in
         progress counts as success. Returns -inf before the first heartbeat, and the current time on
@@ -316,16 +321,16 @@ class PipelineTaskContext(TaskContext, Protocol):
     def request_heartbeat(self) -> None:
         """Request a heartbeat now instead of at the next interval.
 
-        For callers that wait until `last_heartbeat_s` exceeds the current time. May be called on
-        any thread; returns immediately.
+        Call this before waiting until `get_last_heartbeat_s` returns a time after the call. May be
+        called on any thread; returns immediately.
         """
 
     def get_last_task_runs(self) -> LastTaskRuns:
         """Return the last runs of the connector's tasks, according to the status topic.
 
-        This worker's view of the topic lags by milliseconds. A pipeline task counts as run by this
-        implementation after it has reported RUNNING. May be called on any thread; returns
-        immediately.
+        This worker's view of the topic may be some milliseconds old. A pipeline task is recorded as
+        run by a Python worker only after it has reported RUNNING. May be called on any thread;
+        returns immediately.
         """
 
     def report(self, progress: PipelineProgress) -> None:

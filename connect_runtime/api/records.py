@@ -19,8 +19,8 @@ from connect_runtime.api.structs import Struct
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A record header. `schema` may be omitted. If the value is a Struct, `schema` then defaults to
-    the struct's schema."""
+    """A record header. If `schema` is omitted and the value is a Struct, `schema` defaults to the
+    struct's schema."""
 
     key: str
     value: Any
@@ -79,7 +79,8 @@ class Headers:
         return self
 
     def retain_latest(self, key: str | None = None) -> Headers:
-        """Keep only the last header of each name, or only the last header named `key`."""
+        """Keep only the last header of each name. If `key` is given, do this only for headers named
+        `key`, and keep all other headers."""
         kept: list[Header] = []
         seen: set[str] = set()
         for each in reversed(self._headers):
@@ -91,8 +92,8 @@ class Headers:
         return self
 
     def apply(self, change: HeaderChange, key: str | None = None) -> Headers:
-        """Replace every header, or every header named `key`, with the result of `change`,
-        keeping its position."""
+        """Replace every header, or every header named `key`, with the header that `change` returns
+        for it. Headers for which `change` returns None are removed. The order is kept."""
         changed = (change(each) if key in (None, each.key) else each for each in self._headers)
         self._headers = [each for each in changed if each is not None]
         return self
@@ -148,8 +149,8 @@ _CHANGEABLE_FIELDS = frozenset(
 
 
 class TimestampType(enum.Enum):
-    """Origin of a consumed record's timestamp, such as create time or log append time. The value is
-    Kafka's numeric code."""
+    """Origin of a consumed record's timestamp, such as create time or log append time. Each
+    member's value is Kafka's numeric code."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -180,8 +181,9 @@ class ConnectRecord:
         """Return a copy of this record with the given fields changed.
 
         Allowed fields are `topic`, `kafka_partition`, `key_schema`, `key`, `value_schema`, `value`,
-        `timestamp` and `headers`; any other name raises TypeError. All other fields are kept, in
-        particular the source position or original position. Headers are copied.
+        `timestamp` and `headers`; any other name raises TypeError. All other fields are kept,
+        including a SourceRecord's source partition and offset and a SinkRecord's original topic,
+        partition and offset. Headers are copied.
         """
         unknown = sorted(set(changes) - _CHANGEABLE_FIELDS)
         if unknown:
@@ -195,8 +197,8 @@ class ConnectRecord:
 class SourceRecord(ConnectRecord):
     """A record to write to Kafka, with the source position from which to resume after the record.
 
-    Position values must be JSON types. No position is committed for a record without a source
-    partition or source offset.
+    The source partition and source offset may contain only JSON values. No position is committed
+    for a record without a source partition or source offset.
     """
 
     source_partition: Mapping[str, Any] | None = None

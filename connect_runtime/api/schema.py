@@ -1,6 +1,6 @@
-"""Schema: describes a key, value or header, as in Kafka Connect.
+"""Schemas that describe a key, value or header, as in Kafka Connect.
 
-Schemas are immutable. `schema_builder` builds schemas, `structs` validates values against them.
+Schemas are immutable. `schema_builder` builds schemas; `structs` validates values against schemas.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOGICAL_NAMES = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 
 class SchemaType(enum.Enum):
-    """Type of a schema; the value is the type name in Java.
+    """Type of a schema. Each member's value is Java's name of the type.
 
     Python values: int for INT8 to INT64 (within range, not bool), float, bool, str, bytes, list or
     tuple, mapping, Struct.
@@ -72,8 +72,9 @@ class Schema:
 
     Two schemas are equal if all properties and all nested schemas are equal. `fields`, `key_schema`
     and `value_schema` return nested schemas, or raise DataError. The attributes `struct_fields`,
-    `keys` and `elements` are None if the type has no such schemas, or if values parsed from text
-    have no common schema.
+    `keys` and `elements` are None if they do not apply to the schema's type. `keys` and `elements`
+    are also None for a map or array that was parsed from text and whose keys or values have
+    different schemas.
     """
 
     type: SchemaType

@@ -94,7 +94,8 @@ class SchemaBuilder:
         return self
 
     def required(self) -> SchemaBuilder:
-        """Make the schema required, which is the default, and reject a later call of `optional`."""
+        """Make the schema required, which is the default. A later call to `optional` raises an
+        error."""
         _check_can_set("optional", self._optional, new=False)
         self._optional = False
         return self

@@ -68,8 +68,11 @@ class Struct:
 
     @classmethod
     def from_valid_values(cls, described: Schema, values: list[Any]) -> Struct:
-        """Create a struct from one valid value for each field, in order. The values are not
-        validated, which would visit everything in them again for each struct around them."""
+        """Create a struct from one value per field, in order. The values must be valid.
+
+        They are not validated again, because that would repeat the validation of nested structs at
+        every level.
+        """
         struct = cls(described)
         struct._values = values
         return struct
@@ -173,8 +176,10 @@ def validate_value(described: Schema, value: Any, *, field: str | None = None) -
 
 
 def _validate_nested_value(described: Schema, value: Any, where: tuple[str, ...]) -> None:
-    """Validate a value. `where` consists of parts that are joined only for an error, because a
-    field may have a long name and many elements."""
+    """Validate a value. `where` is a description of the value's location, in parts.
+
+    The parts are joined only if an error is raised, so that no long text is built for each element.
+    """
     if type(value) is described.python_class:
         return
     if value is None:
@@ -248,8 +253,8 @@ def _validate_elements(described: Schema, value: Any, where: tuple[str, ...]) ->
 def is_compatible_struct_schema(of_value: Schema, described: Schema) -> bool:
     """Return True if a struct with the schema `of_value` is valid for the schema `described`.
 
-    The schemas must be equal, with one exception: if the struct is itself the default of
-    `described`, its own schema may have no default.
+    The schemas must be equal, with one exception: the schema of the struct that is the default
+    value of `described` may itself have no default.
     """
     if of_value == described:
         return True

@@ -81,14 +81,16 @@ class SourceTask(Task):
         """
 
     def commit(self) -> None:
-        """Handle the offset commit of records that `poll` returned, for sources that track their
-        own offsets.
+        """Called after offsets of records that `poll` returned were committed, for sources that
+        track their own offsets.
 
-        May be called on a different thread than `poll`, unless the task writes exactly once.
+        May be called on a different thread than `poll`, unless exactly-once support is enabled for
+        the task.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Handle a returned record that Kafka acknowledged, or that was filtered or skipped.
+        """Called for each record that `poll` returned, after Kafka acknowledged it or after it was
+        filtered or skipped.
 
         `metadata` is None if the record was filtered or skipped. May be called on a different
         thread than `poll`. Must return quickly.
@@ -105,14 +107,15 @@ class SinkTask(Task):
 
     @abc.abstractmethod
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        """Write these records to the target system; the sequence may be empty. The task may
-        buffer records until `flush`."""
+        """Write records to the target system. `sink_records` may be empty. The task may buffer
+        records until `flush`."""
 
     def flush(self, offsets: ConsumedOffsets) -> None:
-        """Durably store every record that was passed to `put` and precedes these offsets."""
+        """Durably store every record that was passed to `put` and whose offset is lower than its
+        partition's offset in `offsets`."""
 
     def pre_commit(self, offsets: ConsumedOffsets) -> ConsumedOffsets:
-        """Flush, and return the offsets to commit: by default all of `offsets`.
+        """Flush buffered records and return the offsets to commit; the default is all of `offsets`.
 
         May return lower offsets, or an empty mapping to commit no offsets.
         """
@@ -120,8 +123,8 @@ class SinkTask(Task):
         return offsets
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """Prepare for newly assigned partitions. Called after the assignment, before their first
-        records are passed to `put`."""
+        """Prepare for newly assigned partitions. Called before records of these partitions are
+        passed to `put`."""
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Release revoked partitions. Called after their offsets were committed."""

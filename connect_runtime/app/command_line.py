@@ -73,9 +73,9 @@ def serve_worker(
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `after_start` is called after the start and may raise `ConnectError`. `stop` handles the signals
-    and must already be entered as a context manager. The first signal stops the worker cleanly. If
-    a start is blocked because no broker responds, it is abandoned after a signal.
+    `after_start` is called after the start and may raise `ConnectError`. `stop` is the context
+    manager that handles signals; the caller must already have entered it. The first signal stops
+    the worker cleanly. If the start is blocked because no broker responds, a signal abandons it.
     """
     try:
         made = build_worker()
@@ -87,9 +87,7 @@ def serve_worker(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
-        _LOG.warning(
-            "interrupted while starting; the start did not complete in time and is abandoned"
-        )
+        _LOG.warning("interrupted while starting: the start did not end in time and was abandoned")
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)

@@ -96,7 +96,8 @@ def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) 
 
 
 def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
-    """Raise `FatalError` if another Connect cluster definitely uses the same internal topics."""
+    """Raise `FatalError` if another Connect cluster certainly uses the same internal topics. Log a
+    warning if another cluster only might use them."""
     rival = conflicting_cluster.find_conflicting_cluster(
         admin.list_connect_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),

@@ -103,8 +103,8 @@ def _run_standalone_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) -
 def _read_connector_files(
     files: tuple[pathlib.Path, ...],
 ) -> tuple[list[ConnectorFile], bool]:
-    """Read the connector files, and log each unreadable file. Return the parsed files, and True if
-    any file was unreadable."""
+    """Read the connector files and log each file that cannot be read. Return the parsed files, and
+    whether any file could not be read."""
     found: list[ConnectorFile] = []
     for each in files:
         try:

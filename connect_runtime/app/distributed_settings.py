@@ -163,9 +163,8 @@ def _validate_group_settings(account: ErrorCollector) -> None:
         if 0 <= idle_ms < rebalance_ms:
             account.add_warning(
                 _IDLE_KEY,
-                f"is {idle_ms} and less than {_REBALANCE_TIMEOUT_KEY}, {rebalance_ms}: the "
-                "connection to the"
-                " group's coordinator may be closed during a rebalance",
+                f"is {idle_ms}, which is less than {_REBALANCE_TIMEOUT_KEY} ({rebalance_ms}): the "
+                "connection to the group coordinator may be closed during a rebalance",
             )
 
 

@@ -57,7 +57,8 @@ _LOG = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
 _API_SETTINGS = RestSettings()
-"""REST settings of each worker of a fleet: no listeners, because the fleet itself owns them."""
+"""REST settings of each worker in a fleet: without listeners, because the workers share the fleet's
+listeners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +153,8 @@ class FleetMember:
 
     @property
     def herder(self) -> WorkerHerder:
-        """The member's herder, for reading configurations and statuses and for requests. Valid
-        after `start`."""
+        """The member's herder, which provides configurations and statuses and accepts requests.
+        Valid after `start`."""
         assert self._core.herder is not None, "call start first"
         return self._core.herder
 
@@ -228,7 +229,7 @@ class FleetMember:
         )
 
     def _sign_request(self, call: PeerRequest) -> PeerRequest:
-        """Sign a request to another worker: its method, path, time and body digest.
+        """Sign the method, path, time and body digest of a request to another worker.
 
         The response must be signed unless a Java worker may be in the group. Raises
         `PeerUnavailableError` if the group's session key is needed and not known yet.
@@ -264,7 +265,8 @@ def _build_member_mode(
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
     """Build the `WorkerMode` of a fleet member. It does not check for conflicting clusters, because
-    a fleet derives group and topic names."""
+    a fleet derives the names of the group and of its internal topics from the source and target
+    cluster, so that different groups use different topics."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check_startup=lambda _: before_joining(functools.partial(_has_group_members, settings)),
@@ -312,7 +314,8 @@ _LOOPBACK_SETTINGS = RestSettings(
 class LoopbackApi:
     """Address and credentials of the complete REST API: `<url>/<source>/<target>/connectors`.
 
-    Any user name is accepted together with the password; `on_change` reports the user name.
+    Any user name is accepted together with the password; it is only passed to the fleet's
+    `on_change` callback.
     """
 
     url: str
@@ -349,10 +352,10 @@ class WorkerFleet:
     ) -> None:
         """Create the fleet.
 
-        `internal` has the settings of the internal server, or is None if no requests from other
-        nodes are accepted. `pages` are read-only pages on the loopback server, without a password.
-        `on_change` is called after each request to the loopback server that has the password and
-        may change something.
+        `internal` contains the settings of the internal server; it is None if requests from other
+        nodes are not accepted. `pages` are read-only pages on the loopback server, without a
+        password. `on_change` is called after each request to the loopback server that was
+        authenticated and may have changed something.
         """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()

@@ -31,8 +31,8 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Read the REST API's users: a map from user name to password. If it is empty, every user is
-    admitted.
+    """Read the REST API's users as a map from user name to password. If it is empty, the REST API
+    requires no authentication.
 
     Raises `ConfigError`.
     """
@@ -73,7 +73,7 @@ def _read_text_file(file: pathlib.Path, encoding: str) -> str:
         can_write, remedy = config_errors.explain_foreign_writer(file, writer)
         raise ConfigError(
             f"basic authentication: {file} decides who may use the REST API, but {can_write}; to "
-            f"allow it, {remedy}"
+            f"fix this, {remedy}"
         )
     return text
 
@@ -125,8 +125,8 @@ def read_rest_configuration(
 
 
 def _read_rest_settings(account: ErrorCollector) -> RestSettings:
-    """Parse the REST settings repeatedly, each time without the key that was reported last, so
-    that all problems are reported."""
+    """Parse the REST settings repeatedly, each time without the key that caused the previous error,
+    so that all problems are reported."""
     properties = dict(account.values)
     while True:
         try:
@@ -165,7 +165,10 @@ def _read_basic_auth_users(
         account.add_problem(_EXTENSIONS_KEY, str(error))
     else:
         if not found:
-            account.add_warning(_EXTENSIONS_KEY, "the users file is empty: every user is admitted")
+            account.add_warning(
+                _EXTENSIONS_KEY,
+                "the users file is empty: the REST API accepts requests without authentication",
+            )
     return found
 
 
@@ -175,10 +178,10 @@ _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 def warn_about_exposed_rest_api(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
-    """Warn once each about `listeners` and `admin.listeners` if they are reachable without
+    """Add a warning for `listeners` and another for `admin.listeners` if they are reachable without
     protection.
 
-    `in_group` is true if other workers must be able to reach this worker.
+    `in_group` is True if other workers must be able to reach this worker.
     """
     if account.invalid_keys & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
         return

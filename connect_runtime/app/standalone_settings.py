@@ -66,11 +66,11 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     if writer is not None:
         can_write, remedy = config_errors.explain_foreign_writer(path, writer)
         values = ((0, key, value) for key, value in found.config.items() if value is not None)
-        because = f"but {can_write}; to allow it, {remedy}"
+        because = f"but {can_write}; to fix this, {remedy}"
         problems = config_errors.build_reference_problems(values, because)
         if problems:
             raise ConfigError(f"{path}: {problems[0].key} {problems[0].text}")
-        _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)
+        _LOG.warning("%s: %s; to prevent this, %s", path, can_write, remedy)
     return found
 
 

@@ -60,7 +60,8 @@ from connect_runtime.worker.worker_metrics import WorkerMetrics
 _LOG = logging.getLogger(__name__)
 
 CLUSTER_ID_TIMEOUT_S = 60.0
-"""How long to wait for brokers during the start: Java's default.api.timeout.ms."""
+"""Maximum time to wait for brokers during the start; the default of Java's
+`default.api.timeout.ms`."""
 TOPIC_READ_TIMEOUT_S = 120.0
 """Timeout for creating and reading one internal topic."""
 _STOP_TIMEOUT_S = 5.0
@@ -86,7 +87,7 @@ class WorkerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupDeps:
-    """What a worker group is built from: address, config store and metrics."""
+    """Dependencies of a worker group: the worker's address, config store and metrics."""
 
     worker_id: str
     url: str
@@ -96,8 +97,8 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupSnapshot:
-    """What a worker has read before it joins its group: configurations and statuses, and its
-    worker id."""
+    """Configurations and statuses that a worker has read before it joins its group, and its worker
+    id."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -311,14 +312,14 @@ class WorkerAssembly:
         if self._loop is not None:
             self._loop.request_stop()
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
-                _LOG.error("the herder did not stop in time and is abandoned")
+                _LOG.error("the herder did not stop in time and was abandoned")
         self._inbox.close()
         self._tickets.refuse_all_requests(background_actions.SHUTTING_DOWN_REPLY)
 
     def _stop_thread_pools(self) -> None:
         for calls in (self._calls, self._plugin_calls):
             for name in calls.stop(_STOP_TIMEOUT_S):
-                _LOG.warning("%s did not stop in time and is abandoned", name)
+                _LOG.warning("%s did not stop in time and was abandoned", name)
 
     def _build_herder(
         self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator

@@ -77,9 +77,9 @@ def validate_broker_security(
 def warn_about_client_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> None:
-    """Check the security settings of the tasks' Kafka clients.
+    """Check the worker's security settings for its tasks' Kafka clients.
 
-    Problems are only warnings, because connectors may set what is missing.
+    Problems are reported only as warnings, because connectors may override these settings.
     """
     for kind in _CLIENT_KINDS:
         own = {
@@ -146,9 +146,9 @@ class WorkerSettings:
     """Path of the settings file, for messages."""
     rest: RestSettings
     https: HttpsContexts | None
-    """TLS contexts of the https listeners; None if there are none."""
+    """TLS contexts of the https listeners; None if no listener uses https."""
     admin_https: HttpsContexts | None
-    """TLS contexts of the https admin listeners; None if there are none."""
+    """TLS contexts of the https admin listeners; None if no admin listener uses https."""
     users: Mapping[str, str] | None = field(repr=False)
     """Passwords of the REST API's users, by user name; None if basic authentication is not
     enabled."""
@@ -172,23 +172,20 @@ _KIND_BY_CONVERTER_KEY = {
     "header.converter": Kind.HEADER_CONVERTER,
 }
 _CLIENT_KEYS = {*cluster_access.NUMBER_SETTINGS, *cluster_access.TEXT_SETTINGS}
-_JAVA_ONLY = "has no effect here: it configures Java"
+_JAVA_ONLY = "has no effect: it configures the Java worker, and this worker does not use Java"
 _KEYS_WITHOUT_EFFECT = {
     "plugin.discovery": _JAVA_ONLY,
-    "metric.reporters": "has no effect here: Java classes cannot be loaded",
+    "metric.reporters": "has no effect: Java classes cannot be loaded",
     "metrics.recording.level": _JAVA_ONLY,
     "socket.connection.setup.timeout.max.ms": (
-        "has no effect here: each connection attempt is limited to "
-        "socket.connection.setup.timeout.ms"
+        "has no effect: each connection attempt is limited to socket.connection.setup.timeout.ms"
     ),
-    "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are used"
+    "metadata.recovery.rebootstrap.trigger.ms": "has no effect: bootstrap.servers are used"
     " as soon as no known broker responds",
-    "bootstrap.resolve.timeout.ms": "has no effect here",
-    "metadata.cluster.check.enable": "has no effect here",
+    "bootstrap.resolve.timeout.ms": "has no effect",
+    "metadata.cluster.check.enable": "has no effect",
     **{
-        f"{name}.plugin.version": (
-            "has no effect here: only one version of a plugin can be installed"
-        )
+        f"{name}.plugin.version": "has no effect: only one version of a plugin can be installed"
         for name in _KIND_BY_CONVERTER_KEY
     },
 }
@@ -206,7 +203,7 @@ class WorkerSettingsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsParts:
-    """Parsed settings of a worker. A part is None if it is invalid; its problem is in the
+    """Parsed settings of a worker. An invalid part is None; its problem has been added to the
     `ErrorCollector`."""
 
     rest: RestConfiguration
@@ -308,8 +305,11 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
 
 
 def _read_plugin_folders(account: ErrorCollector) -> list[str]:
-    """Read the folders of `plugin.path`. Reject a folder whose modules another user can change,
-    because this user runs them."""
+    """Read the directories of `plugin.path`.
+
+    Rejects a directory if a user other than the one running the worker can change its modules,
+    because the worker runs their code.
+    """
     found = _split_list(account, _PLUGIN_PATH_KEY)
     for each in found:
         try:
@@ -318,7 +318,10 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
             continue  # reported by the discovery
         if writer is not None:
             can_write, remedy = config_errors.explain_foreign_writer(None, writer)
-            problem = f"the modules in {each} would be run, but {can_write}; to allow it, {remedy}"
+            problem = (
+                f"the worker would run the modules in {each}, but {can_write}; to fix this, "
+                f"{remedy}"
+            )
             account.add_problem(_PLUGIN_PATH_KEY, problem)
             return []
     return found

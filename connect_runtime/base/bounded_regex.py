@@ -39,7 +39,7 @@ CLASS_CHARACTERS_MAX = 2_000_000
 lists each character when it compiles the expression (about 0.1 s at this limit)."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
-"""If fewer steps remain, lookaheads are matched by the NFA instead of `re`."""
+"""If fewer steps than this remain, lookaheads are matched by the NFA instead of `re`."""
 _LOOKAHEAD_STATES_MAX = 250_000
 """Maximum number of (state, position) pairs kept for lookaheads (about 50 MB)."""
 _PARTS_MAX = 100_000
@@ -96,7 +96,7 @@ class BoundedPattern:
         """Return whether the expression matches the whole name.
 
         Raises `MatchLimitError` if matching would take too many steps. `key` is the configuration
-        key of the expression, for the message.
+        key that contains the expression; the error message names it.
         """
         matches = self._match_within_limits(name)
         if matches is None:
@@ -109,8 +109,8 @@ class BoundedPattern:
         return matches
 
     def _match_within_limits(self, name: str) -> bool | None:
-        """Return whether the expression matches the whole name; None after too many steps or a
-        defect of `re`."""
+        """Return whether the expression matches the whole name; None if the step limit was exceeded
+        or `re` failed because of a bug."""
         try:
             if self.estimate_steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -188,9 +188,9 @@ def compile_literal(name: str) -> BoundedPattern:
 
 
 def _parse_pattern(pattern: str) -> Any:
-    """Parse a regular expression, keeping only the captures that its backreferences need.
+    """Parse a regular expression. If it has no backreferences, its capture groups are removed.
 
-    `re` computes some captures incorrectly, so captures that are not needed are removed.
+    `re` computes the content of some capture groups incorrectly.
     """
     parsed = _parser.parse(pattern, re.ASCII)
     if not _has_backreference(parsed):
@@ -333,8 +333,8 @@ class _Nfa:
         self._first = self._add_pattern_sequence(list(parsed), parsed.state.flags, 0)
 
     def compute_max_re_steps(self, length: int) -> int:
-        """Return an upper bound of the steps that `re` needs for any single part that only `re`
-        can match."""
+        """Return an upper bound on the steps that `re` needs for any one part of the expression
+        that the NFA cannot match itself."""
         parts = [
             each.part for each in self._steps if each.match is not None and each.lookahead is None
         ]
@@ -494,8 +494,8 @@ class _NfaMatch:
         """Return whether a lookahead's content matches at position `at`: a path leads from state
         `first` to state `last`.
 
-        Each (state, position) pair can reach only one `last` state, so results are cached for later
-        evaluations of the same lookahead.
+        Results are cached by (state, position) for later evaluations of the same lookahead, because
+        each state can lead to only one `last` state.
         """
         came_from: dict[tuple[int, int], tuple[int, int] | None] = {(first, at): None}
         todo = [(first, at)]

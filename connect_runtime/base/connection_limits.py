@@ -63,11 +63,11 @@ class OpenConnections(Generic[T]):
     """Idle connections, longest idle first."""
 
     def admit_connection(self, connection: T, host: str) -> T | None:
-        """Register a newly accepted connection as idle, and return the connection to close, if any.
+        """Register a newly accepted connection as idle. Returns None if no limit is exceeded,
+        otherwise the connection that the caller must close.
 
-        Returns None if there is room; otherwise the connection to close, which is already
-        unregistered. Returns `connection` itself if it is rejected because no other connection is
-        idle.
+        The returned connection is already unregistered. It is `connection` itself if no other
+        connection is idle.
         """
         client = get_client_key(host)
         victim = None
@@ -115,10 +115,10 @@ class OpenConnections(Generic[T]):
         return self._counts[client] >= self.limits.per_address or others >= self.limits.total
 
     def _select_connection_to_close(self, client: str) -> T | None:
-        """Select the connection to close, or None if no suitable connection is idle.
+        """Select an idle connection to close; None if there is no suitable one.
 
-        Selects the longest idle connection of `client` if the client is at its own limit; otherwise
-        of the client with the most connections.
+        Selects the longest-idle connection of `client` if the client has reached its own limit,
+        otherwise the longest-idle connection of the client with the most connections.
         """
         most = self.limits.loopback if client == LOOPBACK else self.limits.per_address
         if self._counts[client] >= most:

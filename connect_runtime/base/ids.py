@@ -15,7 +15,7 @@ def is_valid_topic_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """A partition of a topic. Formatted as Kafka does, for example `orders-7`."""
+    """A partition of a topic. Its string form is the same as in Kafka, for example `orders-7`."""
 
     topic: str
     partition: int
@@ -26,7 +26,8 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectorTaskId:
-    """A task of a connector. Formatted as Connect does, for example `file-source-0`.
+    """Id of a connector's task. Its string form is the same as in Connect, for example
+    `file-source-0`.
 
     Sorted by connector, then by task number.
     """

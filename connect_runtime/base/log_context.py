@@ -1,4 +1,4 @@
-"""Adds the current flow, connector and task to log records.
+"""Adds the current replication flow (such as `east->west`), connector and task to log records.
 
 `with bind_log_fields(flow="east->west", task=3):` applies to every line that this thread or
 coroutine logs inside the block. `LogContextFilter` sets the attribute `context` for the text format
@@ -34,15 +34,17 @@ def bind_log_fields(**parts: object) -> Iterator[None]:
 
 
 def bind_current_flow() -> contextlib.AbstractContextManager[None]:
-    """Return a context manager for a thread that the caller starts: it adds the caller's flow,
-    if any, to the thread's log lines."""
+    """Return a context manager for a thread that the caller starts. It adds the caller's
+    replication flow (such as `east->west`), if one is bound, to the thread's log lines."""
     flow = dict(_current.get()).get("flow")
     return contextlib.nullcontext() if flow is None else bind_log_fields(flow=flow)
 
 
 def format_log_prefix() -> str:
-    """Format the current context fields as Kafka Connect does: `[east->west|task 3] ` (the flow
-    without its field name)."""
+    """Format the current context fields as a log prefix in Kafka Connect's style.
+
+    Example: `[east->west|task 3] `. The replication flow is shown without its field name.
+    """
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
     return f"[{'|'.join(parts)}] " if parts else ""
 

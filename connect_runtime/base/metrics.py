@@ -109,7 +109,7 @@ class MetricRegistry:
     _changed: set[str] = field(default_factory=set)
 
     def declare_metric(self, metric: Metric) -> Metric:
-        """Declare a metric, whose name must be new."""
+        """Declare a metric. Its name must not have been declared before."""
         assert metric.name not in self._metrics, f"{metric.name} is declared twice"
         self._metrics[metric.name] = metric
         self._values[metric.name] = {}

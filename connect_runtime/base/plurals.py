@@ -24,7 +24,8 @@ def format_count(number: int, noun: str, verb: str = "") -> str:
 
 
 def conjugate_verb(number: int, verb: str) -> str:
-    """Return the form of a plural verb for `number`: `is` or `are`, `waits` or `wait`."""
+    """Return the form of a plural verb that agrees with `number`: `is` or `are`, `waits` or
+    `wait`."""
     return _IRREGULAR_VERBS.get(verb, verb and verb + "s") if number == 1 else verb
 
 

@@ -31,8 +31,9 @@ _REMEDY = (
 class AllowedHosts:
     """Host names that a server accepts in the `Host` header.
 
-    IP addresses and `localhost` are always accepted. Names without a dot are no public DNS names,
-    but a hostile local network can resolve any name: they are accepted for reading only.
+    IP addresses and `localhost` are always accepted. Names without a dot are accepted only for
+    requests that read: they are not public DNS names, but a hostile local network can resolve them
+    to any address.
     """
 
     names: frozenset[str] = frozenset()

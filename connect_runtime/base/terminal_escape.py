@@ -21,12 +21,12 @@ _MARKS_MAX = 3
 
 
 REMEDY_LABEL = "Remedy:"
-"""Label of the command at the end of messages, which mm2 shows as its own advice."""
+"""Label before the command that mm2 recommends at the end of an error message."""
 
 
 def escape_remedies(text: str) -> str:
-    """Replace `REMEDY_LABEL` in a broker's message, so that no command in the message is shown as
-    advice."""
+    """Replace `REMEDY_LABEL` in a broker's error message, so that mm2 does not present a command
+    from the broker as its own recommendation."""
     return text.replace(REMEDY_LABEL, "Remedy -")
 
 
@@ -34,8 +34,8 @@ def escape_unprintable(text: str) -> str:
     r"""Escape each unprintable character, e.g. as `\n`, `\x1b`, `\u202e`. The result is one line.
 
     Unprintable characters are control and format characters, line separators, lone surrogates,
-    blanks other than the space, invisible characters, and every combining mark after the third
-    consecutive one.
+    whitespace other than the space character, invisible characters, and every combining mark after
+    the third consecutive one.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -48,7 +48,7 @@ def escape_unprintable(text: str) -> str:
 
 
 def escape_unprintable_except_newlines(text: str, *, indent: str = "") -> str:
-    """Escape a text like `escape_unprintable`, but keep line breaks.
+    """Escape text as `escape_unprintable` does, but keep line breaks.
 
     Lines after the first start with `indent`, so that they cannot be mistaken for separate entries.
     Tabs become spaces.

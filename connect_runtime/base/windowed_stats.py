@@ -41,17 +41,19 @@ class _SampleWindow:
 
 
 class WindowedValues(NamedTuple):
-    """Statistics at one point in time. `avg`, `max` and `min` are NaN if there are no recent
-    values."""
+    """Statistics over the most recent time windows, computed at one point in time.
+
+    `avg`, `max` and `min` are NaN if the windows contain no values.
+    """
 
     total: float
-    """Sum of all values ever observed."""
+    """Sum of all values ever observed, including those before the windows."""
     avg: float
     max: float
     rate: float
-    """Sum of recent values per second."""
+    """Sum of the windows' values per second."""
     count_rate: float
-    """Number of recent values per second."""
+    """Number of the windows' values per second."""
     min: float
 
     @property
@@ -72,7 +74,7 @@ class WindowedStat:
     """Collects observations in time windows. `now_s` must not decrease from call to call.
 
     Invariant: windows are in time order. One window more than `windows` is kept, because the oldest
-    one may overlap the period of a result.
+    window may lie only partly within the period for which statistics are computed.
     """
 
     sampling: SampleWindows
@@ -119,10 +121,10 @@ class WindowedStat:
         return WindowedValues(self.total, added / count, most, rate, count_rate, least)
 
     def _compute_period_s(self, since_first_s: float) -> float:
-        """Compute the period for rates, at least 1 ms.
+        """Compute the period by which rates are divided, at least 1 ms.
 
-        As in Java, all windows except the newest count as complete. Otherwise, the rate would
-        fluctuate strongly when a period has just begun.
+        As in Java, all windows except the newest count with their full length, so that the rate
+        does not fluctuate strongly just after the first observation.
         """
         window_s = self.sampling.window_s
         missing = max(0, self.sampling.windows - 1 - int(since_first_s / window_s))

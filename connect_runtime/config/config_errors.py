@@ -163,12 +163,12 @@ def _redact_url_passwords(text: str) -> str:
 def build_reference_problems(
     values: Iterable[tuple[int, str, str]], because: str
 ) -> list[ConfigProblem]:
-    """Build a problem for each value with a reference such as `${file:path:key}`, if another user
-    can change the file.
+    """Build a problem for each value that contains a reference such as `${file:path:key}`, because
+    a user other than the one running this process can change the configuration file.
 
-    `values` are (line, key, text). The other user could otherwise have any file or variable of this
-    user sent to an address of their choice. `because` states who can change the file, and the
-    remedy.
+    Otherwise, the other user could have this process read any file or variable and send it to an
+    address of their choice. `values` contains (line, key, text) tuples. `because` completes the
+    message: it states who can change the file, and the remedy.
     """
     return [
         ConfigProblem(line=line, key=key, text=f"refers to a value outside of this file, {because}")
@@ -178,9 +178,11 @@ def build_reference_problems(
 
 
 def explain_foreign_writer(path: pathlib.Path | None, writer: ForeignWriter) -> tuple[str, str]:
-    """Explain who can change a file through what, and how to prevent it, as two clauses.
+    """Return two clauses for a message: which other user can write to a file or to its directory,
+    and how to prevent it.
 
-    If `path` is None, what can be changed is named by its own path.
+    If `path` is None, the message names the writable file or directory by its path, instead of
+    "this file" or "its directory".
     """
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
     if path is None:
@@ -191,5 +193,5 @@ def explain_foreign_writer(path: pathlib.Path | None, writer: ForeignWriter) -> 
         remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
     else:
         copied = "it" if path is None else "the file"
-        remedy = f"copy {copied} to a directory owned by root or by the user that runs it"
+        remedy = f"copy {copied} to a directory owned by root or by the user who runs this process"
     return f"{who} can write to {what}", remedy

@@ -28,7 +28,7 @@ from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.system import file_access
 
 _MAX_PATH_LENGTH = 4_096
-"""Linux opens no longer paths (PATH_MAX), and resolving them would take quadratic time."""
+"""Maximum length of a path (Linux's PATH_MAX). Resolving longer paths would take quadratic time."""
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
 """Maximum total length, in characters, of those values of a configuration that contain
@@ -124,9 +124,9 @@ class ConfigTransformer:
 
     @property
     def environment_names(self) -> frozenset[str]:
-        """Names of the environment variables that were used.
+        """Names of the environment variables to which resolved placeholders referred.
 
-        The variables contain secrets that child processes should not inherit.
+        Child processes should not inherit these variables, because they contain secrets.
         """
         return frozenset(self._names)
 
@@ -177,7 +177,8 @@ class ConfigTransformer:
     def _resolve_placeholder(self, found: Placeholder) -> str | None:
         """Return a placeholder's value.
 
-        Returns None if its provider is unknown and such placeholders are left unchanged.
+        Returns None if the placeholder's provider is unknown and placeholders of unknown providers
+        are to be left unchanged.
         """
         name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
@@ -301,7 +302,7 @@ def read_declared_providers(
 ) -> Mapping[str, ConfigProvider]:
     """Return the config providers that the properties declare, by name.
 
-    Reports errors to `refuse`, and unused keys to `warn`.
+    Calls `refuse` for each error and `warn` for each unused key.
     """
     listed = pairs.get(PROVIDERS_KEY)
     names = [name.strip() for name in listed.value.split(",")] if listed is not None else []

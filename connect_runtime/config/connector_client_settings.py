@@ -35,7 +35,8 @@ _CONSUMER_DEFAULTS: Mapping[str, str] = {
 
 
 class ClientKind(enum.Enum):
-    """Kind of client. The value is the prefix of its settings in the worker's configuration."""
+    """Kind of Kafka client. Each member's value is the prefix of the client's settings in the
+    worker's configuration."""
 
     PRODUCER = "producer."
     CONSUMER = "consumer."
@@ -95,7 +96,8 @@ def get_sink_group_id(
 def build_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], owner: str
 ) -> ClientConfig:
-    """Build the configuration of an admin client, including the worker's own client settings.
+    """Build the configuration of an admin client from the worker's top-level client settings, its
+    `admin.` settings and the connector's overrides.
 
     `owner` is the id of the connector or task.
     """
@@ -105,7 +107,8 @@ def build_admin_config(
 def build_offsets_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], connector: str
 ) -> ClientConfig:
-    """Build the admin client configuration for a sink group's offsets, with Java's client id."""
+    """Build the configuration of the admin client that reads and changes the offsets of a sink
+    connector's consumer group. The client id is the same as in Java."""
     return _build_admin_config_as(worker, config, client_id=f"worker-adminclient-{connector}")
 
 
@@ -140,8 +143,8 @@ def _build_sink_client_config(
 
 
 def find_client_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
-    """Return a connector's overrides for a kind of client, as a map from the connector's key to
-    the client's key."""
+    """Return a connector's overrides for a kind of client, as a map from the key in the connector's
+    configuration to the key in the client's configuration."""
     prefix = kind.override_prefix
     return {
         name: name.removeprefix(prefix)

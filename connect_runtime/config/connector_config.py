@@ -143,8 +143,8 @@ def parse_sink_config(
 
 
 def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
-    """Return conflicts between a sink's `topics`, `topics.regex` and dead letter topic, as messages
-    by key.
+    """Find conflicts between a sink connector's `topics`, `topics.regex` and dead letter queue
+    topic. Return an error message for each key with a conflict.
 
     The messages are those of Java's SinkConnectorConfig.validate.
     """
@@ -177,8 +177,8 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
 def find_unsupported_settings(parsed: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Return the settings that this version does not support, with the reason and remedy.
 
-    `parsed` contains the valid parsed values. `names` are all names, including names without a
-    definition. `errors.log.enable` is always accepted, because an error that fails the task is
+    `parsed` contains the valid parsed values; `names` contains the names of all settings, including
+    unknown ones. `errors.log.enable` is always accepted, because an error that fails the task is
     logged anyway.
     """
     messages = {
@@ -199,8 +199,16 @@ def _is_required_value(value: Any) -> bool:
 
 
 _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("transforms", bool, "This version does not support transforms: remove transforms."),
-    ("predicates", bool, "This version does not support predicates: remove predicates."),
+    (
+        "transforms",
+        bool,
+        "This version does not support transforms: remove the setting transforms.",
+    ),
+    (
+        "predicates",
+        bool,
+        "This version does not support predicates: remove the setting predicates.",
+    ),
     (
         "errors.tolerance",
         _tolerates_all_errors,
@@ -315,7 +323,8 @@ def check_unsupported_settings(
 ) -> None:
     """Add errors for unsupported settings, except for keys that already have an error.
 
-    `self_applied_keys` are settings that the connector implements itself.
+    `self_applied_keys` are settings that the connector applies itself, so that the worker need not
+    support them.
     """
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
@@ -343,8 +352,8 @@ def check_token_endpoints(
 def check_client_overrides(
     worker: WorkerConfig, config: ConnectorProps, *, sink: bool
 ) -> list[ConfigInfo]:
-    """Return every client override of the connector, with an error if the worker does not allow
-    the override."""
+    """Return the validation result of every client override of the connector, with an error for
+    each override that the worker does not allow."""
     found = []
     for kind in _list_client_kinds(config, sink=sink):
         refused = {

@@ -102,8 +102,8 @@ class _KeyBuilder:
 def explain_invalid_name(name: str) -> str:
     """Return why a connector name is invalid, or "" if it is valid.
 
-    Java accepts these invalid names, although no URL can then address the connector, or its records
-    cannot be written.
+    Java accepts these names, but they either cannot be part of a URL or cannot be written to the
+    config topic.
     """
     if name in (".", ".."):
         return f"is {name!r}, which cannot be part of a URL"
@@ -254,18 +254,22 @@ def _add_error_keys(builder: _KeyBuilder) -> None:
         display_name="Error Tolerance",
         width=Width.SHORT,
     )
-    for name, text in (
-        ("errors.log.enable", "Log Errors"),
-        ("errors.log.include.messages", "Log Error Details"),
+    for name, display_name, text in (
+        ("errors.log.enable", "Log Errors", "Whether to log the error of each failed operation."),
+        (
+            "errors.log.include.messages",
+            "Log Error Details",
+            "Whether to include the record that caused the error when an error is logged.",
+        ),
     ):
         builder.add_key(
             name,
             Type.BOOLEAN,
-            "Whether to log errors, or to log the record with the error.",
+            text,
             group=_ERRORS,
             default=False,
             importance=Importance.MEDIUM,
-            display_name=text,
+            display_name=display_name,
             width=Width.SHORT,
         )
 

@@ -29,7 +29,7 @@ class JavaProperty:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Parse properties text; the last of several equal keys wins, as in Java.
+    """Parse properties text. If a key occurs several times, its last value is used, as in Java.
 
     Raises `ValueError` with the line number (never the content) for a malformed `\\uXXXX`.
     """
@@ -73,8 +73,8 @@ def format_property(key: str, value: str) -> str:
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continuation lines, and skip comments and blank lines.
 
-    As in Java, a line that contains only a continuation character (backslash) does not begin a
-    pair: a comment may follow. Only at the end of the text is it a pair with an empty key.
+    As in Java, a line that contains only a continuation character (backslash) is ignored, so that
+    the next line may be a comment. At the end of the text, such a line is a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)

@@ -53,7 +53,8 @@ HARMLESS_SPARK_KEYS = frozenset(
         "ui",
     )
 )
-"""Spark properties of a worker file that cannot run code on this machine: sizes and addresses."""
+"""Keys of a worker's `mm2.spark.*` settings that cannot make this machine run code: names, sizes
+and addresses."""
 _FILE_ACCESS_KEYS = (worker_keys.FILE_PATHS_KEY, config_providers.PROVIDERS_KEY)
 """Keys that let users of the REST API read this user's files."""
 
@@ -84,8 +85,8 @@ def read_properties_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1.
 
     Raises `SettingsError` if the file cannot be read. Also raises it if another user can change the
-    file, and the file has keys that can run code or give access to files, or refers to other
-    values.
+    file and the file contains references such as `${file:path:key}`, or keys that can run code or
+    give access to files.
     """
     try:
         content, writer = file_access.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
@@ -96,7 +97,7 @@ def read_properties_text(path: pathlib.Path) -> str:
     text = content.decode("iso-8859-1")
     if writer is not None:
         can_write, remedy = config_errors.explain_foreign_writer(path, writer)
-        because = f"but {can_write}; to allow it, {remedy}"
+        because = f"but {can_write}; to fix this, {remedy}"
         pairs = parse_property_pairs(text, file=str(path))
         problems = [
             ConfigProblem(line=pair.line, key=pair.key, text=f"{danger}, {because}")
@@ -108,12 +109,13 @@ def read_properties_text(path: pathlib.Path) -> str:
         )
         if problems:
             raise SettingsError(str(path), problems)
-        _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)
+        _LOG.warning("%s: %s; to prevent this, %s", path, can_write, remedy)
     return text
 
 
 def _explain_danger(pair: JavaProperty) -> str:
-    """Explain what a user who can write this property could do; return "" if it is harmless."""
+    """Explain what a user who can change this property could do with it; return "" if the property
+    is harmless."""
     if pair.key in _FILE_ACCESS_KEYS:
         return "can give users of the REST API access to your files"
     if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
@@ -234,13 +236,13 @@ _INVALID_VALUE_PATTERN = re.compile(
     r"Invalid value .* for configuration \S+?(?:: (?P<why>.*))?", re.DOTALL
 )
 _MIN_REDACTED_LENGTH = 4
-"""Minimum length of secrets to redact. Shorter values occur in messages by coincidence."""
+"""Minimum length of secrets to redact. Shorter values may occur in messages by coincidence."""
 
 
 class ErrorCollector:
     """Collects problems and warnings of a properties file, at most one problem per key.
 
-    If a placeholder of a key cannot be resolved, only this problem is kept for the key.
+    An unresolved placeholder takes precedence over all other problems of its key.
     """
 
     def __init__(self, given: ResolvedProperties) -> None:
@@ -322,6 +324,7 @@ class ErrorCollector:
 
 
 def _find_repeated_parts(value: str, text: str) -> list[str]:
-    """Return the parts of a configuration value that occur in a message."""
+    """Return a configuration value, or those items of its comma-separated list, that a message
+    contains."""
     parts = {value.strip(), *(each.strip() for each in value.split(","))} - {""}
     return [each for each in parts if each.lower() in text.lower()]

@@ -218,7 +218,7 @@ def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> d
 
 
 def _find_conflicting_values(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
-    """Find conflicts between valid values. Values of invalid properties are missing in `found`."""
+    """Find conflicts between valid values. `found` contains only the valid values."""
     policy = "connector.client.config.override.policy"
     if policy in found:
         yield from _build_unknown_policy_problem(policy, found[policy])

@@ -389,7 +389,7 @@ def _add_connection_keys(keys: ConfigDef) -> None:
         ),
         (
             "metadata.cluster.check.enable",
-            "Whether clients check that they are connected to the same cluster.",
+            "Whether clients check that each broker belongs to the expected cluster.",
         ),
     ):
         keys.define(name, Type.BOOLEAN, text, default=True)

@@ -226,7 +226,7 @@ def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
         words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]
         line = mark.line + 1 if mark is not None else 1
         return YamlProblem(line, "is not valid YAML: " + ", ".join(words))
-    return YamlProblem(1, "is not valid YAML: it contains characters that are not text")
+    return YamlProblem(1, "is not valid YAML: it contains characters that YAML does not allow")
 
 
 def _describe_parser_message(message: str) -> str:

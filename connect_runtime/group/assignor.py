@@ -1,8 +1,8 @@
 """Incremental cooperative (KIP-415) and eager assignors.
 
-Incremental cooperative: members keep their work, and only a small part is moved at a time. Moving
-takes two rounds. The first round revokes work from a member. After the member has stopped it, the
-next round assigns it to another member. Revocations in consecutive rounds are delayed by an
+Incremental cooperative: in a rebalance, members keep most of their connectors and tasks ("work").
+Moving work takes two rebalances. The first revokes it from a member. After the member has stopped
+it, the second assigns it to another member. Revocations in consecutive rebalances are delayed by an
 increasing backoff. Work of a departed member remains unassigned for up to
 `scheduled.rebalance.max.delay.ms`, so that a restarting member receives it again. Decisions equal
 those of Java's IncrementalCooperativeAssignor, because workers of either implementation may lead a
@@ -126,7 +126,8 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
 
 
 def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """Return the first items of each member that has more than its share of `total` items.
+    """Return the items by which each member exceeds its share of `total` items, taken from the
+    start of its list.
 
     `total` includes unassigned items. If `total` is not divisible by the number of members, the
     first members may have one more item.
@@ -152,7 +153,7 @@ class DelayedRebalance:
     rebalance."""
 
     candidates: tuple[str, ...] = ()
-    """Members that were idle during the delay, in order of arrival."""
+    """Members without work during the delay, in the order in which they joined."""
     scheduled_ms: int | None = None
     """End of the delay in milliseconds of the caller's clock; None if no rebalance is scheduled."""
     revoked_before: bool = False
@@ -161,7 +162,7 @@ class DelayedRebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAssignments:
-    """Decision about how to reassign lost work (the connectors and tasks of departed members)."""
+    """Decision on how to reassign lost work (the connectors and tasks of departed members)."""
 
     delayed_rebalance: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
@@ -238,7 +239,8 @@ def _assign_round_robin(
 
 REVOCATION_BACKOFF_BASE_MS = 40
 _MAX_REVOCATION_BACKOFF_EXPONENT = 6
-"""Maximum exponent of the revocation backoff. A larger exponent would exceed every 32-bit delay."""
+"""Maximum exponent of the revocation backoff. With a larger exponent, the backoff would exceed any
+delay limit of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +248,12 @@ class AssignorState:
     """State that a leader keeps from its previous rebalance."""
 
     previous: frozenset[WorkItem] = frozenset()
-    """Connectors and tasks that were assigned or delayed after the previous rebalance."""
+    """Connectors and tasks that the previous rebalance assigned, or whose reassignment it
+    delayed."""
     revoked: frozenset[WorkItem] = frozenset()
     """Connectors and tasks that the previous rebalance revoked."""
     members: frozenset[str] = frozenset()
-    """Members of the previous round."""
+    """Members of the previous rebalance."""
     generation: int = -1
     delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
@@ -289,7 +292,8 @@ class AssignmentPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PreviousRebalanceComparison:
-    """Comparison of the previous rebalance with the members' reports and the configuration."""
+    """Differences between the result of the previous rebalance, the work that members report now,
+    and the configured work."""
 
     withdrawn: frozenset[WorkItem]
     """Work that was deleted or that several members are running. All members stop it, and
@@ -353,8 +357,9 @@ def _select_previous_work(
 ) -> frozenset[WorkItem]:
     """Return the connectors and tasks that should be running after the previous rebalance.
 
-    If members did not apply a revocation, returns the work that they report. Returns nothing if
-    this leader did not receive its assignment of the previous rebalance.
+    If members did not apply a revocation, returns the work that they report. Returns an empty set
+    if the last assignment that this leader received is older or newer than the rebalance that
+    `state` describes.
     """
     if state.revoked & active:
         return active
@@ -373,7 +378,8 @@ def _find_duplicate_assignments(
 def _update_revocation_delay(
     state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
-    """Update the delay state after a rebalance that needs revocations, or does not (`needed`).
+    """Update the delay state after a rebalance. `needed` states whether the rebalance needed
+    revocations.
 
     Starts a delay if consecutive rebalances needed revocations. Call only while no delay is active.
     """

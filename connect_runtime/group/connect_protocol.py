@@ -52,9 +52,9 @@ class MalformedBytesError(ValueError):
 class ConnectProtocol(enum.Enum):
     """A sub-protocol of the group, with its wire name and version.
 
-    In every generation, the broker selects a sub-protocol that all members support. The names of
-    the first three, in lower case, are the values of `connect.protocol`. Ordered by increasing
-    preference.
+    In every generation, the broker selects a sub-protocol that all members support. Members are
+    ordered by increasing preference. The setting `connect.protocol` accepts `eager`, `compatible`
+    and `sessioned`.
     """
 
     EAGER = ("default", 0)
@@ -99,8 +99,8 @@ class ConnectProtocol(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAssignment:
-    """A leader's assignment for one member. As a part of metadata, it contains all work of the
-    member."""
+    """Assignment that the leader sends to a member. In a member's metadata, the same structure
+    lists all of the member's connectors and tasks."""
 
     error: int = NO_ERROR
     leader: str
@@ -193,8 +193,11 @@ def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
 
 
 def decode_metadata(data: bytes, *, max_items: int = MAX_ITEMS) -> WorkerMetadata:
-    """Decode a member's metadata. Raises MalformedBytesError, also above `MAX_BYTES` or
-    `max_items` connectors and tasks."""
+    """Decode a member's metadata.
+
+    Raises MalformedBytesError if it is invalid, is longer than `MAX_BYTES`, or contains more than
+    `max_items` connectors and tasks.
+    """
     reader = _ProtocolReader(data, "a member's metadata")
     reader.read_version()
     url = reader.read_string("url")
@@ -208,11 +211,11 @@ def decode_metadata(data: bytes, *, max_items: int = MAX_ITEMS) -> WorkerMetadat
 
 
 def decode_assignment(data: bytes, *, max_items: int = MAX_ITEMS) -> ConnectAssignment:
-    """Decode an assignment. Raises MalformedBytesError, also above `MAX_BYTES` or `max_items`
-    connectors and tasks.
+    """Decode an assignment.
 
-    Empty bytes decode to EMPTY_ASSIGNMENT. The broker sends them to members that the leader left
-    out.
+    Raises MalformedBytesError if it is invalid, is longer than `MAX_BYTES`, or contains more than
+    `max_items` connectors and tasks. Empty bytes, which the broker sends to members for which the
+    leader sent no assignment, decode to EMPTY_ASSIGNMENT.
     """
     if not data:
         return EMPTY_ASSIGNMENT
@@ -302,5 +305,5 @@ class _ProtocolReader:
 
     def _create_error(self, problem: str) -> MalformedBytesError:
         return MalformedBytesError(
-            f"reading {self._what} of {len(self._data)} bytes, at byte {self._at}: {problem}"
+            f"cannot decode {self._what} ({len(self._data)} bytes) at byte {self._at}: {problem}"
         )

@@ -1,7 +1,7 @@
 """Connectors and tasks as assignable items, and the work that the config topic defines.
 
-A connector is identified by its name, a task by its id. A `WorkItem` is either of them, so that
-sets of both can be combined.
+A connector is identified by its name, a task by its id. A `WorkItem` is a connector name or a task
+id, so that one set can contain both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ WorkItem: TypeAlias = str | ConnectorTaskId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorsAndTasks:
-    """Connectors and tasks. Work is revoked in the order of the items."""
+    """A list of connectors and a list of tasks. The order matters: work is revoked in this
+    order."""
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[ConnectorTaskId, ...] = ()
@@ -61,7 +62,8 @@ class ConnectorsAndTasks:
 
     @property
     def summary(self) -> str:
-        """Counts of connectors and tasks, for messages in which the names would be too long."""
+        """Numbers of connectors and tasks, for messages in which listing all names would take too
+        much space."""
         return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
 
     def __str__(self) -> str:

@@ -127,7 +127,7 @@ def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
 class CoordinatorLookup:
     """Finds the group's coordinator.
 
-    A coordinator that is found repeatedly without ever responding counts as lost.
+    If lookups repeatedly return a coordinator that never responds, it is treated as lost.
     """
 
     settings: GroupRebalanceConfig
@@ -135,9 +135,9 @@ class CoordinatorLookup:
     node: int | None = None
     """Broker id of the group coordinator; None while it is unknown."""
     lost_since_s: float | None = None
-    """Time when the last coordinator was lost; None once a coordinator has responded."""
+    """Time when the coordinator was lost; None once a coordinator has responded again."""
     pending_token: int | None = None
-    """Token of the lookup in flight; None if there is none."""
+    """Token of the lookup in flight; None if no lookup is in flight."""
     retry: Backoff = field(init=False)
     _not_before_s: float = -math.inf
     _one_by_one: bool = False

@@ -34,9 +34,10 @@ class CoordinatorMetrics:
         self._failures = WindowedStat(sampling)
 
     def record_request(self, api: str, now_s: float) -> None:
-        """Record that a request to the coordinator was sent. `api` is `RequestBuilder.api`.
+        """Record that a request to the coordinator was sent. `api` is the request type, as in
+        `RequestBuilder.api`.
 
-        Requests of other APIs are ignored.
+        Requests other than Heartbeat and JoinGroup are ignored.
         """
         if api == _HEARTBEAT_API:
             self._heartbeat_sent_s = now_s
@@ -69,7 +70,7 @@ class CoordinatorMetrics:
         self._rebalance_started_s, self._rebalance_ended_s = None, now_s
 
     def collect_metrics(self, now_s: float) -> dict[str, float]:
-        """Return all metrics except those about assigned work."""
+        """Return all coordinator metrics except the numbers of assigned connectors and tasks."""
         rounds, failures = (
             self._rounds_ms.compute_statistics(now_s),
             self._failures.compute_statistics(now_s),

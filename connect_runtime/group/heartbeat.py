@@ -10,7 +10,7 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.group.member_state import GroupRebalanceConfig
 
 _MIN_HEARTBEAT_SPACING_S = 0.1
-"""Minimum interval between heartbeats that are requested outside the regular schedule."""
+"""Minimum interval between heartbeats that are sent on request, in addition to the regular ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,11 +19,11 @@ class HeartbeatTimer:
     deadline.
 
     While the coordinator is unknown, no heartbeats are due, and only the worker loop can time out.
-    A confirmation counts from the time when its heartbeat was sent, because the process may have
-    been suspended before it read the response.
+    The last contact with the group is the time when a confirmed heartbeat was sent, not when its
+    response was read, because the process may have been suspended in between.
 
-    Invariants: nothing is due while `is_active` is False; a heartbeat in flight is not due; only
-    sent heartbeats are confirmed.
+    Invariants: there are no deadlines while `is_active` is False; no other heartbeat is due while
+    one is in flight; only sent heartbeats are confirmed.
     """
 
     settings: GroupRebalanceConfig
@@ -50,7 +50,7 @@ class HeartbeatTimer:
         )
 
     def start(self, now_s: float) -> None:
-        """Start heartbeats after joining a generation."""
+        """Start heartbeats after joining the group in a new generation."""
         self.is_active = True
         self.retry.reset()
         self.on_loop_tick(now_s)
@@ -93,7 +93,7 @@ class HeartbeatTimer:
         self.last_sent_s = now_s
 
     def on_heartbeat_response(self, now_s: float) -> None:
-        """Record a timely heartbeat response, and restart the session timeout."""
+        """Record a heartbeat response that arrived in time, and restart the session timeout."""
         self.in_flight = False
         self.last_contact_s = self.last_sent_s
         self.retry.reset()
@@ -110,8 +110,8 @@ class HeartbeatTimer:
         self.on_heartbeat_response(now_s)
 
     def on_heartbeat_failed(self, now_s: float) -> None:
-        """Schedule a heartbeat retry after a transient coordinator error. The session timeout
-        continues."""
+        """Schedule a heartbeat retry after a transient coordinator error. The session timeout is
+        not restarted."""
         self.in_flight = False
         self.next_heartbeat_s = now_s + self.retry.next_delay_s(self.rng)
 

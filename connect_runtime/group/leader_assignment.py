@@ -63,7 +63,8 @@ class MemberAssignment:
         """Return the (wire name, metadata) pairs of the supported protocols in order of preference.
 
         `url` is the address at which other workers reach this worker. `config_offset` is the offset
-        of its config snapshot, which must be kept because this worker may become the leader.
+        of this worker's snapshot of the config topic. The caller must keep this snapshot, because
+        the worker may become the leader.
         """
         state = WorkerMetadata(url=url, config_offset=config_offset, allocation=self.assignment)
         return tuple(
@@ -105,7 +106,7 @@ class MemberAssignment:
         return AssignmentChange(member=after, work_to_stop=stop, assignment=received)
 
     def abandon_work(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
-        """Abandon all work after losing the coordinator. Return the new state and the work to
+        """Drop the assignment after the coordinator was lost. Return the new state and the work to
         stop."""
         return dataclasses.replace(self, assignment=None), self.assigned_work
 
@@ -159,7 +160,8 @@ class LeaderAssignments:
     """Encoded assignment by member id. Contains every member; no assignment is empty."""
     state: AssignorState
     owners: AssignmentOwners | None
-    """Owners of all work; None if the leader has read less of the config topic than a member."""
+    """Worker that runs each connector and task; None if a member has read more of the config topic
+    than the leader."""
     configured: ConfiguredWork
     """The configured work on which the assignments are based."""
     delay_ms: int = 0
@@ -170,7 +172,8 @@ class LeaderAssignments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredWorkSnapshots:
-    """Connectors and tasks configured at this worker's last join, and those configured now."""
+    """Two snapshots of the configured connectors and tasks: when this worker last joined the group,
+    and now."""
 
     at_join: ConfiguredWork
     newest: ConfiguredWork
@@ -221,8 +224,11 @@ def perform_assignment(
 def _decode_member_metadata(
     election: LeaderElection,
 ) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
-    """Decode the metadata of all members. The limits of a member's metadata also apply to the
-    metadata of all members together; the largest are then treated as malformed."""
+    """Decode the metadata of all members.
+
+    The limits of one member's metadata also apply to the total of all members. If the total exceeds
+    a limit, the largest metadata are treated as malformed, but never the leader's.
+    """
     states: dict[str, WorkerMetadata] = {}
     malformed: dict[str, str] = {}
     size, items_left = 0, connect_protocol.MAX_ITEMS

@@ -95,7 +95,7 @@ class GroupMember:
 
     @property
     def generation(self) -> GroupGeneration:
-        """The current or last group generation."""
+        """The group generation of this member; while it is rejoining, its last generation."""
         return self._out.generation
 
     @property
@@ -237,7 +237,8 @@ class GroupMember:
                 was_leader=self._is_leader
             ):
                 self._stop_work(
-                    "the group may have assigned the work to other members in the meantime"
+                    "the group may already have assigned this worker's connectors and tasks to "
+                    "other workers"
                 )
             self._preparing = self._out.request_join_preparation()
         if now_s >= self.heartbeat_timer.next_heartbeat_s:
@@ -354,8 +355,8 @@ class GroupMember:
         )
 
     def _is_foreign_group_response(self, body: Any, name: str, expected: str) -> bool:
-        """Return whether the response is from a group of another type, and fail the membership if
-        so.
+        """Return whether the response is from a group of another type. If it is, end the membership
+        with an error.
 
         Responses of older versions do not contain the group's type.
         """

@@ -74,7 +74,8 @@ class RebalanceCompleted:
 
 @dataclass(frozen=True, slots=True)
 class AbandonAssignment:
-    """Instruction to stop all work and drop the assignment after a long loss of the coordinator.
+    """Instruction to stop all work and drop the assignment, because the coordinator has been
+    unavailable for too long.
 
     The work may be assigned to other workers (KAFKA-9184). The member rejoins the group later.
     """
@@ -128,8 +129,8 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Wakes the member for time-based work. Must be sent at `GroupMember.get_next_tick_s` at the
-    latest."""
+    """Wakes the member for time-based work. Must be sent no later than the time that
+    `GroupMember.get_next_tick_s` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class WorkerLoopTicked:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequested:
-    """Request for an immediate heartbeat, whose confirmation is needed before the next interval."""
+    """Request for an immediate heartbeat, sent if the caller cannot wait for the next regular
+    heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

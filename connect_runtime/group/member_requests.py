@@ -1,4 +1,5 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests, and the output of one step of a member.
+"""Builders of JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests, and the instructions that
+result from one event of a group member.
 
 Connect workers have no `group.instance.id`, so that a restarted worker joins as a new member.
 """
@@ -129,7 +130,7 @@ def build_leave_group_request(group_id: str, *, member_id: str, reason: str) -> 
 class MemberStepOutput:
     """Collects the instructions that result from one event of a group member.
 
-    Requests are sent to the coordinator (`search.node`), which must be known.
+    Requests are sent to the group's coordinator (`coordinator_lookup.node`), which must be known.
     """
 
     settings: GroupRebalanceConfig

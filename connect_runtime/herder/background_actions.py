@@ -92,8 +92,8 @@ class PendingReplies:
             future.set_exception(error)
 
     def complete_from_future(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """When `outcome` completes, complete the ticket's future with its result (a reply) or
-        its error."""
+        """When `outcome` completes, complete the future of the request with this ticket: with the
+        reply, or with the error of `outcome`."""
 
         def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -105,8 +105,8 @@ class PendingReplies:
         outcome.add_done_callback(on_done)
 
     def propagate_failure(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """If `outcome` fails, fail the ticket's future with its error. If it succeeds, the
-        future stays pending."""
+        """If `outcome` fails, fail the future of the request with this ticket with the same error.
+        If `outcome` succeeds, the request's future stays pending."""
 
         def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -116,8 +116,8 @@ class PendingReplies:
         outcome.add_done_callback(on_done)
 
     def refuse_all_requests(self, reply: RequestRefused) -> None:
-        """Complete the futures of all pending requests with this refusal, because the herder is
-        shutting down."""
+        """Complete the futures of all pending requests with `reply`, because the herder is shutting
+        down."""
         with self._lock:
             waiting: Iterable[int] = list(self._waiting)
         for ticket in waiting:
@@ -339,4 +339,8 @@ class BackgroundActionRunner:
 def _log_leadership_callback_failure(done: futures.Future[object]) -> None:
     error = done.exception()
     if error is not None:
-        _LOG.error("the startup work of the new leader failed: %s", error, exc_info=error)
+        _LOG.error(
+            "the callback that runs when this worker becomes the leader failed: %s",
+            error,
+            exc_info=error,
+        )

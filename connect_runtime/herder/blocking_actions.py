@@ -71,7 +71,8 @@ later."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AppliedConfig:
-    """Connector configuration, raw and resolved, that the current tasks were generated from."""
+    """Connector configuration from which the current tasks were generated, with `${…}` references
+    unresolved (`raw`) and resolved."""
 
     generation: int | None
     raw: RawConfig = field(repr=False)
@@ -82,14 +83,15 @@ class _AppliedConfig:
 class _GeneratedTaskConfigs:
     configs: Sequence[RawConfig] = field(repr=False)
     applied: _AppliedConfig | None
-    """Applied configuration to cache; None if unknown."""
+    """Connector configuration from which the tasks were generated, to be cached; None if
+    unknown."""
     is_applied: bool
     """True if the tasks are already running with the connector's current configuration."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _TimedOutGenerationCall:
-    """A call of a connector's `task_configs` that exceeded its time limit."""
+    """A call to a connector's `task_configs` that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedTaskConfigs | None]
     outdated: bool = False

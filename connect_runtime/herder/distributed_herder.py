@@ -77,7 +77,7 @@ from connect_runtime.storage.config_topic import (
 
 
 def record_config_change(herder: HerderState, change: ConfigChange) -> None:
-    """Record a config topic change until the herder handles the change."""
+    """Add a config topic change to the changes that the herder has yet to handle."""
     changes = herder.changes
     match change:
         case ConnectorConfigured(connector, created):
@@ -112,7 +112,8 @@ def apply_logger_levels(herder: HerderState) -> HerderScript[None]:
 
 
 def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
-    """Restart the connectors and tasks on this worker that are covered by restart requests."""
+    """Restart this worker's connectors and tasks for which restart requests were read from the
+    config topic."""
     wanted, herder.changes.restarts = herder.changes.restarts, {}
     for _, request in sorted(wanted.items()):
         plan = restart_plan.plan_restart(request, herder.snapshot.statuses)
@@ -171,8 +172,8 @@ def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[N
 
 
 def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
-    """Offer new configs to running tasks. Tasks that refuse them are restarted after the
-    rebalance."""
+    """Offer changed configurations to running tasks. Tasks that do not accept their new
+    configuration are restarted after the rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
     running = tuple(task for task in own_items if task not in herder.tasks_to_restart)
     outcome = (yield OfferTaskConfigs(running)) if running else None

@@ -45,11 +45,12 @@ class WorkerGroup(Protocol):
         """
 
     def pop_events(self) -> list[GroupEvent]:
-        """Return the events since the last call, in order. A newer event replaces an outdated one.
+        """Return the events that have arrived since the last call, in order. A newer event replaces
+        an outdated one.
 
-        `JoinRequested` may be repeated before a rebalance completes; the last one applies. No event
-        follows `GroupSessionFailed` (missing permissions, a group of another type, a dead thread):
-        close the group after it.
+        `JoinRequested` may be repeated before a rebalance completes; the last one applies. After
+        `GroupSessionFailed` (missing permissions, a group of another type, a dead thread) no event
+        follows, and the caller must close the group.
         """
 
     def record_loop_tick(self) -> None:
@@ -62,8 +63,8 @@ class WorkerGroup(Protocol):
     def confirm_join_prepared(self) -> None:
         """Confirm a `JoinRequested`: revoked work has stopped, so the worker may join.
 
-        Sends the current assignment and config offset. Repeated confirmations are ignored, and so
-        is a confirmation while newer events have not been popped yet.
+        Sends the current assignment and config offset. A confirmation is ignored if it is repeated,
+        or if newer events have not been popped yet.
         """
 
     def rejoin_group(self, reason: str) -> None:
@@ -74,17 +75,19 @@ class WorkerGroup(Protocol):
         """
 
     def leave_group(self, reason: str) -> None:
-        """Leave the group until `rejoin_group`. Work keeps running and is reported when the worker
-        rejoins.
+        """Leave the group until `rejoin_group` is called. Connectors and tasks keep running and are
+        reported when the worker rejoins.
 
         An assignment that has not been popped yet is dropped.
         """
 
     def revoke_all_work(self) -> None:
-        """Record that all work has stopped, so that the worker joins without an assignment."""
+        """Give up the current assignment, because all connectors and tasks have stopped. The worker
+        then joins without an assignment."""
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group permanently within `timeout_s`, and end all group threads in any case.
+        """Leave the group permanently, waiting at most `timeout_s`, and end all group threads even
+        if leaving fails.
 
         Repeated calls do nothing. May be called from any thread except the group's own.
         """

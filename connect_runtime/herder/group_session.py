@@ -1,9 +1,9 @@
 """Membership of a worker in its group.
 
-Connects the member protocol, which handles opaque bytes, with assignments of connectors and tasks.
-Events are queued until the herder pops them. An assignment that was never popped is dropped when
-the worker leaves the group. `confirm_join_prepared` is ignored if the coordinator was lost in the
-meantime.
+Translates between the member protocol, in which assignments are bytes, and assignments of
+connectors and tasks. Events are queued until the herder pops them. An assignment that was never
+popped is dropped when the worker leaves the group. `confirm_join_prepared` is ignored if the
+coordinator has been lost since the request to prepare.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class GroupSession:
         self._machine = GroupMember(settings.membership, rng=rng)
         self._assignment = MemberAssignment.create_initial(settings.protocol)
         self._delivered_assignment = self._assignment
-        """Assignment as of the last events that the herder popped."""
+        """Assignment that the herder knows: the one that was current when it last popped events."""
         self._events: list[GroupSessionEvent] = []
         self._actions: list[GroupSessionAction] = []
         self._prepare_token: int | None = None
@@ -142,14 +142,14 @@ class GroupSession:
         return self._machine.get_next_tick_s()
 
     def pop_actions(self) -> list[GroupSessionAction]:
-        """Return and remove the actions since the last call."""
+        """Return the actions that were added since the last call, in order, and clear them."""
         taken, self._actions = self._actions, []
         return taken
 
     # Called by the herder
 
     def pop_events(self) -> list[GroupSessionEvent]:
-        """Return and remove the events since the last call, in order."""
+        """Return the events that were added since the last call, in order, and clear them."""
         taken, self._events = self._events, []
         self._delivered_assignment = self._assignment
         return taken
@@ -157,8 +157,8 @@ class GroupSession:
     def confirm_join_prepared(self, now_s: float) -> None:
         """Confirm that revoked work has stopped, and join the group.
 
-        Does nothing if the group did not request preparation, or if newer events are queued,
-        because another confirmation will be requested.
+        Does nothing if the group did not request preparation, or if a newer `JoinRequested` or
+        `CoordinatorLost` is queued, because the group then requests another confirmation.
         """
         outdating = (JoinRequested, CoordinatorLost)
         if self._prepare_token is None or any(isinstance(each, outdating) for each in self._events):

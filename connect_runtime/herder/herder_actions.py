@@ -138,7 +138,7 @@ class WriteConfigTopic:
 class StopConnectorsAndTasks:
     """Stop connectors and tasks in parallel, within their graceful shutdown timeouts.
 
-    Items that are not running count as stopped. Outcome: always `ActionDone`.
+    Connectors and tasks that are not running count as stopped. Outcome: always `ActionDone`.
     """
 
     work: ConnectorsAndTasks
@@ -148,8 +148,8 @@ class StopConnectorsAndTasks:
 class StartConnectorsAndTasks:
     """Start connectors and tasks with the current configurations and target states.
 
-    Outcome: `WorkStarted`, with the items that could not be created or no longer exist. A
-    `ConnectorStateReached` follows for every created connector.
+    Outcome: `WorkStarted`, with the connectors and tasks that could not be created or no longer
+    exist. A `ConnectorStateReached` follows for every created connector.
     """
 
     work: ConnectorsAndTasks
@@ -226,7 +226,8 @@ class LeaveGroup:
 
 @dataclass(frozen=True, slots=True)
 class RevokeAssignment:
-    """Record that all work has stopped, so that the worker joins without an assignment."""
+    """Give up the assignment, because all connectors and tasks have stopped. The worker then joins
+    without an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,10 +311,10 @@ class ValidateAndPutConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleOffsetsRequest:
-    """Read or modify a connector's offsets. The worker replies to the request.
+    """Read or modify a connector's offsets. The worker, not the herder, replies to the request.
 
-    Before a modification, all checks have passed, and the worker first fences the producers of an
-    exactly-once source.
+    The herder requests a modification only after all checks have passed. Before the worker modifies
+    the offsets of an exactly-once source, it fences the source's producers.
     """
 
     ticket: int
@@ -337,7 +338,8 @@ class FenceZombieProducers:
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """Send the reply to a request: its documented reply type, `ForwardRequest` or `RequestRefused`.
+    """Send the reply to a request: the reply type that the request's class documents,
+    `ForwardRequest` or `RequestRefused`.
 
     At most one reply is sent per ticket.
     """
@@ -377,7 +379,7 @@ HerderAction: TypeAlias = BlockingAction | BackgroundAction
 
 
 STAGE_JOINING = "ensuring membership in the cluster"
-"""Text for the herder's stage (its current operation) between rebalances."""
+"""Description of the herder's stage (its current operation) until a rebalance completes."""
 STAGE_STARTING = "initializing and reading to the end of internal topics"
 STAGE_CLOSING = "shutting down"
 

@@ -26,7 +26,8 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 
 class ConnectRestError(FatalError):
-    """Raised if a request failed. The response has this HTTP status and message."""
+    """Raised if a request failed. The REST API responds with the error's HTTP status and
+    message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -114,7 +115,7 @@ class ConnectorOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsetsModified:
-    """Reply to `ModifyConnectorOffsets`. The message is one sentence about the change."""
+    """Reply to `ModifyConnectorOffsets`. `message` describes the change in one sentence."""
 
     message: str
 
@@ -171,12 +172,12 @@ class Herder(Protocol):
     # Executed in order on the herder's thread
 
     def submit_request(self, request: HerderRequest) -> futures.Future[WorkerReply]:
-        """Queue a request to the herder. The future's result is the reply documented at the
-        request, `ForwardRequest` or `RequestRefused`.
+        """Queue a request to the herder. The future's result is the reply type that the request's
+        class documents, `ForwardRequest` or `RequestRefused`.
 
-        Leave the field `invalid` of a `PutConnector` None, because its configuration is first
-        validated on another thread. A standalone herder never replies `ForwardRequest`. It refuses
-        `PutTaskConfigs` and `FenceZombieTasks`, which only workers of a group send.
+        Do not set `PutConnector.invalid`: the configuration is validated on another thread after
+        this call. A standalone herder never replies `ForwardRequest`. It refuses `PutTaskConfigs`
+        and `FenceZombieTasks`, which only workers of a group send.
         """
 
     # Executed on other threads

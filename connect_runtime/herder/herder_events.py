@@ -53,8 +53,8 @@ class ConfigRecordRead:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequested:
-    """The group is about to rebalance. The herder must stop these items, then reply with
-    `ConfirmJoinPrepared`."""
+    """The group is about to rebalance. The herder must stop the connectors and tasks in
+    `items_to_stop`, then reply with `ConfirmJoinPrepared`."""
 
     items_to_stop: ConnectorsAndTasks
 
@@ -69,11 +69,11 @@ class AssignmentReceived:
     """`assigned` contains everything that this worker must run, including what is already
     running."""
     items_to_stop: ConnectorsAndTasks
-    """Items to stop before other items are started."""
+    """Connectors and tasks to stop before any others are started."""
     is_leader: bool
     """True if this worker is the leader."""
     owners: AssignmentOwners | None = None
-    """Owner of each item. Known only to the leader; otherwise None."""
+    """Worker that runs each connector and task; None if this worker is not the leader."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Runs the herder's state machine. One thread passes events to it and executes its actions.
 
 Every event is processed with the latest snapshot of the stores. Events that arrive during a
-blocking action are processed before the action's outcome, so that a record that was read back is
-known before its write counts as done.
+blocking action are processed before the action's outcome, so that the herder processes a record
+that it has written and read back before it learns that the write succeeded.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class HerderInbox:
     them.
 
     Invariant: at most `MAX_QUEUED_REQUESTS` requests and one reconfiguration per connector are
-    queued. The number of other events is limited by the records written and the items running.
+    queued. The number of other events is bounded by the numbers of written records and of running
+    connectors and tasks.
     """
 
     def __init__(self) -> None:
@@ -127,14 +128,15 @@ class WorkerGroupState:
     loop."""
 
     protocol: ConnectProtocol
-    """The group's protocol. Before the first rebalance, the protocol that this worker offers."""
+    """The group's protocol; before the first rebalance, the protocol that this worker is configured
+    to offer."""
     generation: int = 0
     """Group generation in which this worker publishes statuses."""
     is_leader: bool = False
     leader_url: str = ""
     """URL of the leader; "" before the first rebalance."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
-    """Items that the last rebalance assigned to this worker."""
+    """Connectors and tasks that the last rebalance assigned to this worker."""
     config_offset: int = -1
     """Config offset on which the assignment is based."""
     has_joined: bool = False

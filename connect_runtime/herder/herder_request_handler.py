@@ -285,7 +285,7 @@ def handle_connector_state_reached(
 ) -> list[HerderAction]:
     """Reply to the requests that are waiting for a connector to start, pause, stop or fail.
 
-    A connector that has started first generates its task configs; the replies follow after that.
+    If the connector has started, its task configs are generated before the replies are sent.
     """
     waiting = tuple(herder.restart_tickets.pop(event.connector, ()))
     if event.error is not None:

@@ -152,7 +152,8 @@ class FenceZombieTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReadConnectorOffsets:
-    """Read a connector's offsets. The worker replies."""
+    """Read a connector's offsets. Reply: `ConnectorOffsets`, sent by the worker instead of the
+    herder."""
 
     connector: str
 
@@ -163,7 +164,8 @@ RequestedOffsets: TypeAlias = Sequence[tuple[Mapping[str, object], Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class ModifyConnectorOffsets:
-    """Alter the given offsets, or reset all offsets if `offsets` is None. The worker replies."""
+    """Alter the given offsets, or reset all offsets if `offsets` is None. Reply:
+    `ConnectorOffsetsModified`, sent by the worker instead of the herder."""
 
     connector: str
     offsets: RequestedOffsets | None
@@ -275,7 +277,8 @@ MAX_QUEUED_REQUESTS = 10_000
 
 
 class HerderQueueFullError(Exception):
-    """Raised if too many requests are queued. Another request would only time out."""
+    """Raised if too many requests are queued, so that a further request would time out before it is
+    executed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -285,7 +288,7 @@ class QueuedRequest:
     due_s: float
     sequence: int
     ticket: int | None = field(compare=False)
-    """None for the herder's own requests."""
+    """Ticket that identifies the request; None for requests that the herder submits itself."""
     request: HerderRequest = field(compare=False)
 
 

@@ -96,8 +96,8 @@ class ForwardedTaskConfigs:
 class HerderState:
     """State of the herder between events.
 
-    Invariants: `tasks_to_restart` is part of `running`; `is_joined` implies a `last_rebalance`;
-    `has_left` excludes `is_joined`.
+    Invariants: the tasks in `tasks_to_restart` are in `running`; if `is_joined` is True,
+    `last_rebalance` is set and `has_left` is False.
     """
 
     settings: HerderSettings
@@ -112,7 +112,8 @@ class HerderState:
     new_assignment: AssignmentReceived | None = None
     """A new assignment that the herder has not handled yet."""
     requested_stop: ConnectorsAndTasks | None = None
-    """Items to stop for a requested rebalance that the herder has not handled yet."""
+    """Connectors and tasks to stop before a requested rebalance; None once the herder has handled
+    the request."""
     coordinator_loss: str | None = None
     """Reason why the coordinator was lost; None once the herder has handled the loss."""
     last_rebalance: AssignmentReceived | None = None
@@ -135,7 +136,8 @@ class HerderState:
     its own attempt to fence other writers failed."""
 
     running: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
-    """Items that were started and have not been stopped since, including failed items."""
+    """Connectors and tasks that were started and have not been stopped since, including failed
+    ones."""
     tasks_to_restart: set[ConnectorTaskId] = field(default_factory=set)
     """Tasks to restart after the next rebalance."""
     changes: PendingConfigChanges = field(default_factory=PendingConfigChanges)
@@ -196,7 +198,7 @@ class HerderState:
         assert not self.is_joined or self.last_rebalance is not None
         assert not (self.has_left and self.is_joined)
         assert not (self.has_left and self.new_assignment is not None), (
-            "assignment of a group that this worker has left"
+            "new_assignment must be None after this worker has left the group"
         )
         assert self.tasks_to_restart <= set(self.running.tasks), (
             self.tasks_to_restart,
@@ -218,8 +220,8 @@ def stop_connectors_and_tasks(
 ) -> HerderScript[None]:
     """Stop connectors and tasks.
 
-    With `for_good`, also remove them from `running`, because they are no longer assigned to this
-    worker.
+    If `for_good` is True, also remove them from `running`, because they are no longer assigned to
+    this worker.
     """
     if not items:
         return
@@ -241,8 +243,8 @@ def start_connectors_and_tasks(
 
 
 def read_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end and act on the new configurations. Return False on
-    timeout."""
+    """Read the config topic to its end, and make the configurations in it those that the herder
+    acts on. Return False on timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
     herder.is_config_topic_readable = isinstance(outcome, ActionDone)
     if herder.is_config_topic_readable:

@@ -58,8 +58,8 @@ class PeerRefusedError(FatalError):
 
 
 class PeerUnavailableError(RetriableError):
-    """Raised if the response is missing or invalid. The other worker may or may not have executed
-    the request."""
+    """Raised if the other worker sent no response or an invalid one. It may or may not have
+    executed the request."""
 
     def __init__(self, message: str, *, unsigned_status: int | None = None) -> None:
         super().__init__(message)
@@ -71,7 +71,8 @@ class PeerUnavailableError(RetriableError):
 class PeerClient(Protocol):
     """Sends requests to other workers. Thread-safe. Every call has a time limit, 90 s by default.
 
-    Redirects are not followed. Both methods raise `PeerRefusedError` and `PeerUnavailableError`.
+    Redirects are not followed. `send` and `send_and_wait` raise `PeerRefusedError` and
+    `PeerUnavailableError`.
     """
 
     async def send(self, call: PeerRequest) -> PeerResponse:

@@ -1,9 +1,10 @@
 """Handles rebalances: stops revoked work, applies the new assignment and stays in sync with the
 group.
 
-The sequence and the reasons are those of Java's DistributedHerder. Unlike Java, this herder rejoins
-during a delayed rebalance (after a worker was lost) only when the delay has expired, not at every
-tick. Otherwise, each config topic record would cause another rebalance during the delay.
+The steps and their order are the same as in Java's DistributedHerder, for the same reasons. Unlike
+Java, this herder rejoins during a delayed rebalance (after a worker was lost) only when the delay
+has expired, not at every tick. Otherwise, each config topic record would cause another rebalance
+during the delay.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
         yield from herder_state.request_group_rejoin(
             herder,
             f"the assignment is based on config offset {assignment.config_offset}, but this worker"
-            f" has read to {herder.config.offset}",
+            f" has read the config topic up to offset {herder.config.offset}",
         )
         return False
     yield from _start_assigned_work(herder)
@@ -167,8 +168,9 @@ def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
 
     A worker that keeps an assignment that it cannot apply would block the whole group. A follower
     keeps its work running meanwhile, because the leader waits for the follower longer than the
-    follower retries. A leader's work is not remembered by any other worker and is reassigned
-    immediately, so the leader stops it first. (Java's leader keeps running.)
+    follower retries. If the leader leaves, no other worker knows which connectors and tasks it ran,
+    and they are reassigned immediately, so the leader stops them first. (Java's leader keeps
+    running.)
     """
     if (yield from herder_state.read_config_topic(herder)):
         herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS

@@ -49,7 +49,7 @@ class RoutingState:
     """URL of the leader; None if no leader is known."""
     assigned: ConnectorsAndTasks
     owners: AssignmentOwners | None
-    """Owner of each item; None if this worker is not the leader."""
+    """Worker that runs each connector and task; None if this worker is not the leader."""
     rebalance_pending: bool
     """True if a configuration change was read that will cause a rebalance."""
 
@@ -199,7 +199,7 @@ def check_task_configs_allowed(
 def check_offsets_modifiable(connector: str, config: ClusterConfigState) -> RoutingDecision:
     """Refuse offset changes unless the connector is stopped and has no tasks.
 
-    `config` must have been read to the end of the config topic for this request.
+    `config` must include all records that the config topic contained at the time of the request.
     """
     if not config.has_connector(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")

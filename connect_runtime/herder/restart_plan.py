@@ -16,8 +16,8 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
-    """Plan for restarting a connector and its tasks: their statuses, which are RESTARTING for
-    those to restart."""
+    """Plan for restarting a connector and its tasks. Contains their statuses; the status RESTARTING
+    marks each connector or task to restart."""
 
     request: RestartRequest
     connector: RunStatus

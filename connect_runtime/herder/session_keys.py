@@ -54,9 +54,10 @@ _HASH_BY_ALGORITHM = {
     "hmacsha384": "sha384",
     "hmacsha512": "sha512",
 }
-"""Hash by Java's key and signature algorithm name, in lower case because Java ignores case."""
+"""Hash function by Java's algorithm name, for key and signature algorithms. The names are in lower
+case because Java ignores case."""
 _KEY_BYTES_BY_HASH = {"sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
-"""Default key size in bytes of Java's key generators, by hash."""
+"""Default size in bytes of the keys that Java generates, by hash function."""
 
 
 class UnknownSignatureAlgorithmError(FatalError):
@@ -134,7 +135,7 @@ def build_signature_headers(
 ) -> dict[str, str]:
     """Build the signature headers of an internal request.
 
-    Without a key the headers are empty, and the receiver refuses the request.
+    Returns no headers if there is no session key. The receiver then refuses the request.
     """
     if key is None:
         return {}
@@ -150,10 +151,10 @@ def compute_body_digest(body: bytes) -> str:
 
 
 def _derive_request_key(key: SessionKey | None) -> SessionKey | None:
-    """Derive the key for `SignedUserRequest` from the session key.
+    """Derive the key that signs each `SignedUserRequest` from the session key.
 
-    As in Java, the session key itself signs bodies. If one key were used for both, the signed bytes
-    of a recorded request would be accepted as a signed body.
+    The session key itself signs only request bodies, as in Java. If one key were used for both, the
+    signed bytes of a recorded request would be accepted as a signed body.
     """
     if key is None:
         return None
@@ -190,7 +191,8 @@ class SignedUserRequest:
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
 
     def build_headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
-        """Build the signature headers with time, nonce and body digest; empty without a key."""
+        """Build the signature headers with time, nonce and body digest; empty if there is no
+        session key."""
         signature = build_signature_headers(
             _derive_request_key(key), self.signed_bytes, algorithm=algorithm
         )
@@ -266,8 +268,8 @@ class ReplayGuard:
     ) -> SignedUserRequest | SignatureInvalid:
         """Verify the headers of a `SignedUserRequest`, and return the request.
 
-        `headers` has each header once. The caller must also compare the body with the request's
-        digest.
+        `headers` must not contain a header more than once. The caller must also compare the body
+        with the request's digest.
         """
         by_name = {name.lower(): value for name, value in headers.items()}
         signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")

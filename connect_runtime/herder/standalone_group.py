@@ -31,7 +31,8 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 @dataclass(slots=True, kw_only=True)
 class StandaloneGroupMachine:
-    """State machine of a standalone group. Its events must be passed to the herder in order."""
+    """State machine of a standalone group. The caller must pass the events that it returns to the
+    herder in order."""
 
     url: str
     """This worker's REST URL."""

@@ -48,8 +48,9 @@ def have_task_configs_changed(
 ) -> bool:
     """Return True if the generated task configs (`configs`) differ from the published ones.
 
-    If `config_applied` is False, they always count as changed: the connector's converters,
-    transforms or clients may have changed, which task configs do not show (KAFKA-9228).
+    If `config_applied` is False, they always count as changed, because the connector's converters,
+    transforms or client settings may have changed without a change of its task configs
+    (KAFKA-9228).
     """
     if view.task_count(connector) != len(configs):
         return True
@@ -104,7 +105,8 @@ def schedule_reconfiguration(
 ) -> None:
     """Schedule an immediate reconfiguration of a connector's tasks.
 
-    It replaces pending retries, and the callers that wait for a retry now wait for it.
+    It replaces pending retries. Callers that are waiting for a retry receive the result of the new
+    reconfiguration.
     """
     for each in herder.queue.pop_reconfigurations(connector):
         waiting += each.tickets

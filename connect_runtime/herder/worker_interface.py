@@ -15,7 +15,8 @@ from connect_runtime.storage.status_records import RunStatus, StatusSubject, Top
 
 
 class TooManyTasksError(ConfigError):
-    """Raised if a connector returned more task configs than `tasks.max`. Retrying cannot help."""
+    """Raised if a connector returned more task configs than `tasks.max`. A retry would fail
+    again."""
 
 
 class WorkerListener(Protocol):
@@ -64,8 +65,8 @@ class StatusWriterInterface(Protocol):
         """Return True if the topic is already recorded as active for the connector."""
 
     def get_last_task_runs(self, connector: str) -> LastTaskRuns:
-        """Return the last runs of a connector's tasks, without the fields `configs` and
-        `leaderless_period`."""
+        """Return the last runs of a connector's tasks. The fields `configs` and `leaderless_period`
+        of the result are not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

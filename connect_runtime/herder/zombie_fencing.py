@@ -18,7 +18,8 @@ class FencingNotNeeded:
 
 @dataclass(frozen=True, slots=True)
 class RecordTaskCount:
-    """Nothing needs to be fenced. Only write the number of tasks, which the next fencing uses."""
+    """No producers need to be fenced. Only write the number of tasks, which the next fencing
+    uses."""
 
     tasks: int
 

@@ -59,8 +59,8 @@ def test_plugins_that_others_can_write_are_not_run(refused, tmp_path):
         folder.chmod(mode)
         (told,) = refused({"plugin.path": str(folder)})
         assert (
-            f"plugin.path: the modules in {folder} would be run, but other users can write to "
-            f"{folder}; to allow it, run: chmod go-w {folder}"
+            f"plugin.path: the worker would run the modules in {folder}, but other users can write "
+            f"to {folder}; to fix this, run: chmod go-w {folder}"
         ) in told
     assert not (tmp_path / "ran").exists()
 

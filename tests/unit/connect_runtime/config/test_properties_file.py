@@ -61,7 +61,7 @@ def test_of_a_harmless_file_that_others_can_write_is_warned(tmp_path, caplog):
     path.write_text("#a=${env:HOME}\nmm2.spark.master=local[4]\nmm2.spark.ui=true\na=b\n")
     path.chmod(0o646)
     assert properties_file.read_properties_text(path).endswith("a=b\n")
-    assert "other users can write to this file; to prevent it, run: chmod go-w" in caplog.text
+    assert "other users can write to this file; to prevent this, run: chmod go-w" in caplog.text
 
 
 def test_placeholders_of_declared_providers_are_filled(tmp_path):

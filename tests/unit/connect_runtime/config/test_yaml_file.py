@@ -77,7 +77,7 @@ def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
         ("a: @x\n", 1, "is not valid YAML"),
         ("a: *nowhere\n", 1, "undefined alias"),
         ("a: 1\n---\nb: 2\n", 3, "a second YAML document"),
-        ("a: \x01\n", 1, "not text"),
+        ("a: \x01\n", 1, "YAML does not allow"),
         ("<<: {a: 1}\n", 1, "plain text"),
         ("? [a]\n: 1\n", 1, "plain text"),
         ("a: &x\n  b: *x\n", 2, "recursive"),

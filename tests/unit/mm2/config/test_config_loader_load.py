@@ -227,7 +227,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     monkeypatch.setattr(file_access, "find_foreign_writer", lambda *_: writer)
     assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
-        "the file to a directory owned by root or by the user that runs it"
+        "the file to a directory owned by root or by the user who runs this process"
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(
