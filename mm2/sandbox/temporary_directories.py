@@ -57,8 +57,8 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return `file_access.find_user_cache_directory()`. Raises `SandboxError` if the cache directory
-    cannot be trusted."""
+    """Return `file_access.find_user_cache_directory()`. Raises `SandboxError` if the cache
+    directory cannot be trusted."""
     try:
         return file_access.find_user_cache_directory()
     except OSError as error:
