@@ -260,8 +260,8 @@ class BlockingClient:
         version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(
-                f"node {node_id} does not support any {api_versions.API_NAMES[api_key]} version from "
-                f"{version_range[0]} to {version_range[1]}"
+                f"node {node_id} does not support any {api_versions.API_NAMES[api_key]} version "
+                f"from {version_range[0]} to {version_range[1]}"
             )
         return version
 

@@ -424,8 +424,8 @@ class MessageSendQueue:
         with self._lock:
             if self._messages and self._bytes + len(encoded) > self._limit_bytes:
                 raise ChannelFullError(
-                    f"cannot queue a control message of {len(encoded)} bytes: {self._bytes} bytes are "
-                    f"already queued, and the maximum is {self._limit_bytes}"
+                    f"cannot queue a control message of {len(encoded)} bytes: {self._bytes} bytes "
+                    f"are already queued, and the maximum is {self._limit_bytes}"
                 )
             self._messages.append(encoded)
             self._bytes += len(encoded)

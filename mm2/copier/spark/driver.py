@@ -190,7 +190,8 @@ def create_spark_context(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver
             raise SparkStartError(
                 f"starting Spark at {settings.master}: {weakness}. Other users could connect to "
                 "the driver and, on a cluster, read the tasks and the tokens in them. Correct this "
-                "setting, or set `allow.insecure.spark: true` in the `spark` section to accept the risk"
+                "setting, or set `allow.insecure.spark: true` in the `spark` section to accept "
+                "the risk"
             )
         context = pyspark.SparkContext(
             gateway=gateway,
