@@ -33,9 +33,10 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 class BatchReadQueue:
     """Combines read requests into one fetch per leader.
 
-    `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup`
-    queues the ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` contains
-    the leaders with a fetch in flight, as tuples (True for a target broker, node id).
+    `queue_read` queues a request and `send_queued_reads` sends the queued requests.
+    `queue_offset_lookup` queues the ListOffsets lookup that follows an out-of-range read.
+    Invariant: `_reading` contains an (is target broker, node id) tuple for each leader with a fetch
+    in flight.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class BatchReadQueue:
         self._reading: set[tuple[bool, int]] = set()
 
     def queue_read(self, side: RecoveryCluster, request: PendingRequest) -> None:
-        """Queue a `ReadTarget` or `ReadSource` request for the next `flush`."""
+        """Queue a `ReadTarget` or `ReadSource` request for the next `send_queued_reads`."""
         self._queued.append((side, request))
 
     def send_queued_reads(self) -> None:
@@ -67,8 +68,8 @@ class BatchReadQueue:
                 self._send_fetch(side, node_id, group)
 
     def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
-        """Send one fetch to a leader unless another is in flight. Requests that do not fit into it
-        are queued again."""
+        """Send one fetch to a leader, unless a fetch to that leader is already in flight. Requests
+        that do not fit into the fetch are queued again."""
         version_range = fetch.choose_fetch_versions(
             side.get_topic_id(question.copy) for question in group
         )
@@ -153,8 +154,9 @@ class BatchReadQueue:
     def _reply_with_error(
         self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
     ) -> None:
-        """Reply to a read request with the fetched partition's error. An OFFSET_OUT_OF_RANGE error
-        lacks the log start offset, so that offset is looked up first."""
+        """Reply to a read request with the error that the broker returned for the partition. If the
+        target returned OFFSET_OUT_OF_RANGE without the log start offset, look up the log start
+        offset before replying."""
         refused = side.build_refusal(question, partition.error_code)
         out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
         if side.is_target and out_of_range and partition.log_start_offset < 0:
@@ -171,7 +173,8 @@ class BatchReadQueue:
 
 
 _FetchedByTopic = dict[tuple[str | bytes, int], FetchResponsePartition]
-"""Fetched partitions, keyed by topic name (topic id if the response has no names) and partition."""
+"""Fetched partitions by topic and partition number. The topic is identified by its name, or by its
+id if the response contains no topic names."""
 
 
 def _decode_fetch(reply: RawClientResponse, *, max_partitions: int) -> _FetchedByTopic | NoResponse:

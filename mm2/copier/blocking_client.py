@@ -94,10 +94,11 @@ class BlockingClient:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> T:
-        """Poll the connections until `get_result` returns a value, and return that value.
+        """Poll the connections until `get_result` returns a value other than None, and return that
+        value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names
-        the operation in the error text.
+        After `timeout_s`, raises the first connection error, or `RetriableError` if there is none.
+        `operation` names the operation in the error message.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := get_result()) is None:
@@ -110,7 +111,8 @@ class BlockingClient:
         return answer
 
     def send_request(self, target: RequestTarget, message: RequestBuilder) -> Any:
-        """Send one request and return the response body, a kio entity."""
+        """Send one request and return the decoded response body (an entity of the `kio`
+        library)."""
         replies: list[ClientResponse] = []
         self._cluster.call(target, message, done=replies.append, timeout_s=REQUEST_TIMEOUT_S)
         reply = self.wait_for_result(
@@ -121,7 +123,8 @@ class BlockingClient:
         return reply.body
 
     def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
-        """Drop the cached coordinator, so that the next request looks it up again."""
+        """Remove a coordinator from the metadata cache, so that the next request to it looks up its
+        broker again."""
         self._cluster.forget_coordinator(coordinator.kind, coordinator.key)
 
     def find_leader(self, topic: str, partition: int = 0) -> int:
@@ -145,15 +148,15 @@ class BlockingClient:
             raise BrokerResponseError(doing, metadata.error_code) from error
 
     def get_topic_id(self, topic: str) -> bytes:
-        """Return the topic id (16 bytes, all zero if the cluster has no topic ids).
+        """Return the topic id (16 bytes, all zero if the cluster does not support topic ids).
 
-        Call `leader` for the topic first.
+        Call `find_leader` for the topic first.
         """
         metadata = self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
     def find_any_node(self) -> int:
-        """Return the id of any broker of the cluster (the lowest id)."""
+        """Return the lowest broker id in the cluster metadata."""
 
         brokers = self.send_request(
             AnyNodeTarget(), request_builders.build_metadata_request(())
@@ -202,10 +205,11 @@ class BlockingClient:
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, committed: bool = False
     ) -> FetchResponsePartition:
-        """Fetch record batches from `offset` on, including uncommitted batches.
+        """Fetch record batches starting at `offset`.
 
-        With `committed`, return records up to the last stable offset and the list of aborted
-        transactions.
+        If `committed` is False, the result includes uncommitted batches. If it is True, the result
+        ends at the last stable offset and contains the list of aborted transactions
+        (read_committed).
         """
 
         return self.wait_for_result(
@@ -251,13 +255,13 @@ class BlockingClient:
         raise BrokerResponseError(f"reading {topic}", response.error_code)
 
     def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
-        """Negotiate an API version with the broker. Raises `FatalError` if it supports no version
-        in the range."""
+        """Return the newest version of an API that the broker supports within `version_range`
+        (inclusive). Raises `FatalError` if there is none."""
         version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(
-                f"node {node_id} supports no version of {api_versions.API_NAMES[api_key]} from "
-                f"{version_range[0]} to {version_range[1]}"
+                f"node {node_id} does not support any {api_versions.API_NAMES[api_key]} version "
+                f"from {version_range[0]} to {version_range[1]}"
             )
         return version
 

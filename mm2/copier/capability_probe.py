@@ -1,9 +1,9 @@
-"""Tests which Kafka features a cluster supports by using them. `mm2 probe` reports the results.
+"""Tests which Kafka features a cluster supports by using them (`mm2 probe`).
 
-The target is tested on partition 0 of a scratch topic. Two transactional producers write in turn.
-The first producer writes a batch, repeats it, and leaves a sequence gap. The second producer fences
-the first, which then tries to write again. The probe records the broker's responses and does not
-evaluate them.
+The target is tested on partition 0 of a scratch topic, with two transactional producers. The first
+producer writes a batch, sends the same batch again, and sends a batch with a sequence gap. The
+second producer then fences the first, which tries to write once more. The probe records the
+broker's responses and does not evaluate them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PROBE_RECORD_VALUE = b"mm2 probe: test record of the producer checks, safe to de
 
 
 class BrokerScratchPartition:
-    """A scratch partition on a real cluster, written with one transactional id."""
+    """`ScratchPartition` on a Kafka cluster. All of its transactional producers use the same
+    transactional id."""
 
     def __init__(
         self,
@@ -138,8 +139,8 @@ class ScratchPartition(Protocol):
 
 
 class TargetProbe:
-    """Runs the capability checks of a target once. `results` keeps the earlier results if a later
-    step fails."""
+    """Runs the capability checks of a target cluster once. If a step fails, `results` still
+    contains the results of the steps before it."""
 
     def __init__(self, scratch: ScratchPartition) -> None:
         self._scratch = scratch
@@ -169,7 +170,8 @@ class TargetProbe:
         self._record_outcome(
             CapabilityCheck.FENCE,
             f"producer {first.id} (epoch {first.epoch}) was fenced by producer {second.id} (epoch "
-            f"{second.epoch}); its next write returned {_describe_produce_result(late)}",
+            f"{second.epoch}); the next write of the fenced producer returned "
+            f"{_describe_produce_result(late)}",
             holds=isinstance(late, BrokerRefusal) and late.code in {INVALID_EPOCH, PRODUCER_FENCED},
         )
         own = self._produce_record(second, 0)
@@ -201,13 +203,15 @@ class TargetProbe:
         self._record_outcome(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
         seen = self._scratch.is_marker_readable(owner)
         self._record_outcome(
-            CapabilityCheck.MARKER, "the marker was not readable in time", holds=seen
+            CapabilityCheck.MARKER,
+            "the commit marker of the empty transaction was not readable before the timeout",
+            holds=seen,
         )
         return owner if seen else None
 
     def _check_producer_sequence(self, owner: ProducerIdAndEpoch) -> bool:
-        """Check offsets, stored bytes, a repeated batch and a sequence gap. Return False if the
-        first write fails."""
+        """Check the acknowledged offset, the stored bytes, and the broker's responses to a
+        duplicate batch and to a sequence gap. Return False if the first write fails."""
         expected = self._scratch.find_end_offset()
         sent = self._produce_record(owner, 0)
         if isinstance(sent, BrokerRefusal):
@@ -243,7 +247,7 @@ class TargetProbe:
         return _raise_if_transient(self._scratch.produce_record(owner, sequence))
 
     def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
-        """Record the outcome of a check. A failed check remains failed."""
+        """Record the outcome of a capability check. A later success does not replace a failure."""
         if holds:
             self.results.setdefault(check, cluster_capabilities.CHECK_HOLDS)
         else:
@@ -259,8 +263,8 @@ class TargetProbe:
 
 
 def _raise_if_transient(answer: _ProbeAnswer) -> _ProbeAnswer:
-    """Return the broker's response unchanged. Raises `RetriableError` if it is a transient
-    error."""
+    """Raise `RetriableError` if the broker's response is a transient error; otherwise return the
+    response unchanged."""
     if isinstance(answer, BrokerRefusal) and answer.code in TRANSIENT_ERROR_CODES:
         raise RetriableError(f"the broker returned {answer}, a transient error: probe again later")
     return answer
@@ -274,7 +278,7 @@ _TOPIC_SUFFIX_BITS = 32
 
 
 class ClusterProbe:
-    """Probes one cluster over separate connections, which are opened with `settings`."""
+    """Probes one cluster over its own connections, which are opened with `settings`."""
 
     def __init__(
         self,
@@ -325,8 +329,8 @@ class ClusterProbe:
             )
 
     def build_untested_capabilities(self, error: ConnectError) -> ClusterCapabilities:
-        """Build the capabilities of a target whose scratch topic could not be created because of
-        `error`."""
+        """Build the result for a target whose scratch topic could not be created because of
+        `error`: the API versions are probed, and every capability check is UNKNOWN."""
         with self._create_client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(

@@ -36,7 +36,8 @@ class FetchLimits:
     rack: str = ""
     """Rack of this client (`client.rack`); "" disables follower fetching."""
     replica_max_age_s: float = 300.0
-    """Time for which a preferred read replica is used before the leader is queried again."""
+    """Time for which a preferred read replica is used before records are fetched from the leader
+    again (`metadata.max.age.ms`)."""
 
 
 def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:

@@ -1,9 +1,8 @@
-"""The copy process's end of the control channel: a socket in the copy loop's selector, without a
-thread of its own.
+"""The copy process's end of the control channel to the driver: a socket in the selector of the copy
+loop, without a separate thread.
 
-The client connects once, and the copy process ends when the connection ends. A driver that restarts
-the process opens a new channel, so a copy process never has to determine which messages the driver
-missed.
+The client connects once, and the copy process ends when the connection ends. The driver then starts
+a new process with a new channel, so messages never have to be resent.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ COPY_SEND_QUEUE_BYTES = 64 * 1024 * 1024
 
 
 class DriverConnectError(FatalError):
-    """The copy process cannot reach its driver, or the driver refused it. The process ends; the
-    driver decides about a restart."""
+    """The copy process cannot connect to its driver, or the driver refused the connection. The copy
+    process then ends, and the driver decides whether to start a new one."""
 
 
 class ControlClient:
@@ -68,11 +67,12 @@ class ControlClient:
         self.closed_reason: str | None = None
 
     def connect(self, timeout_s: float) -> None:
-        """Connect, verify the certificate, send the hello and wait for the reply. Blocks; call
-        once.
+        """Connect to the driver, verify its certificate (TLS only), send the `hello` message and
+        wait for the reply. Blocks; call once.
 
         Messages that arrive with the reply are passed to `on_message` before this method returns.
-        Raises `DriverConnectError`.
+        Raises `DriverConnectError` if the connection fails, is refused, or takes longer than
+        `timeout_s`.
         """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         try:
@@ -94,10 +94,11 @@ class ControlClient:
             self._send_queued_messages()
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Queue one message. Messages queued between two polls share a frame.
+        """Queue one message for the driver. Messages queued between two polls are sent in one
+        frame.
 
-        Raises `ControlFrameError` if JSON cannot represent the message and `ChannelFullError` if
-        the queue is full. Does nothing after `on_closed` was called.
+        Raises `ControlFrameError` if the message cannot be represented in JSON, and
+        `ChannelFullError` if the queue is full. Does nothing once the channel is closed.
         """
         if self.closed_reason is not None:
             return
@@ -159,7 +160,8 @@ class ControlClient:
                     raise
 
     def _exchange_greeting(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
-        """Exchange hello and welcome, and return the messages that arrived with the welcome."""
+        """Send the `hello` message and wait for the driver's `welcome`. Return the messages that
+        arrived together with the `welcome`."""
         decoder = ControlFrameDecoder()
         greeting = CopyHello(token=self._token, pid=os.getpid(), host=socket.gethostname())
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
@@ -246,8 +248,8 @@ class ControlClient:
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
-    """Open a TLS connection to the peer whose certificate has this SHA-256 fingerprint. No
-    certificate authority is involved."""
+    """Open a TLS connection and verify that the SHA-256 fingerprint of the peer's certificate is
+    `fingerprint`. No certificate authority is involved."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
@@ -256,5 +258,5 @@ def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
     certificate = secured.getpeercert(binary_form=True) or b""
     if not hmac.compare_digest(hashlib.sha256(certificate).digest(), fingerprint):
         secured.close()
-        raise ssl.SSLError("the peer's certificate is not the driver's")
+        raise ssl.SSLError("the peer's certificate does not match the driver's fingerprint")
     return secured

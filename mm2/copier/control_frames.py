@@ -40,7 +40,8 @@ from connect_runtime.network import transport
 PROTOCOL_VERSION = 1
 CHANNEL_TOKEN_BYTES = 32
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Maximum size of a control frame in bytes. A larger announced size is a protocol error."""
+"""Maximum size of a control frame in bytes. A larger size in a frame's length field is a protocol
+error."""
 MAX_GREETING_BYTES = 4096
 """Maximum frame size before the token is checked, because an unauthenticated peer must not use more
 memory."""
@@ -64,7 +65,8 @@ class ControlFrameError(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyHello:
-    """Greeting of a copy process. `token` identifies and authenticates its channel."""
+    """The first message that a copy process sends on a connection. `token` authenticates the copy
+    process and identifies its control channel."""
 
     token: bytes = field(repr=False)
     pid: int
@@ -91,8 +93,8 @@ def encode_message(message: Mapping[str, object]) -> bytes:
 
 
 def take_frame(pending: deque[bytes]) -> bytes:
-    """Remove the first encoded messages from `pending` and return them as one frame of about
-    `FRAME_FILL_BYTES`. Always removes at least one message, so `pending` must not be empty."""
+    """Remove encoded messages from the front of `pending` and return them as one frame of up to
+    about `FRAME_FILL_BYTES`. At least one message is removed, so `pending` must not be empty."""
     taken = [pending.popleft()]
     size = len(taken[0])
     while pending and size + len(pending[0]) < FRAME_FILL_BYTES:
@@ -103,8 +105,8 @@ def take_frame(pending: deque[bytes]) -> bytes:
 
 
 def count_message_bytes(frame: bytes, messages: int) -> int:
-    """Return the size of the encoded messages in a frame, without its length field, brackets and
-    commas. `messages` is the number of messages."""
+    """Return the total size of the encoded messages in a frame, which excludes the frame's length
+    field, brackets and commas. `messages` is the number of messages in the frame."""
     return len(frame) - _LENGTH.size - 2 - (messages - 1)
 
 
@@ -199,7 +201,8 @@ def encode_hello(greeting: CopyHello) -> ControlMessage:
 
 
 def decode_hello(message: ControlMessage) -> CopyHello:
-    """Decode a hello. Raises `ControlFrameError` if it is incomplete or has an unknown version."""
+    """Decode a `hello` message. Raises `ControlFrameError` if a field is missing or invalid, or if
+    the protocol version is not supported."""
     if message["type"] != "hello":
         raise ControlFrameError(
             f"the first control message is {_quote_peer_value(message['type'])}, not 'hello'"
@@ -322,8 +325,8 @@ def enable_keepalive(connected: socket.socket) -> None:
 class ChannelStream:
     """Non-blocking reads and writes of a socket, with or without TLS.
 
-    An `OSError` (including its subclass `ssl.SSLError`) ends the stream. While `handshaking` is
-    True, call `handshake` whenever the socket is ready.
+    After an `OSError` (or its subclass `ssl.SSLError`), the stream is unusable and must be closed.
+    While `handshaking` is True, call `handshake` whenever the socket is ready.
     """
 
     __slots__ = ("_socket", "_tls_wants_write", "handshaking")
@@ -421,8 +424,8 @@ class MessageSendQueue:
         with self._lock:
             if self._messages and self._bytes + len(encoded) > self._limit_bytes:
                 raise ChannelFullError(
-                    f"queueing a control message of {len(encoded)} bytes: {self._bytes} bytes are "
-                    f"queued for the peer, the maximum is {self._limit_bytes}"
+                    f"cannot queue a control message of {len(encoded)} bytes: {self._bytes} bytes "
+                    f"are already queued, and the maximum is {self._limit_bytes}"
                 )
             self._messages.append(encoded)
             self._bytes += len(encoded)

@@ -1,12 +1,12 @@
 """Messages of the control channel between the driver and a copy process, and their JSON form.
 
 Driver to copy process: `endpoints` (optional, first: clusters and topics to connect to),
-`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the reverse flow),
-`recorded` (items were stored), `acquisition_granted`, `pause`, `resume`, `pause_topics`,
-`throttle`, `stop`.
+`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the flow in the
+opposite direction), `recorded` (records were stored in the flow's state topics),
+`acquisition_granted`, `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
-`acquisition_request`, `record` (ordered stream of items to store, which must all be stored),
+`acquisition_request`, `record` (records that the driver must store, all of them and in order),
 `gauges` (progress reports, each of which replaces the previous one), `ended`.
 
 Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
@@ -48,9 +48,10 @@ from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 JsonMessage = dict[str, Any]
 
 _MAX_ERROR_CHARS = 200
-"""Maximum number of characters of a malformed message that an error quotes."""
+"""Maximum number of characters of a malformed message that are quoted in an error message."""
 MAX_TEXT_CHARS = 2_000
-"""Maximum number of characters of a copy process's text that the driver keeps and logs."""
+"""Maximum length in characters of a string that the driver accepts from a copy process. Longer
+strings are truncated."""
 INT64 = range(-(2**63), 2**63)
 _INT128 = range(-(2**127), 2**127)
 
@@ -83,25 +84,26 @@ def decode_integer(value: Any) -> int:
 
 
 def decode_integer_sum(value: Any) -> int:
-    """Decode a sum of 64-bit integers, such as record ages, which may itself exceed 64 bits. Raises
-    `ValueError` if it exceeds 128 bits."""
+    """Decode a sum of 64-bit integers (for example of record ages), which may exceed 64 bits.
+    Raises `ValueError` if it exceeds 128 bits."""
     if type(value) is not int or value not in _INT128:
         raise ValueError("not a 128-bit integer")
     return value
 
 
 def decode_text(value: Any) -> str:
-    """Decode a string value, cut off after `MAX_TEXT_CHARS`, with lone surrogates replaced by `?`.
-    Raises `TypeError`."""
+    """Decode a string. Text after `MAX_TEXT_CHARS` characters is dropped, and lone surrogates are
+    replaced by `?`. Raises `TypeError` if the value is not a string."""
     if not isinstance(value, str):
-        raise TypeError("not a text")
+        raise TypeError("not a string")
     text = value[:MAX_TEXT_CHARS]
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
-"""Time without a message after which driver and copy process treat each other as dead."""
+"""Time without a message after which the driver considers the copy process dead, and the copy
+process considers the driver dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ class ConfigureCopy:
     """True if the worker group has just confirmed the task assignment, so that the first
     acquisition of each partition needs no further confirmation."""
     unreachable_after_s: int = flow_config.DEFAULT_UNREACHABLE_AFTER_S
-    """Seconds without a response after which a leader counts as unreachable, as in `Flow`."""
+    """Number of seconds without a response after which a partition leader counts as unreachable."""
 
 
 def encode_copy_configuration(settings: ConfigureCopy) -> JsonMessage:
@@ -206,8 +208,8 @@ def decode_cluster_access(message: JsonMessage) -> ClusterAccess:
 
 
 def _encode_operator_commands(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
-    """Encode the commands that messages suggest to operators. All partitions share them, so they
-    are sent once."""
+    """Return the commands that log and error messages suggest to operators. They are the same for
+    all partitions, so the configuration contains them once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
 
@@ -245,8 +247,8 @@ def _decode_partition_setup(message: JsonMessage, operator: OperatorCommands) ->
 def encode_recovered_state_request(
     number: int, where: PartitionSetup, *, target: int | None
 ) -> JsonMessage:
-    """Encode a request for the recovered state of a partition. `target` is the target offset whose
-    source position is needed, or None."""
+    """Encode a request for the recovered state of a partition. If `target` is not None, the state
+    must include the source offset that corresponds to this target offset."""
     return {
         "type": "recovered_state_request",
         "id": number,
@@ -259,11 +261,12 @@ def encode_recovered_state_request(
 def decode_recovered_state_request(
     message: JsonMessage, partitions: Sequence[PartitionSetup]
 ) -> tuple[int, TopicPartition, int | None]:
-    """Decode a recovered state request to its number, partition and target offset. `partitions` are
-    the partitions of the copy process."""
+    """Decode a recovered-state request. Return the request number, the partition and the target
+    offset. `partitions` contains the partitions of the copy process; raises `ValueError` for any
+    other partition."""
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
-        raise ValueError("the requested partition is not one of this task")
+        raise ValueError("the requested partition does not belong to this task")
     target = message["target"]
     number = decode_integer(message["id"])
     return number, partition, None if target is None else decode_integer(target)
@@ -321,7 +324,8 @@ def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> J
 
 
 def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
-    """Decode a `reverse_producers_request` message to its number and producer ids."""
+    """Decode a `reverse_producers_request` message. Return the request number and the producer
+    ids."""
     return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
@@ -334,8 +338,8 @@ def encode_reverse_producers(
 ) -> JsonMessage:
     """Encode which of the requested producer ids belong to the reverse flow.
 
-    `reverse_producers` is None if the reverse flow's map could not be read. `failure` then contains
-    the reason, and `denied` is True if an ACL is missing.
+    `reverse_producers` is None if the reverse flow's offset map could not be read. `failure` then
+    contains the reason, and `denied` is True if an ACL does not permit reading the offset map.
     """
     return {
         "type": "reverse_producers",
@@ -405,8 +409,8 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 
 
 def encode_flow_state_records(first: int, items: Sequence[FlowStateRecord]) -> JsonMessage:
-    """Encode records that the driver appends, in this order, to the offset map and incident topics.
-    `first` is the number of the first record in the stream."""
+    """Encode records that the driver appends, in this order, to the offset map topic and the
+    incident topic. `first` is the sequence number of the first of these records."""
     return {
         "type": "record",
         "first": first,

@@ -50,9 +50,12 @@ from mm2.copier.run_directory import RunDirectory
 
 
 def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, bytes]:
-    """Create a certificate; return a TLS context with it and the SHA-256 of its DER form. The
-    private key is never written to disk: OpenSSL can load it only from a file, so it is passed in
-    an in-memory file."""
+    """Create a certificate. Return a TLS context that uses it, and the SHA-256 fingerprint of the
+    certificate in DER form.
+
+    The private key is never written to disk. OpenSSL can load a private key only from a file, so
+    the key is passed in an in-memory file.
+    """
     authority = CertificateAuthority.create("mm2 run", wall_ms=wall_ms)
     issued = authority.issue_certificate("mm2 control channel", hosts=[host], wall_ms=wall_ms)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -72,10 +75,11 @@ CLOSED_MESSAGE_TYPE = "closed"
 """Type of the last message of a channel, {type, reason}. The server creates this message; a copy
 process never sends it."""
 MAX_UNDELIVERED_MESSAGES = 2048
-"""Number of unconsumed messages of one channel at which its socket is no longer read. A read in
-progress is still delivered."""
+"""Number of unconsumed messages of one channel at which reading from its socket is paused. Messages
+that were already read are still delivered."""
 MAX_UNDELIVERED_BYTES = 4 * 1024 * 1024
-"""Size of the unconsumed messages of one channel at which its socket is no longer read."""
+"""Total size in bytes of one channel's unconsumed messages at which reading from its socket is
+paused."""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
@@ -94,8 +98,8 @@ class ChannelInbox:
     def put_messages(
         self, channel: TaskChannel, messages: list[ControlMessage], *, message_bytes: int = 0
     ) -> None:
-        """Append messages that `channel` received, in the given order. `message_bytes` is their
-        mean size."""
+        """Append messages received on `channel`, in order. `message_bytes` is the mean size of
+        these messages."""
         with self._ready:
             self._items.extend((channel, message, message_bytes) for message in messages)
             self._ready.notify(len(messages))
@@ -112,10 +116,11 @@ class ChannelInbox:
 
 
 class TaskChannel:
-    """The driver's end of the connection to one copy process.
+    """The driver's end of the control channel to one copy process.
 
-    A channel is opened before its copy process starts and carries one connection. It is closed
-    permanently when the connection ends. Its last message is {"type": "closed", "reason": …}.
+    A channel is opened before its copy process starts, and is closed permanently when the
+    connection of the copy process ends. Its last received message is {"type": "closed", "reason":
+    …}.
     """
 
     def __init__(
@@ -164,7 +169,7 @@ class TaskChannel:
             return None
         channel, message = taken
         assert channel is self, (
-            f"{self.name} shares its inbox with {channel.name}: use ChannelInbox.pop"
+            f"{self.name} shares its inbox with {channel.name}: use ChannelInbox.take_message"
         )
         return message
 
@@ -186,8 +191,8 @@ class TaskChannel:
         self.peer = peer
 
     def deliver_to_inbox(self, messages: list[ControlMessage], *, size: int) -> bool:
-        """Put received messages, together `size` bytes, into the inbox. Return False if the inbox
-        is full, so that the socket must not be read until messages are consumed."""
+        """Put received messages with a total size of `size` bytes into the inbox. Return False if
+        the inbox is full; the socket must then not be read until messages have been consumed."""
         if not messages:
             return True
         message_bytes = size // len(messages)
@@ -231,7 +236,8 @@ class TaskChannel:
 
 
 class ConnectionHandler(Protocol):
-    """Authenticates connections and is notified when connections end."""
+    """Callbacks of a `ControlConnection`, which authenticate its peer and remove the connection
+    when it ends."""
 
     def authenticate_copy_process(
         self, connection: ControlConnection, greeting: CopyHello
@@ -374,7 +380,7 @@ class ControlConnection:
 
 LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
-"""Time after which a connection without a hello is closed."""
+"""Time after which a connection is closed if the peer has not sent a `hello` message."""
 MAX_UNGREETED_CONNECTIONS = 128
 """Maximum number of connections without a hello, besides one for each open channel. A further
 connection replaces the oldest. Copy processes send the hello within milliseconds, so idle
@@ -436,8 +442,8 @@ class ControlServer:
     def open_channel(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
         """Open a channel for a copy process that will connect with `channel.token`.
 
-        Its messages are delivered to `inbox`, which channels may share, or to a new inbox. Raises
-        `FatalError` if the server has ended.
+        Messages from the copy process are delivered to `inbox`, which several channels may share,
+        or to a new inbox if it is None. Raises `FatalError` if the server was closed or has failed.
         """
         if self.failure:
             raise FatalError(f"cannot open the control channel of {name}: {self.failure}")
@@ -631,7 +637,8 @@ class ControlServer:
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """Close a connection, its channel, or both, and record the reason."""
+        """Close a connection, if there is one, and the channel that it was authenticated for, if
+        any. Record the reason."""
         if connection is not None:
             if channel is None:
                 self._record_rejection(reason)
@@ -673,11 +680,11 @@ def listen_tls(
     bind: tuple[str, int] = ("", 0),
     advertised_host: str,
 ) -> ControlServer:
-    """Listen on TCP with TLS. `advertised_host` is the host in the address that copy processes
-    receive.
+    """Listen on a TCP port with TLS. `advertised_host` is the host name that copy processes connect
+    to.
 
-    `tls` presents the certificate whose SHA-256 is `fingerprint`. Raises `FatalError` with the
-    address if it cannot be bound.
+    `tls` is the server's TLS context, and `fingerprint` is the SHA-256 fingerprint of its
+    certificate. Raises `FatalError` if the server cannot listen on the address `bind`.
     """
     host, port = bind
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

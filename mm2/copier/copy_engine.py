@@ -39,7 +39,8 @@ class CopyState(enum.Enum):
 
 
 class EngineState(enum.Enum):
-    """State of an engine. STARTING also applies before `open`; FAILED and STOPPED are final."""
+    """State of an engine: STARTING (also before `open` is called), READY, FAILED or STOPPED. FAILED
+    and STOPPED are final."""
 
     STARTING = "STARTING"
     READY = "READY"
@@ -134,8 +135,8 @@ class CopyEngine(Protocol):
 
 
 class CopyProgress:
-    """State of a copy process, as its handle reports it. States only advance, and only the first
-    error is kept."""
+    """Thread-safe state of a copy process for its `CopyHandle`. The state only moves forward, and
+    only the first error is kept."""
 
     def __init__(self) -> None:
         self._state = CopyState.WAITING_FOR_SLOT

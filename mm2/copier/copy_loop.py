@@ -47,7 +47,8 @@ SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
-"""Maximum number of partitions that are acquired (fenced and matched) at the same time."""
+"""Maximum number of partitions that are acquired at the same time. Acquiring a partition means
+fencing earlier producers and finding the position at which replication resumes."""
 GAUGES_PER_MESSAGE = 5_000
 """Maximum number of gauges (partition states) per message. More would approach the limit
 `control_frames.MAX_COPY_FRAME_VALUES`."""
@@ -232,13 +233,15 @@ class CopyLoop:
                 self._producer.mark_ready(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
-        """Return True if the mirror partition has a leader. Otherwise the source partition is not
-        fetched, because its records would only fill the memory budget."""
+        """Return True if the mirror partition has a leader. Without a leader, the source partition
+        is not fetched, because its records could not be written and would fill the memory
+        budget."""
         where = copy.setup
         return self._target.view.get_leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
-        """Find leaders of both clusters that stopped responding or respond again."""
+        """Detect partition leaders on both clusters that have stopped responding, and those that
+        respond again."""
         wall_ms = self._clock.wall_ms()
         changed = [
             each.check_leaders(self.partitions, now_s, wall_ms) for each in self._monitored_clusters
@@ -370,9 +373,10 @@ class CopyLoop:
 
     @property
     def is_closed(self) -> bool:
-        """True if every partition is either fenced, or closed with its progress recorded.
+        """True if every partition has either been closed with its progress recorded, or been fenced
+        by a new owner.
 
-        The new owner of a fenced partition recovers the unrecorded progress.
+        The new owner of a fenced partition recovers the progress that was not recorded.
         """
         return all(
             copy.state.phase is PartitionPhase.FENCED
@@ -494,6 +498,6 @@ class _ClusterLeaders:
 
 
 def _is_caught_up(copy: PartitionReplicator, gauge: PartitionProgressReport) -> bool:
-    """Return True if the partition is being replicated and has reached the known end of the source
-    partition."""
+    """Return True if the partition is being replicated, and all records up to the last known end of
+    the source partition have been replicated."""
     return copy.accepts_fetched_records and 0 <= gauge.source_end <= gauge.copied_to

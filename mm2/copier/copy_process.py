@@ -1,8 +1,8 @@
 """Entry point of a copy process: connect to the driver, receive the configuration, copy, exit.
 
 The copy process runs in the Python process of a Spark task, or in a thread of the driver
-(`inline`). This module imports nothing that an executor does not need. Configuration and
-credentials arrive only over the control channel.
+(`inline`). This module imports only packages that are available on Spark executors. Configuration
+and credentials arrive only over the control channel.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ class CopyProcess:
             self._loop.set_throttles(message["bytes_per_s"], message["topics"])
 
     def _update_settings(self, **settings: Any) -> None:
-        """Replace fields of the received configuration, which the copy loop may not have applied
-        yet."""
+        """Replace fields of the received configuration, so that changes which arrive before the
+        copy loop is created take effect."""
         if self._settings is not None:
             self._settings = dataclasses.replace(self._settings, **settings)
 

@@ -1,9 +1,9 @@
-"""The data plane of a process: one engine and one control server, shared by all flows of the
+"""The data plane of a process: one copy engine and one control server, shared by all flows of the
 process.
 
-The first `acquire` opens the data plane. Because a Spark context takes seconds to start, the data
-plane remains open without users until `close` or the end of the process. A data plane without users
-is replaced if it has failed or if other settings are requested.
+The first `acquire_data_plane` opens the data plane. Because a Spark context takes seconds to start,
+the data plane stays open when no flow uses it, until `close` or the end of the process. An unused
+data plane is replaced if it has failed or if other settings are requested.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class _OpenDataPlane:
 
 
 class DataPlane:
-    """One user's reference to the shared data plane. Thread-safe. Call `release` after all of the
-    user's copy processes have ended."""
+    """A reference to the shared data plane, held by one user (for example a flow). Thread-safe.
+    Call `release_reference` after all of the user's copy processes have ended."""
 
     def __init__(self, opened: _OpenDataPlane, *, release: Callable[[], None]) -> None:
         self._opened = opened
@@ -130,8 +130,8 @@ class DataPlaneRegistry:
         self._open: _OpenDataPlane | None = None
 
     def acquire_data_plane(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
-        """Open the data plane, or share the open data plane. If `settings` is None, use the
-        settings of the open data plane, or else the defaults.
+        """Return a reference to the open data plane, or open a new data plane. If `settings` is
+        None, use the settings of the open data plane, or the defaults if none is open.
 
         Raises `ConfigError` if the data plane is in use with other settings, and `FatalError` if it
         has failed and is still in use, or if the control server cannot listen.
@@ -176,9 +176,9 @@ class DataPlaneRegistry:
         elif settings is not None and differs:
             keys = ", ".join(copy_engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"copy processes run with {opened.settings.display_name} here, but "
-                f"{settings.display_name} was requested (different keys: {keys}): a process has "
-                "one data plane, so configure the same settings for all connectors"
+                f"this process already runs copy processes with {opened.settings.display_name}, "
+                f"but {settings.display_name} was requested (different keys: {keys}); a process "
+                "has only one data plane, so configure the same settings for all connectors"
             )
         else:
             raise FatalError(failure)
@@ -191,8 +191,8 @@ class DataPlaneRegistry:
 def create_engine_and_server(
     settings: EngineSettings, clock: Clock
 ) -> tuple[CopyEngine, ControlServer]:
-    """Create an engine that is not yet open, and a listening control server. Raises the errors of
-    `listen_for_copy_processes`."""
+    """Create an engine that is not yet started, and a listening control server. Raises `FatalError`
+    if the server cannot listen on its address."""
     made: CopyEngine
     if settings.engine == copy_engine_config.INLINE:
         made = InlineEngine(clock=clock)

@@ -54,8 +54,8 @@ class DriverClient:
     def request_recovered_state(
         self, where: PartitionSetup, target: int | None, *, on_answer: DriverAnswerHandler
     ) -> None:
-        """Request the recovered state of a partition. `target` is the target offset whose source
-        position is needed, or None."""
+        """Request the recovered state of a partition from the driver. If `target` is not None, also
+        request the source offset that corresponds to this target offset."""
         self._request_count += 1
         self._state_requests[self._request_count] = on_answer
         self._channel.send(
@@ -65,8 +65,8 @@ class DriverClient:
         )
 
     def request_acquisition(self, *, on_answer: DriverAnswerHandler) -> None:
-        """Request permission to acquire partitions. Permission is granted once the worker group
-        confirms the task after this request."""
+        """Ask the driver for permission to acquire partitions. The driver grants it once the worker
+        group has confirmed, after this request, that the task is still assigned to this worker."""
         self._request_count += 1
         self._acquisition_requests[self._request_count] = on_answer
         self._channel.send({"type": "acquisition_request", "id": self._request_count})

@@ -127,8 +127,8 @@ class Fetcher:
             self._versions = fetch.TOPIC_NAME_VERSIONS
 
     def update_partition(self, copy: PartitionReplicator) -> None:
-        """Assign a partition to a fetch session, or remove it if it needs no data. Call when this
-        may have changed."""
+        """Assign a partition to a fetch session, or remove it from its session if it needs no data.
+        Call this method whenever the partition's need for data may have changed."""
         key = (copy.setup.topic, copy.setup.partition)
         leader = self._source.view.get_leader(*key)
         connection = self._connection_of.get(key)
@@ -183,10 +183,8 @@ class Fetcher:
         )
 
     def _assign_connection(self, key: PartitionKey, connection: _FetchConnection | None) -> None:
-        """Assign a partition to a connection; None removes its assignment.
-
-        Invariant: `_backlogs` counts the partitions of each topic on backlog connections.
-        """
+        """Assign a partition to a connection, or to none if `connection` is None. Keeps `_backlogs`
+        up to date: the number of partitions on backlog connections, by topic."""
         if (
             previous := self._connection_of.pop(key, None)
         ) is not None and previous.name == BACKLOG_CONNECTION:
@@ -247,7 +245,8 @@ class Fetcher:
                 self._send_fetch(connection)
 
     def _move_caught_up_partitions(self, tail: _FetchConnection) -> None:
-        """Move partitions that have reached the end of their log to the tail connection."""
+        """Move partitions that have reached the end of their log to the broker's tail connection,
+        on which fetches wait for new records."""
         for key in list(self._caught_up):
             connection = self._connection_of.get(key)
             if connection is None or (connection.node_id, connection.omits_rack) != (
@@ -305,8 +304,8 @@ class Fetcher:
     # Responses
 
     def compute_oldest_response_s(self) -> float:
-        """Return when the least recently answered connection last responded; -inf if some
-        partitions are not being fetched."""
+        """Return the earliest time at which a fetch connection last received a response (monotonic
+        seconds); -inf if a partition is not being fetched."""
         heard_s = [
             connection.last_response_s
             for connection in self._connections.values()
@@ -363,7 +362,7 @@ class Fetcher:
         return None
 
     def _abandon_follower(self, connection: _FetchConnection, now_s: float) -> None:
-        """Read the partitions that were read from this follower from their leaders again."""
+        """Stop reading from a follower. Its partitions are read from their leaders again."""
         keys = [
             key
             for key, place in self._connection_of.items()
@@ -427,8 +426,9 @@ class Fetcher:
     ) -> bool:
         """Return True if the partition must be read from another broker.
 
-        Either the leader returned a preferred read replica, or a follower failed. A follower may
-        lag behind, so only the leader's errors count.
+        This is the case if the leader returned a preferred read replica, or if a follower returned
+        an error. A follower may lag behind the leader, so a follower's error is not treated as an
+        error of the partition.
         """
         is_follower = self._replicas.is_preferred_replica(key, connection.node_id)
         if is_follower and (partition.error_code or partition.diverging_end_offset >= 0):
@@ -453,11 +453,11 @@ class Fetcher:
     def _extract_records(
         self, copy: PartitionReplicator, partition: FetchResponsePartition
     ) -> FetchedRecords:
-        """Return the fetched records, copied out of the response buffer if too much memory is in
-        use.
+        """Return the fetched records. If too much memory is in use, the records are copied out of
+        the response buffer.
 
-        All partitions of a response share its buffer, which remains in memory until the slowest
-        partition is done.
+        All partitions of a response share one buffer, which is only freed once the records of all
+        of them have been processed.
         """
         records = partition.records
         if (

@@ -38,7 +38,8 @@ class InlineCopy:
         return self.progress.error
 
     def cancel(self) -> None:
-        """End a copy that is waiting for a slot. A running copy ends when its channel is closed."""
+        """Cancel a copy process that is waiting for a slot. A running copy process ends only when
+        its control channel is closed."""
         if self.state is CopyState.WAITING_FOR_SLOT:
             self.progress.set_ended(_CANCELLED_REASON)
 
@@ -140,5 +141,5 @@ class InlineEngine:
 
 
 def _ignore_thread_end(_end: UnexpectedThreadEnd) -> None:
-    """Ignore the end of a thread, because the handle of the copy has already reported the
-    failure."""
+    """Do nothing when a thread ends unexpectedly, because the handle of its copy process has
+    already reported the failure."""

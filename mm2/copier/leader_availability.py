@@ -1,8 +1,8 @@
 """Detects partitions that cannot be replicated because a leader is missing or does not respond.
 
-Fetches that wait for new records get a response every half second. The leader of a paused
-partition, or of a target partition without writes, receives no requests. Such brokers are probed
-with ApiVersions requests.
+Brokers that records are fetched from respond at least every half second. Other leaders may receive
+no requests: the leaders of paused partitions, and the leaders of target partitions without writes.
+These leaders are probed with ApiVersions requests.
 """
 
 from __future__ import annotations
@@ -55,13 +55,12 @@ class LeaderMonitor:
         self._awake_since_s = -inf
 
     def find_silent_leaders(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
-        """Return the brokers among `leaders` that do not respond, with the time of their last
-        response.
+        """Return the brokers among `leaders` that have not responded for `unreachable_after_s`,
+        with the time of their last response.
 
-        Times are monotonic seconds. If a broker never responded, its time is that of the first
-        check that included it. A broker is returned after `unreachable_after_s` without a response.
-        Time during which this process was suspended does not count, because responses may be
-        waiting to be read.
+        Times are monotonic seconds. For a broker that never responded, the time is that of the
+        first check that included the broker. Time during which this process was suspended does not
+        count, because responses may be waiting to be read.
         """
         if now_s - self._checked_s > unreachable_cluster.PROBE_INTERVAL_S:
             self._awake_since_s = now_s
@@ -134,8 +133,8 @@ def _describe_missing_leader(
 def mark_report_waiting(
     gauge: PartitionProgressReport, obstacle: UnavailableLeader | None
 ) -> PartitionProgressReport:
-    """Set a partition's progress report to waiting if only a missing or unresponsive leader
-    prevents progress.
+    """Set the state in a partition's progress report to waiting if the partition is held up only by
+    a missing or unresponsive leader.
 
     While the source's leader is unavailable, the end of its log and therefore the lag are unknown.
     """

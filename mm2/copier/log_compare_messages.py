@@ -1,4 +1,5 @@
-"""Control messages of log comparison, which rebuilds an offset map from the records themselves.
+"""Control messages between the driver and a log comparison process, which rebuilds an offset map by
+comparing the records of the source and target logs.
 
 After `configure`, the driver sends `match`. For each partition the process sends any number of
 `stretch` messages and then one `matched` or `unmatched`. After the last partition it sends `ended`.
@@ -56,9 +57,9 @@ class LogCompareResult:
     alignment: LogAlignment | None = None
     """Alignment of the logs; None if they could not be compared or have no records in common."""
     source_records: int = 0
-    """Number of records in the source log."""
+    """Number of source records that were compared."""
     target_records: int = 0
-    """Number of records in the target log."""
+    """Number of target records that were compared."""
     failure: str = ""
     """Reason why the logs could not be compared; "" if they could."""
 
@@ -97,8 +98,8 @@ def decode_compare_request(message: JsonMessage) -> LogCompareRequest:
 
 
 def encode_compare_result(result: LogCompareResult) -> Iterator[JsonMessage]:
-    """Encode the result of comparing a partition as messages. The matched ranges (`stretch`) come
-    first, so that `matched` completes the result."""
+    """Encode the result of comparing one partition as control messages: a `stretch` message for
+    each matched range, then one `matched` message; or only an `unmatched` message."""
     partition = {"topic": result.partition.topic, "partition": result.partition.partition}
     counts = {"source": result.source_records, "target": result.target_records}
     matched = result.alignment

@@ -44,7 +44,7 @@ from mm2.replication.read_committed import SourceBatch
 
 
 class LogTooLargeError(FatalError):
-    """A log has more records than the memory limit allows to compare."""
+    """A log has too many records to be compared within the memory limit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class ComparedLog:
     max_records: int
     """Maximum number of records. `LogTooLargeError` is raised if the log has more."""
     optional_aborted: bool = False
-    """True to keep aborted records as records that need not match; False to skip them."""
+    """True to include the records of aborted transactions as optional records, which need no match
+    in the other log; False to skip them."""
     reverse_producers: frozenset[int] = frozenset()
     """Producer ids of the reverse flow, whose records are skipped."""
     transform: RecordTransform | None = None
@@ -137,7 +138,7 @@ UNREADABLE_LOG_ERRORS = (
     RecordTransformError,
     LogTooLargeError,
 )
-"""Errors raised by `ComparedLog.add` when a log cannot be read."""
+"""Errors raised by `ComparedLog.add_batches` if a log cannot be read."""
 
 
 _LATEST_TIMESTAMP = -1
@@ -151,8 +152,8 @@ class PartitionLogReader:
     """Reads one partition with blocking calls, which raise `ConnectError` if the broker does not
     respond.
 
-    `wait` is called between requests with the number of seconds for which it may block. It may
-    raise an exception to abort.
+    `wait(seconds)` is called between requests. It may block for up to `seconds`, and may raise an
+    exception to abort the reading.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class PartitionLogReader:
             self._poll_channel(_READ_RETRY_DELAY_S)
 
     def read_range(self, into: ComparedLog) -> None:
-        """Read the log until the range of `into` is complete. Records that do not arrive are never
+        """Read the log into `into` until its offset range is complete. Committed records are never
         skipped.
 
         Raises `FatalError` if records cannot be decoded, and `RetriableError` if no records arrived

@@ -2,8 +2,8 @@
 DescribeProducers.
 
 Lookups are combined into one request per leader and API; DescribeProducers requests to a leader are
-sent one at a time. A `PendingRequest` is any unanswered request of a partition, and
-`RecoveryCluster` is the cluster that receives it.
+sent one at a time. A `PendingRequest` is a request that has not been answered yet, and a
+`RecoveryCluster` is the cluster to which it is sent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 @dataclass(slots=True)
 class RecoveryCluster:
-    """One cluster of the flow, with the topic names and ids of the recovering partitions there."""
+    """One cluster of the flow (source or target). Looks up the names and ids that the topics of
+    recovering partitions have on this cluster."""
 
     cluster: ClusterConnections
     is_target: bool
@@ -141,9 +142,9 @@ class LogStartLookup:
 class OffsetLookups:
     """Combines lookups into one request per leader and API.
 
-    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests; `flush` sends
-    them. Invariant: `_describing` contains the node ids of leaders with a DescribeProducers request
-    in flight.
+    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests;
+    `send_queued_lookups` sends them. Invariant: `_describing` contains the node ids of leaders with
+    a DescribeProducers request in flight.
     """
 
     def __init__(

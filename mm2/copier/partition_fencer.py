@@ -1,7 +1,8 @@
-"""Fences the earlier producers of one target partition with a transactional id.
+"""Fences the earlier producers of one target partition with a transactional id. For tools, which
+work on one partition and wait for each response.
 
 Like `mm2.replication.producer_fencing`, the fencer uses a new producer epoch and an empty
-transaction, but it is for tools that work on one partition and wait for each response.
+transaction.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class PartitionFence:
 
     producer: ProducerIdAndEpoch
     marker_offset: int
-    """Offset of the commit marker of `owner`'s empty transaction."""
+    """Offset of the commit marker of the empty transaction that fenced the partition."""
     leader_epoch: int
-    """Leader epoch of the marker's batch."""
+    """Leader epoch of the batch that contains this commit marker."""
 
 
 class PartitionFencer:
@@ -82,7 +83,8 @@ class PartitionFencer:
         self._clock = clock
 
     def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """Send InitProducerId with the transactional id."""
+        """Send InitProducerId with the partition's transactional id, which fences earlier producers
+        that use this id."""
         return self._init_producer(
             self._coordinator,
             request_builders.build_init_producer_id_request(
@@ -115,8 +117,8 @@ class PartitionFencer:
         return ended if isinstance(ended, BrokerRefusal) else None
 
     def fence_partition(self) -> PartitionFence | BrokerRefusal | None:
-        """Fence the partition and read the marker back. Return None if the marker could not be read
-        in time."""
+        """Fence the partition and wait until the commit marker of the empty transaction is
+        readable. Return None if it is not readable before the timeout."""
         start = self.find_end_offset()
         owner = self.init_transactional_producer()
         if isinstance(owner, BrokerRefusal):
@@ -133,8 +135,8 @@ class PartitionFencer:
     def find_marker(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
         """Find the commit marker of the owner's empty transaction at offset `start` or later.
 
-        Return None if the marker could not be read in time. All batches before the marker are
-        final.
+        Return None if the marker is not readable before the timeout. Fenced producers cannot write
+        after the marker.
         """
         end_s = self._clock.now_s() + _MARKER_TIMEOUT_S
         offset = start
@@ -147,12 +149,12 @@ class PartitionFencer:
         return None
 
     def read_batch_headers(self, offset: int) -> list[BatchHeader]:
-        """Read the batch headers from `offset` on, as many as one fetch response contains."""
+        """Read the batch headers in one fetch response, starting at `offset`."""
         return [header for header, _ in self.read_batches(offset)]
 
     def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Read the batches from `offset` on, including uncommitted batches, as many as one fetch
-        response contains."""
+        """Read the batches in one fetch response, starting at `offset`. The result includes
+        uncommitted batches."""
         partition = self.partition
         fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
         return list(record_sets.iter_batches(memoryview(fetched.records), position=offset))

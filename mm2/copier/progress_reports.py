@@ -23,9 +23,10 @@ from mm2.replication.replication_latency import LatencySnapshot, RecordAges
 REPORT_INTERVAL_S = 0.5
 """Minimum interval between progress reports of changed partitions."""
 CLOCK_SHIFT_WINDOW_S = 600.0
-"""Length of the two windows over which `ClockShift` takes the smallest observed difference."""
+"""Length of each of the two windows in which `ClockShift` looks for the smallest difference between
+receive time and send time."""
 MAX_CONNECTION_ERRORS = 100
-"""Maximum number of unreachable addresses that the driver keeps per copy process."""
+"""Maximum number of unreachable broker addresses that the driver stores per copy process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +52,16 @@ class PartitionProgressReport:
     reason: str
     cause: str
     reencode_reason: str = ""
-    """Reason why the newest batch was re-encoded; "" if it was passed through."""
+    """Reason why the newest batch was re-encoded; "" if the batch was copied byte for byte."""
     fenced: bool = True
-    """False if the partition is replicated without fencing, at least once."""
+    """False if earlier writers of the partition are not fenced, so that delivery is only
+    at-least-once."""
     arrival_ages: RecordAges = replication_latency.NO_AGES
-    """Ages, when fetched, of the records fetched since the previous report."""
-    acknowledged_ages: RecordAges = replication_latency.NO_AGES
-    """Ages, when acknowledged by the target, of the records acknowledged since the previous
+    """Ages, at the time of the fetch, of the records that were fetched since the previous
     report."""
+    acknowledged_ages: RecordAges = replication_latency.NO_AGES
+    """Ages, at the time of the target's acknowledgement, of the records that were acknowledged
+    since the previous report."""
     batches: int = 0
     """Number of acknowledged batches."""
     reencoded_batches: int = 0
@@ -73,7 +76,8 @@ class PartitionProgressReport:
 
 
 def build_progress_report(index: int, copy: PartitionReplicator) -> PartitionProgressReport:
-    """Build the progress report of a partition, and reset the record ages that it reports."""
+    """Build the progress report of a partition. The record ages in the report are then cleared in
+    the partition's counters, so that each age is reported once."""
     counters = copy.counters
     arrived, stored = counters.take_record_ages()
     return PartitionProgressReport(
@@ -115,8 +119,8 @@ class ClockShift:
         self._before_s = self._least_s = math.inf
 
     def record_send_time(self, message: JsonMessage, now_s: float) -> float:
-        """Record the send time of a `gauges` message received at `now_s`, and return the clock
-        shift."""
+        """Record the send time of a `gauges` message received at `now_s`. Return the current
+        estimate of the clock difference (receiver minus sender, in seconds)."""
         shift_s = now_s - message["now_s"]
         if not math.isfinite(shift_s):
             raise ValueError("the time is not finite")
@@ -153,8 +157,8 @@ def encode_progress_reports(
 
 
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
-    """Decode the copy process's record latencies from a `gauges` message. `shift_s` converts times
-    to the receiver's clock."""
+    """Decode the copy process's record latencies from a `gauges` message. `shift_s` is added to the
+    sender's times to convert them to the receiver's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
     if len(counts) != replication_latency.BUCKET_COUNT:
         raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
@@ -195,8 +199,8 @@ _GAUGE_FIELD_TYPES = [
 
 
 def decode_progress_reports(message: JsonMessage, shift_s: float) -> list[PartitionProgressReport]:
-    """Decode the partitions' progress reports in a `gauges` message. `shift_s` converts times to
-    the receiver's clock."""
+    """Decode the partitions' progress reports in a `gauges` message. `shift_s` is added to the
+    sender's times to convert them to the receiver's clock."""
     return [
         _shift_report_times(_decode_progress_report(each), shift_s)
         for each in message["partitions"]

@@ -1,7 +1,7 @@
 """Sends the requests of recovering partitions, combined into one Kafka request where possible.
 
-Requests to transaction coordinators cannot be combined. A response is dropped if the recovery step
-that requested it has been abandoned (its `script.token` is outdated).
+Requests to transaction coordinators cannot be combined. A response is dropped if the partition's
+recovery no longer waits for it (`PendingRequest.is_awaited`).
 """
 
 from __future__ import annotations
@@ -144,8 +144,9 @@ RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 class RecoveryRequests:
     """Sends the requests of recovering partitions and passes the answers to `on_answer`.
 
-    `submit` queues a request and `flush` sends the queued requests. Runs on the thread of the copy
-    loop.
+    `submit_instruction` queues a request and `send_queued_requests` sends the queued requests.
+    Requests to the driver and to transaction coordinators are sent immediately. Runs on the thread
+    of the copy loop.
     """
 
     def __init__(
@@ -158,8 +159,8 @@ class RecoveryRequests:
         clock: Clock,
         granted: bool = False,
     ) -> None:
-        """Create the request queues. If `granted` is True, the first acquisition of each partition
-        needs no permission from the driver."""
+        """Create the request queues. `granted` is True if the driver has already permitted the
+        first acquisition of each partition."""
         self._granted = granted
         self._clock = clock
         self._granted_copies: set[int] = set()
@@ -182,7 +183,8 @@ class RecoveryRequests:
     def submit_instruction(
         self, copy: PartitionReplicator, instruction: Instruction, now_s: float
     ) -> None:
-        """Route an instruction to the cluster, coordinator or driver that handles it."""
+        """Queue or send the request of a recovering partition (`instruction`) for the cluster,
+        transaction coordinator or driver that handles it."""
         question = PendingRequest(copy, copy.script_runner.token, instruction)
         match instruction:
             case FindTargetEnd():
@@ -229,8 +231,9 @@ class RecoveryRequests:
         return True
 
     def send_queued_requests(self, now_s: float) -> None:
-        """Send queued requests, and resume partitions whose requested delay has ended. Resuming
-        stops after `MAX_COMPUTE_TIME_S`; later calls continue."""
+        """Send the queued requests, and continue the recovery of partitions that requested a delay
+        which has elapsed. Continuing recoveries stops after `MAX_COMPUTE_TIME_S`; the next call
+        handles the remaining partitions."""
         if self._delayed:
             self._resume_delayed_partitions(now_s)
         self._offsets.send_queued_lookups()
@@ -249,8 +252,9 @@ class RecoveryRequests:
             self._on_answer(question.copy, answer)
 
     def _resume_delayed_partitions(self, now_s: float) -> None:
-        """Resume partitions whose requested delay has ended. Each partition may start to match its
-        tail with the source, which uses CPU time, so stop after `MAX_COMPUTE_TIME_S`."""
+        """Continue the recovery of partitions whose requested delay has elapsed. Each of them may
+        compare the end of its mirror log with the source, which uses CPU time, so stop after
+        `MAX_COMPUTE_TIME_S`."""
         due = deque(each for each in self._delayed if each[0] <= now_s)
         self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:

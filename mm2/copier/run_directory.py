@@ -1,8 +1,8 @@
-"""A private directory of one process, which a later process removes if this process cannot.
+"""A private directory for the files of one process, which is removed even if the process crashes.
 
 The directory has mode 0700 and contains a locked file. The operating system releases the lock when
-the process ends, even if it is killed. The next process that creates a directory of the same kind
-removes unlocked directories.
+the process ends, even if it is killed. The next process that creates a directory with the same name
+prefix (`kind`) removes the directories that are no longer locked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOCK_FILE = "lock"
 
 
 class RunDirectory:
-    """A private directory with a lock. Created by `create`."""
+    """A private directory with a lock file. Created by `create_run_directory`."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
@@ -30,8 +30,8 @@ class RunDirectory:
         self.keep_for_inspection()
 
     def keep_for_inspection(self) -> None:
-        """Release the lock but keep the directory for inspection, until the next process of the
-        same kind removes it."""
+        """Release the lock but keep the directory for inspection. A later process that creates a
+        directory of the same `kind` removes it."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -57,8 +57,8 @@ def create_run_directory(
 
 
 def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) -> None:
-    """Remove this user's directories of the given kind whose process has ended, except for the
-    newest `keep_count`."""
+    """Remove this user's directories in `parent` whose name starts with `kind` and whose process
+    has ended, except for the newest `keep_count`."""
     locks = [folder / _LOCK_FILE for folder in _list_own_directories(kind, parent)]
     ended = 0
     for lock in sorted(locks, key=_read_created_ns, reverse=True):
@@ -80,8 +80,8 @@ def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) ->
 
 
 def _list_own_directories(kind: str, parent: Path) -> list[Path]:
-    """List this user's directories of the given kind. Links and directories of other users, who may
-    share `parent`, are not opened or followed."""
+    """List this user's directories in `parent` whose name starts with `kind`. Symbolic links and
+    the directories of other users are ignored."""
     try:
         names = os.listdir(parent)
     except OSError:

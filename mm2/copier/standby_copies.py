@@ -1,8 +1,8 @@
 """Starts copy processes, and keeps standby copy processes running for tasks of other nodes.
 
-If another node fails, its tasks move to this node. Starting processes takes most of the failover
-time, so standby copy processes are already running. They have no configuration and are connected
-only to their driver.
+If another node fails, its tasks move to this node, and starting copy processes would take most of
+the failover time. Standby copy processes are therefore started in advance. They have no
+configuration until they are assigned a task, and are connected only to their driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mm2.copier.copy_engine import CopyEngine, CopyHandle, CopyJob, CopyState
 
 @dataclass(frozen=True, slots=True)
 class StartedCopyProcess:
-    """A running copy process. Its owner must end the process or hand it over to another owner."""
+    """A copy process that has been started. The holder of this object must end the copy process or
+    pass the object on."""
 
     channel: TaskChannel
     handle: CopyHandle
@@ -93,10 +94,10 @@ class StandbyCopies:
         self._next_heartbeat_s = 0.0
 
     def set_remote_task_count(self, flow: str, count: int) -> None:
-        """Set the number of the flow's tasks that run on other nodes.
+        """Set the number of the flow's tasks that run on other nodes, and send heartbeats to the
+        standby processes if they are due.
 
-        Must be called regularly, because each call also sends the heartbeats that keep standby
-        processes alive.
+        Must be called regularly, because standby processes exit if they receive no heartbeats.
         """
         now_s = self._clock.now_s()
         with self._lock:

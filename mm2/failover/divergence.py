@@ -1,4 +1,5 @@
-"""Separates the records that a flow wrote from foreign records in an offset range of a log.
+"""Separates the records that a flow wrote from the records of other producers (foreign records) in
+an offset range of a log.
 
 Writers are distinguished by producer id. Only committed records are counted: the records of a
 transaction are buffered until its marker is read. A scan is limited by time, by bytes, and by the
@@ -39,7 +40,8 @@ class RecordRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ForeignRecordScan:
-    """Counts the flow's records in a log range and collects the foreign records."""
+    """Counts the records that a flow wrote in a log range, and collects the records of other
+    producers (foreign records)."""
 
     flow_producers: Collection[int]
     """Producer ids of the flow."""
@@ -48,13 +50,13 @@ class ForeignRecordScan:
     end: int
     """End of the range, exclusive."""
     collects_foreign: bool = True
-    """True to collect foreign records; False to count only the flow's records."""
+    """True to collect the records of other producers; False to only count the flow's records."""
     flow_records: int = 0
     """Number of records that the flow wrote."""
     flow_end: int = field(init=False)
     """Offset after the flow's last record; `start` if there is none."""
     foreign: list[RecordRange] = field(default_factory=list)
-    """Committed foreign records, in commit order."""
+    """Committed records of other producers, in commit order."""
     _open: dict[int, list[RecordRange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,8 +117,8 @@ def _append_record_range(found: list[RecordRange], more: RecordRange) -> None:
 
 
 def skip_foreign_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
-    """Return the ranges of foreign records in log order, without their first `skipped` records.
-    Within a range, each offset counts as one record."""
+    """Return the ranges of foreign records (which the flow did not write) in log order, without the
+    first `skipped` records. Within a range, each offset counts as one record."""
     found = []
     for each in sorted(others):
         if skipped >= each.records:
@@ -131,8 +133,8 @@ def skip_foreign_records(others: Collection[RecordRange], skipped: int) -> list[
 
 
 def count_records_within(found: Collection[RecordRange], start: int, end: int) -> int:
-    """Count the records of these ranges from offset `start` up to `end` (exclusive). Within a
-    range, each offset counts as one record."""
+    """Count the records in the ranges `found` with offsets from `start` (inclusive) to `end`
+    (exclusive). Within a range, each offset counts as one record."""
     count = 0
     for each in found:
         first, last = max(start, each.first), min(end - 1, each.last)
@@ -185,9 +187,10 @@ def scan_log(
     """Read the offset range of `scan` from the log and add its batches to `scan`; return True if
     the end of the range was reached.
 
-    The scan begins at `scan.start`, or at the log start if that is later. It is limited by
-    `SCAN_TIMEOUT_S`, `end` and `budget`. The ranges remain reserved in `budget` only if the end is
-    reached. Raises `ConnectError` if the cluster does not respond.
+    The scan begins at `scan.start`, or at the log start if that is later. It stops early at the
+    deadline `end`, after `SCAN_TIMEOUT_S` or `MAX_SCAN_BYTES`, or when `budget` is exhausted. A
+    scan that stops early releases the ranges that it reserved in `budget`. Raises `ConnectError` if
+    the cluster does not respond.
     """
     budget, held = budget or ScanBudget(), 0
     end_s = clock.now_s() + min(SCAN_TIMEOUT_S, end.remaining_s(clock.now_s()))

@@ -1,4 +1,5 @@
-"""Stops a flow durably without access to its processes, and fences its writers.
+"""Stops a flow permanently by writing to its Connect config topic, without access to the flow's
+processes, and fences its writers.
 
 The flow's connectors are set to STOPPED in the config topic of its Connect group, with the records
 that `PUT /connectors/NAME/stop` writes. Running nodes (mm2, and MirrorMaker 2 since Kafka 3.5) stop
@@ -79,11 +80,11 @@ def stop_connectors(
     clock: Clock,
     timeout_s: float,
 ) -> list[str]:
-    """Stop the flow's connectors durably; return their names, or an empty list if none is
-    configured.
+    """Set the flow's connectors to STOPPED, which lasts across restarts. Return their names; empty
+    if no connector is configured.
 
-    `props` are the worker's properties. Raises `RetriableError` and `FatalError`; records written
-    before the error are kept. Idempotent.
+    `props` are the worker's properties. Idempotent. Raises `RetriableError` or `FatalError` if a
+    connector could not be stopped; the other connectors may then already be stopped.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = props["config.storage.topic"]
@@ -177,11 +178,11 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
 
 
 def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult]:
-    """Fence all partitions of the flow. Fence a partition again if a worker that has not read the
-    stop record yet acquires it.
+    """Fence the flow's writers in all of its partitions. A partition is fenced again if a worker
+    that has not yet read the stop record acquires it.
 
-    Partitions that do not respond are left unfenced if the operator accepted this. Partitions that
-    do respond are never left unfenced. Raises `ConnectError`.
+    Partitions that do not respond are left unfenced only if the operator has accepted this; all
+    other partitions are always fenced. Raises `ConnectError` if a partition could not be fenced.
     """
     leaves = request.has_accepted(plan_findings.MIRROR_UNKNOWN)
     turns = FencingRounds(context, leaves=leaves)
@@ -198,8 +199,8 @@ def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult
 def fence_flow_again(
     context: MoveContext, request: MoveRequest, fenced: Collection[FencingResult]
 ) -> list[FencingResult]:
-    """Fence all partitions again if any was acquired or newly created since the last fencing;
-    otherwise return an empty list."""
+    """Fence all partitions of the flow again if a partition was acquired or created since they were
+    last fenced. Return the fencing results; empty if fencing again was not necessary."""
     known = context.read_offset_map()
     fresh = writer_fencing.list_partitions_to_fence(context, known).keys() - {
         each.partition for each in fenced

@@ -24,7 +24,8 @@ position."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
-    """A group's committed offset in one destination partition, compared with its final position."""
+    """A group's committed offset in one destination partition, compared with the offset that the
+    move wrote (the final position)."""
 
     group: str
     partition: TopicPartition
@@ -39,8 +40,8 @@ class VerifiedPosition:
         return self.offset is None or self.offset < self.written_offset
 
     def __str__(self) -> str:
-        at = "no committed offset" if self.offset is None else f"at {self.offset}"
-        return f"group {self.group}, {self.partition}: {at}, not at {self.written_offset}"
+        at = "no committed offset" if self.offset is None else f"committed offset {self.offset}"
+        return f"group {self.group}, {self.partition}: {at} instead of {self.written_offset}"
 
 
 def compare_committed_offsets(
@@ -65,8 +66,8 @@ def compare_committed_offsets(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """Select the positions below the group's final position that the operator has not accepted
-    (`MoveRequest.accepted`)."""
+    """Select the committed offsets that are lower than the move's final positions and that the
+    operator has not accepted (`MoveRequest.accepted`)."""
     return [
         each
         for each in found
@@ -110,13 +111,13 @@ def write_group_offsets(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> list[str]:
-    """Write the groups' final positions on the destination; return the groups that were skipped
-    because the operator accepted this.
+    """Commit the groups' final positions on the destination. Return the groups that could not be
+    moved and that the operator has accepted to skip.
 
-    Positions that are already reached or passed are not written again, because an earlier run may
-    have crashed after the write, or the group may be consuming. `on_moved` is called for each group
-    that is completed. Raises `RetriableError` if a group could not be moved and the operator has
-    not accepted this.
+    Offsets that are already at or above the final position are not written again, because an
+    earlier run may have crashed after the write, or the group may be consuming. `on_moved` is
+    called for each group that is completed. Raises `RetriableError` if a group could not be moved
+    and the operator has not accepted this.
     """
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
@@ -165,8 +166,8 @@ def record_written_groups(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> None:
-    """Report groups as moved if they have members and are at their final positions: an interrupted
-    run has already written their offsets."""
+    """Record groups as moved if they have members and their committed offsets have reached the
+    final positions. An interrupted run has then already written the offsets."""
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     states = groups.describe_states(
         [name for name in finals if name not in moved], timeout_s

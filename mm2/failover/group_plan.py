@@ -1,4 +1,5 @@
-"""Plans the move of each consumer group: its position on the destination, and its re-reads.
+"""Plans the move of each consumer group: the offsets at which it resumes on the destination, and
+how many records it reads again.
 
 A group resumes at the offset up to which it has read all records. Records that the group has read
 but that were never replicated are counted separately: they are missing on the destination, not
@@ -36,7 +37,8 @@ _ALL_ANSWERED: Mapping[TopicPartition, str] = {}
 
 
 class GroupAction(enum.Enum):
-    """Planned action for a group's position in one partition. The value is printed."""
+    """Planned action for a group's offset in one partition. The enum value is shown to the
+    operator."""
 
     MOVES = "moves"
     """The position is written on the destination."""
@@ -75,10 +77,10 @@ class PartitionMove:
     action: GroupAction
     """Planned action for the position."""
     committed: int | None
-    """The group's offset on the origin, to be translated. `basis` states where it comes from."""
+    """The group's offset on the origin, to be translated. `basis` states its source."""
     mirror: TopicPartition | None = None
     basis: PositionBasis = PositionBasis.COMMITTED
-    """Where `committed` comes from: the group's committed offset or a checkpoint."""
+    """Source of the offset in `committed`: the group's committed offset or a checkpoint."""
     checkpoint_ms: int | None = None
     """Time when the checkpoint was written, or None if `committed` is not from a checkpoint."""
     target_offset: int | None = None
@@ -104,9 +106,11 @@ class PartitionMove:
     """True if the offset is older than the offset map, so that the group resumes at the first
     record."""
     local_records_reason: str = ""
-    """Reason why the group may skip local records of the destination; see `TranslatedPosition`."""
+    """Reason why the group may skip records that were produced directly to the destination; see
+    `TranslatedPosition`."""
     outdated_reason: str = ""
-    """Reason why the reverse flow's map entries are outdated; see `TranslatedPosition`."""
+    """Reason why the reverse flow's offset map is outdated for this partition; see
+    `TranslatedPosition`."""
     unanswered_reason: str = ""
     """Reason why the destination does not respond for the partition, or "" if it does."""
 
@@ -160,8 +164,8 @@ class GroupMove:
 
     @property
     def offsets_to_write(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's offsets to write, by destination partition. Empty if they cannot be
-        written."""
+        """Offsets to commit for the group, by destination partition. Empty if the group's state on
+        the destination forbids writing offsets."""
         if self.blocking_state is not None:
             return {}
         return {
@@ -216,11 +220,11 @@ def plan_group_move(
     unanswered: Mapping[TopicPartition, str] = _ALL_ANSWERED,
     rewind: bool = False,
 ) -> GroupMove:
-    """Plan one group's move.
+    """Plan the move of one group.
 
-    `mirrored` is keyed by origin partition. `logs` and `unanswered` are described in
-    `ClusterPairSnapshot`. If `rewind` is true, positions lower than the group's current position
-    are also written.
+    `mirrored` contains the mirrored partitions by origin partition. `logs` and `unanswered` are
+    described in `ClusterPairSnapshot` (`target_bounds` and `unanswered`). If `rewind` is True,
+    offsets lower than the group's current offset on the destination are also written.
     """
     there = group.target
     positions = there.positions if there.state is _GroupState.EMPTY else {}
@@ -271,8 +275,9 @@ def plan_group_move(
 def _compute_checkpointed_reread_bound(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
-    """Add the re-read bound to a position that is not from the group's current committed offset.
-    What the group read later is unknown, but cannot exceed the end of the mirror."""
+    """Set the upper bound of re-read records for a position that is not based on the group's
+    current committed offset. How far the group has read since then is unknown, but it cannot have
+    read beyond the end of the mirror partition."""
     written_ms = group.checkpoint_times_ms.get(move.partition)
     begins = {GroupAction.IS_AHEAD: move.current_offset, **dict.fromkeys(_RESET_ACTIONS)}.get(
         move.action, move.target_offset
@@ -290,8 +295,9 @@ def _compute_checkpointed_reread_bound(
 def _compute_reread_bound_from(
     at: int | None, log: LogBounds | None, *, unheard: str
 ) -> int | None:
-    """Return the number of the mirror's offsets from `at` on (None: all offsets), which is the
-    upper bound of re-reads."""
+    """Return the upper bound of re-read records: the number of offsets in the mirror partition from
+    `at` to the end, or of all its offsets if `at` is None. None if the partition does not
+    respond."""
     if log is None:
         return None if unheard else 0
     return max(0, log.high_watermark - (log.start if at is None else at))
@@ -340,9 +346,9 @@ def _list_positioned_partitions(group: GroupSnapshot) -> set[TopicPartition]:
 def cap_reread_bound(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
-    """Lower the re-read bound of `forward`, a translation that uses the flow's offset map. Of the
-    records that the group read beyond the end of the map, it re-reads at most as many as the mirror
-    has after that end."""
+    """Limit the number of re-read records of `forward`, a translation that uses the flow's offset
+    map. Of the records that the group read beyond the end of the map, it re-reads at most as many
+    as the mirror partition has beyond the end of the map."""
     beyond = _count_unreplicated_reads(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
@@ -410,9 +416,9 @@ def _translate_to_start(log: LogBounds) -> EarlierOffset:
 def _use_checkpoint_if_unmapped(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
-    """Use a checkpoint where the offset map has no entry, unless the checkpoint may be of a deleted
-    topic with the same name: checkpoints have no topic id and are kept when a topic is
-    recreated."""
+    """Translate a position with a checkpoint if the offset map has no entry for it. Checkpoints
+    contain no topic id and are kept when a topic is recreated, so a checkpoint that may belong to a
+    deleted topic of the same name is not used."""
     if pair is None or pair.upstream > committed or log is None:
         return place
     match place.outcome:

@@ -17,7 +17,8 @@ from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 
 MAX_OUTPUT_CHARS = 4_000
-"""Maximum length of a hook command's output that is kept. Only the end is kept."""
+"""Maximum number of characters that are kept of a hook command's output. Longer output is truncated
+at the beginning."""
 
 
 HookCommands = Mapping[str, HookCommand]

@@ -1,8 +1,8 @@
 """Decides whether an interrupted move can be resumed, and which steps are repeated.
 
-The clusters may have changed since the interruption, and moved groups cannot be moved back.
-Therefore earlier results are valid only if no partition has been replicated since then and, for a
-planned move, no records have been written to the origin.
+The clusters may have changed since the interruption, and moved groups cannot be moved back. The
+results of completed steps are therefore valid only if no partition has been replicated since the
+interruption and, for a planned move, no records have been written to the origin.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _St
 
 
 def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
-    """Return the completed steps that must be repeated. Before the flow was stopped, these are the
-    steps that stop applications, which may have been restarted. Afterwards, final positions are
-    computed again, unless all groups have already been moved."""
+    """Return the completed steps that must be repeated.
+
+    If the flow has not been stopped yet, the steps that stop applications are repeated, because
+    applications may have been restarted. If the flow has been stopped, the final positions are
+    computed again, unless all groups have already been moved.
+    """
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
     looked = found.details.get(_Step.FINAL_POSITIONS)
@@ -75,9 +78,10 @@ def explain_outdated_positions(
     to_fence: Collection[TopicPartition],
     mirrored: Collection[MirroredPartition],
 ) -> str:
-    """Explain what changed since the final positions were computed; return "" if nothing changed.
+    """Explain why the final positions are no longer valid; return "" if they are still valid.
 
-    `mirrored` is the current state of the mirrored partitions, passed only for a planned move.
+    `mirrored` is the current state of the mirrored partitions for a planned move, and empty for
+    other moves.
     """
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
@@ -94,9 +98,9 @@ def explain_outdated_positions(
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
-            now = "unknown" if each.source_bounds is None else f"{each.source_bounds.end}"
+            now = "an unknown offset" if each.source_bounds is None else f"{each.source_bounds.end}"
             return (
-                f"the end offset of {each.partition} was {end} when both clusters had equal end "
-                f"offsets, and has been {now}"
+                f"the end offset of {each.partition} has changed from {end}, at which both "
+                f"clusters were equal, to {now}"
             )
     return ""

@@ -216,7 +216,7 @@ def _decode_begun_entry(line: Mapping[str, Any]) -> MoveIdentity:
 
 def _require_string(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("a value that must be a string is not one")
+        raise TypeError(f"a value is not a string but {type(value).__name__}")
     return value
 
 

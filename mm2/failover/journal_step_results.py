@@ -1,7 +1,9 @@
-"""Encodes and decodes each step's result in the journal, and describes how the result was verified.
+"""Encodes and decodes the result of each step in the move's journal, and describes how the result
+was verified.
 
-If a later step verifies the result, the text names that step. A hook is verified by its exit code.
-A step that the operator performs is not verified; the text names the step that shows its effect.
+Some results are verified by a later step, which the description names. A hook command is verified
+by its exit code. Steps that the operator performs cannot be verified directly; the description
+names the later step in which their effect is visible.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ def _describe_final_positions(detail: _ReadBackDetail) -> str:
 
 def _describe_moved_groups(detail: _ReadBackDetail) -> str:
     moved, left = plurals.format_count(len(detail["groups"]), "group"), detail["skipped"]
-    said = f"offsets of {moved} committed; {_Step.VERIFY.value} reads them back"
+    said = f"offsets of {moved} committed; verified by step {_Step.VERIFY.value}"
     return f"{said}; not moved, as accepted: {', '.join(left)}" if left else said
 
 
@@ -159,7 +161,8 @@ StepDetail = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPositions:
-    """Minimum offsets that a group must have on the destination after the move."""
+    """Final positions of a group: the lowest committed offsets that the group may have on the
+    destination after the move."""
 
     positions: Mapping[TopicPartition, OffsetAndMetadata]
     """Offsets by destination partition."""
@@ -170,7 +173,8 @@ class FinalPositions:
         self, place: TopicPartition, stands: OffsetAndMetadata | None
     ) -> bool:
         """Return True if the final position of a partition must be written. A group with a higher
-        position keeps it unless it is to be rewound. `stands` is the current position."""
+        committed offset keeps it unless it is to be rewound. `stands` is the group's current
+        committed offset."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
@@ -179,7 +183,8 @@ class FinalPositions:
     def select_positions_to_write(
         self, stands: CommittedPositions
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Select the final positions that must replace the group's current positions (`stands`)."""
+        """Select the final positions that must be written, given the group's current committed
+        offsets (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
@@ -230,8 +235,8 @@ def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
 def merge_final_positions(
     detail: StepDetail, last: StepDetail, moved: Collection[str]
 ) -> StepDetail:
-    """Merge the final positions of the groups still to be moved with the positions (`last`) of
-    groups that were already moved."""
+    """Merge the newly computed final positions of the groups still to be moved (`detail`) with the
+    recorded final positions (`last`) of the groups that were already moved."""
 
     def merge_group_positions(
         now: Sequence[StepDetail], then: Sequence[StepDetail]

@@ -93,7 +93,8 @@ class MoveComponentFactory:
         )
 
     def fetch_cluster_ids(self, *, silent: bool) -> ClusterIds:
-        """Fetch both cluster ids. `silent` is true if the origin is known not to respond.
+        """Fetch the Kafka cluster ids of the origin and the destination. If `silent` is True, the
+        origin is known not to respond and is not queried.
 
         See `readiness_checks.fetch_cluster_ids`.
         """
@@ -103,7 +104,8 @@ class MoveComponentFactory:
         )
 
     def build_readiness_checks(self) -> ReadinessChecks:
-        """Build the readiness checks. Raises the same errors as `build_context`."""
+        """Build the readiness checks. Raises `SettingsError` and `ConfigError` if the worker's
+        properties cannot be derived from the configuration."""
         flow, target = self.pair.flow, self.pair.target
         clients, props = self.settings.get_clients(flow), self._worker_props
         known_as = {
@@ -147,7 +149,7 @@ class MoveComponentFactory:
         return plan.worker_props
 
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
-        """Build the context of a move. `tell` prints one line for the operator.
+        """Build the context of a move. `tell` is the function that prints a line for the operator.
 
         Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived from
         the configuration.

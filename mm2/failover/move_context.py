@@ -38,7 +38,8 @@ class MoveContext:
     fence_partitions: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
     """Function that fences partitions in the given order."""
     export_records: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
-    """Exports records to a file for the named move; returns the number of records."""
+    """Function that exports unreplicated records to a file, and returns their number. Arguments:
+    the file, the log ranges to export, and the id of the move."""
     clock: Clock
     sleep: Callable[[float], object]
     """Function that sleeps for a number of seconds."""
@@ -51,7 +52,7 @@ class MoveContext:
     wait_s: float = 600.0
     """Maximum time in seconds to wait for applications to stop and for unavailable brokers."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
-    """Configuration file named in the printed commands."""
+    """Name of the configuration file, used in the commands that are suggested to the operator."""
 
     def wait_until_done(
         self,

@@ -43,10 +43,11 @@ from mm2.operator_commands import OperatorCommands
 
 
 def export_unreplicated_records(context: MoveContext, request: MoveRequest, *, move: str) -> int:
-    """Write the unreplicated records to the file `wanted.export`; return the number of records.
+    """Write the unreplicated records to the file `request.export` (option `--export`); return the
+    number of records.
 
-    Neither cluster is changed. Raises `FatalError`, also if the records cannot be counted, and
-    `RetriableError`.
+    Neither cluster is changed. Raises `FatalError` if the records cannot be counted or the file
+    cannot be written, and `RetriableError` if a cluster does not respond.
     """
     _, left = context.planner.build_plan_with_tails(request)
     unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.ranges is None]

@@ -50,15 +50,16 @@ class MovePlan:
 
     @property
     def lag_records(self) -> int | None:
-        """Total lag, which is the recovery point in records. None if the lag of any partition is
-        unknown."""
+        """Total replication lag in records: the number of records that are lost if the origin is
+        not available again (RPO). None if the lag of any partition is unknown."""
         found = [each.lag_records for each in self.mirrored]
         return None if None in found or self.unlisted_topics else sum(each or 0 for each in found)
 
     @property
     def lag_ms(self) -> int | None:
-        """Largest lag of a partition, which is the recovery point in time. None if the lag of any
-        partition is unknown."""
+        """Largest replication lag of a partition in milliseconds: the time span of the records that
+        are lost if the origin is not available again (RPO). None if the lag of any partition is
+        unknown."""
         found = [each.lag_ms(self.at_ms) for each in self.mirrored]
         return (
             None
@@ -75,7 +76,7 @@ class MovePlan:
     @property
     def unreplicated_records(self) -> int | None:
         """Number of records on the destination that were never replicated to the origin. None if
-        some are not counted."""
+        some of these records could not be counted."""
         found = [each.records for each in self.unreplicated]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -89,8 +90,9 @@ def build_move_plan(
 ) -> MovePlan:
     """Build the plan from a snapshot.
 
-    `agreed_ends` is passed only for the final check of a planned move, after the flow was stopped
-    and fenced. Lag and changing end offsets then forbid the move; before, they are only reported.
+    `agreed_ends` contains the end offsets at which both clusters were equal. It is passed only for
+    the final check of a planned move, after the flow was stopped and fenced. Lag or a changed end
+    offset then forbids the move; in earlier plans, both are only reported.
     """
     mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(
@@ -121,7 +123,7 @@ def build_move_plan(
 
 
 def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
-    """Return the plan with these findings added. Findings that the operator has accepted count as
-    costs."""
+    """Return a copy of the plan with the findings `more` added. A finding that the operator has
+    accepted is added as a cost."""
     weighed = tuple(plan_findings.apply_acceptance(each, plan.request.accepted) for each in more)
     return replace(plan, findings=(*plan.findings, *weighed))

@@ -33,7 +33,7 @@ _MAX_NAMES = 10
 def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
     """Yield the lines of a report that was built by `journal_step_results.build_report`.
 
-    `file` is the configuration file named in the printed commands.
+    `file` is the name of the configuration file in the commands that are suggested to the operator.
     """
     yield ""
     yield f"{report['kind']} {report['from']} -> {report['to']}, flow {report['flow']}"
@@ -97,8 +97,8 @@ def _format_position_differences(report: Mapping[str, Any]) -> Iterator[str]:
             offset = each["current_offset"]
             at = "has no committed offset" if offset is None else f"is at offset {offset}"
             yield (
-                f"group {each['group']} {at} in {each['topic']}-{each['partition']}, not at "
-                f"{each['written_offset']}: it re-reads records, as accepted"
+                f"group {each['group']} {at} in {each['topic']}-{each['partition']}, but its "
+                f"final position is {each['written_offset']}: it re-reads records, as accepted"
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"

@@ -39,7 +39,7 @@ class MoveRequest:
     """File to which records that were never replicated from `destination` are exported (failback
     only); "" for none."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
-    """Configuration file named in the printed commands."""
+    """Name of the configuration file, used in the commands that are suggested to the operator."""
 
     @property
     def is_planned(self) -> bool:

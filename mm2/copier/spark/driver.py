@@ -59,9 +59,8 @@ _JVM_CALL_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
 
 
 class SparkDriver:
-    """A running SparkContext. Created by `connect`. Methods are thread-safe and raise
-    `SparkUnavailableError`.
-    """
+    """A running SparkContext. Created by `create_spark_context`. Methods are thread-safe and raise
+    `SparkUnavailableError` if the JVM does not respond."""
 
     def __init__(self, jvm: DriverJvm, context: Any, *, local_slots: int | None) -> None:
         self.jvm = jvm
@@ -80,10 +79,10 @@ class SparkDriver:
     def run_job(
         self, ticket: SparkCopyParameters, *, group: str, description: str
     ) -> list[tuple[str, str]]:
-        """Run one copy process as a job with one task, and block until the job ends.
+        """Run one copy process as a Spark job with one task, and block until the job ends.
 
-        The calling thread should do nothing else, because job groups are per thread. Raises
-        `SparkUnavailableError` and `SparkJobError`.
+        Use a separate thread for each job, because Spark's job groups are set per thread. Raises
+        `SparkJobError` if the job fails, and `SparkUnavailableError` if the JVM does not respond.
         """
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
@@ -190,8 +189,9 @@ def create_spark_context(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver
         if weakness is not None and not settings.allow_insecure:
             raise SparkStartError(
                 f"starting Spark at {settings.master}: {weakness}. Other users could connect to "
-                "the driver, and on a cluster read tasks and their tokens. Correct this setting, "
-                "or set `allow.insecure.spark: true` in the `spark` section to accept the risk"
+                "the driver and, on a cluster, read the tasks and the tokens in them. Correct this "
+                "setting, or set `allow.insecure.spark: true` in the `spark` section to accept "
+                "the risk"
             )
         context = pyspark.SparkContext(
             gateway=gateway,

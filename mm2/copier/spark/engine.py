@@ -79,9 +79,12 @@ class SparkCopy:
         self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
     def poll_job_state(self, spark: SparkDriver) -> None:
-        """Poll the state of the Spark job. A task that was running and is waiting again was lost
-        with its executor. A second attempt would do nothing and would not start before a slot is
-        free, so the copy ends immediately."""
+        """Poll the state of the Spark job.
+
+        A task that was running and is now waiting was lost with its executor, and Spark will retry
+        it. A retry cannot resume the copy process, so the copy process counts as ended without
+        waiting for the retry.
+        """
         if self.stage is None:
             self.stage = spark.find_stage_id(self.group)
             if self.stage is None:
@@ -211,8 +214,8 @@ class SparkEngine:
         )
 
     def stop(self, deadline_s: float) -> None:
-        """Kill the remaining copy processes and stop Spark. The driver has already requested a
-        graceful stop over the control channels."""
+        """Kill the copy processes that are still running, and stop Spark. Before this call, the
+        driver must have requested a graceful stop over the control channels."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             if self._stopping.is_set():
@@ -278,10 +281,11 @@ class SparkEngine:
         self._run_warm_up_copy()
 
     def _run_warm_up_copy(self) -> None:
-        """Run an empty copy unless copies are waiting, because the first copy of a driver takes
-        seconds longer.
+        """Run an empty copy process, unless copy processes are already waiting, so that the first
+        real copy process starts seconds faster.
 
-        No empty copy is run on a cluster, whose slots are shared with other applications.
+        Runs only in local mode, because the slots of a Spark cluster are shared with other
+        applications.
         """
         if self._settings.is_local and not self._list_copies():
             empty = CopyJob(

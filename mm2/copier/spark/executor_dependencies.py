@@ -1,8 +1,7 @@
-"""The zip of this product's packages that is sent to the executors of a cluster.
+"""Builds the zip of mm2's own packages that is sent to the executors of a Spark cluster.
 
-The zip contains only the packages that a copy process may import. A copy process that imports other
-packages fails immediately on the first cluster, instead of later on the one node where a library is
-missing.
+The zip contains only the packages that a copy process may import. An import of any other package
+therefore fails on every cluster, instead of only on a node where a library is missing.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 
 def find_package_roots() -> tuple[Path, ...]:
-    """Find the directories that contain the packages mm2 and connect_runtime, for a Python path.
-    The result has one or two entries."""
+    """Find the one or two directories that must be on the Python path so that the packages mm2 and
+    connect_runtime can be imported."""
     found = (Path(package.__path__[0]).resolve().parent for package in (mm2, connect_runtime))
     return tuple(dict.fromkeys(found))
 

@@ -54,8 +54,8 @@ class SparkCopyParameters:
 
 
 def run_partition(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Iterator[bytes]:
-    """Run one copy process and yield its outcome (`decode_outcome`). This is the function passed to
-    `mapPartitions`."""
+    """Run one copy process and yield one row with its outcome, which `decode_outcome` decodes. This
+    is the function passed to `mapPartitions`."""
     from pyspark import TaskContext  # available on executors only
 
     context = TaskContext.get()
@@ -69,7 +69,8 @@ def run_partition(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Itera
 
 
 def decode_outcome(row: bytes) -> tuple[str, str]:
-    """Decode a row to outcome and text. Raises `ValueError`."""
+    """Decode the row that a task returned into the outcome and its text, such as an error message.
+    Raises `ValueError` if the row is malformed."""
     if len(row) > _MAX_OUTCOME_BYTES:
         raise ValueError(f"larger than {_MAX_OUTCOME_BYTES} bytes")
     try:
@@ -108,11 +109,11 @@ def describe_missing_packages(missing: list[str]) -> str:
 
 
 def _prepare_process_once() -> None:
-    """Prepare this process, which may run several copies in sequence.
+    """Prepare this worker process, which may run several copy processes in sequence.
 
     `gc.freeze` excludes the loaded modules from the garbage collection that Spark runs after each
-    task. PR_SET_PDEATHSIG ends this process together with its daemon, because nothing else could
-    stop it afterwards.
+    task. PR_SET_PDEATHSIG kills this process when its parent, the pyspark daemon, ends, because
+    nothing else could stop this process afterwards.
     """
     global _is_process_prepared
     if not _is_process_prepared:

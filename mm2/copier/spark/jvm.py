@@ -1,11 +1,11 @@
 """Starts the JVM of the Spark driver without exposing secrets.
 
-pyspark would pass every property as an argument, and the whole environment. This module writes the
-properties to a file of mode 0600, removes environment variables from which configuration values
-were read, and redirects output to a file of bounded size. The JVM ends with this process, even if
-this process is killed, because it reads a pipe whose other end is open only in this process. The
-JVM has a separate session, so that Ctrl-C in the terminal reaches only this process, and copies can
-finish their in-flight batches.
+pyspark itself would pass every property as a command-line argument, and would pass the complete
+environment to the JVM. This module writes the properties to a file of mode 0600, removes
+environment variables from which configuration values were read, and redirects output to a file of
+bounded size. The JVM ends with this process, even if this process is killed, because it reads a
+pipe whose other end is open only in this process. The JVM has a separate session, so that Ctrl-C in
+the terminal reaches only this process, and copies can finish their in-flight batches.
 
 A class-data archive halves the CPU time of starting Spark. An archive is valid for one Java and one
 Spark version. A driver that has run for a while therefore writes its loaded classes once to the
@@ -82,8 +82,8 @@ class ClassArchive:
     def jvm_options(self) -> str:
         """JVM options that use the archive, or that prepare the JVM to write one.
 
-        An empty archive file means that this JVM cannot write an archive. Archives that other users
-        may have written are not used, nor are paths that would need quoting.
+        Returns "" if the archive file is empty (this JVM cannot write archives), if other users may
+        have written the archive, or if its path would need quoting.
         """
         if spark_settings.UNSUPPORTED_PATH_CHARACTERS.search(str(self._path)):
             return ""
@@ -105,8 +105,9 @@ class ClassArchive:
         return self.jvm_options == _RECORD_CLASSES_OPTION
 
     def store_archive(self, written: Path) -> None:
-        """Store the archive `written` by a JVM, or an empty file if the JVM could not write an
-        archive. Raises `OSError`, also if other users can write to the folder."""
+        """Store the archive that a JVM wrote to the file `written`, or an empty file if the JVM
+        could not write an archive. Raises `OSError` if the archive cannot be stored, or if other
+        users can write to the cache directory."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._is_private_to_user(self._folder.stat()):
             raise ForeignDirectoryError(f"other users can write to {self._folder}")
@@ -187,11 +188,11 @@ class DriverJvm:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self, timeout_s: float, *, keep_logs: bool) -> None:
-        """Let the JVM exit within `timeout_s`, or kill it after this time. Then remove its
+        """Wait up to `timeout_s` for the JVM to exit, kill it after this time, and remove its
         directory.
 
-        With `keep_logs`, the directory without its secrets is kept for inspection until the next
-        run.
+        If `keep_logs` is True, only the files with secrets are removed, and the directory is kept
+        for inspection until the next run.
         """
         if self.process.stdin is not None:
             with suppress(OSError):
@@ -243,8 +244,8 @@ def launch_jvm(settings: SparkSettings) -> DriverJvm:
 def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
     """Open the class-data archive to use.
 
-    Return None if the user configured an archive, if the cache is not private to this user, or if
-    Java is missing (Spark's launcher reports this error in more detail).
+    Return None if the user's JVM options already name an archive, if other users can write to the
+    cache directory, or if Java is missing (Spark's launcher reports this error in more detail).
     """
     java_options = [settings.conf.get("spark.driver.extraJavaOptions", "")]
     java_options += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]

@@ -155,13 +155,13 @@ def build_spark_properties(settings: SparkSettings, *, scratch: Path) -> dict[st
 def build_java_options(
     settings: SparkSettings, *, scratch: Path, logging: Path, nameless: bool = False, more: str = ""
 ) -> str:
-    """Build the options of the driver's JVM. The user's options are last, so that they override the
-    others.
+    """Build the options of the driver's JVM. The user's options are last, so that they take
+    precedence.
 
     A JVM ignores `TMPDIR` and uses `/tmp`, so the options set its temporary directory to `scratch`.
-    For a user id without an account (`nameless`), Java's home directory is "?", which Spark's Ivy
-    rejects, so the home directory is also set to `scratch`. `more` contains options for a local JVM
-    only.
+    `nameless` is True if the user id has no account. Java's home directory is then "?", which
+    Spark's dependency resolver (Ivy) rejects, so the home directory is also set to `scratch`.
+    `more` contains additional options that are used only in local mode.
     """
     options = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     if not UNSUPPORTED_PATH_CHARACTERS.search(str(scratch)):

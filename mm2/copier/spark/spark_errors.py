@@ -28,8 +28,8 @@ class SparkJobError(RetriableError):
 
 
 class SparkUnavailableError(RetriableError):
-    """The JVM did not respond to a call, because it has ended or the call is currently not
-    possible."""
+    """The JVM did not respond to a call, because it has exited or cannot handle the call in its
+    current state."""
 
 
 def explain_job_failure(message: str) -> str:

@@ -503,7 +503,7 @@ def test_another_certificate_is_refused_before_the_token_is_sent(certificate, co
         advertised_host="127.0.0.1",
     )
     channel = server.open_channel("task 0")
-    with pytest.raises(DriverConnectError, match="the peer's certificate is not the driver"):
+    with pytest.raises(DriverConnectError, match="does not match the driver's fingerprint"):
         copies(server, channel.token).connect()
     assert not channel.is_connected
     server.close()

@@ -72,8 +72,8 @@ def test_the_way_on_names_what_differs_and_what_to_type(kind, command):
     wanted = MoveRequest(origin="east", destination="west", kind=kind)
     wrong = group_offset_writes.select_unaccepted_positions(compared({HERE: 44}), ())
     said = group_offset_writes.explain_unaccepted_positions(wrong, wanted, journal="a move.jsonl")
-    assert "group billing, east.orders-0: at 44, not at 45" in said
-    assert "group billing, east.orders-1: no committed offset, not at 50" in said
+    assert "group billing, east.orders-0: committed offset 44 instead of 45" in said
+    assert "group billing, east.orders-1: no committed offset instead of 50" in said
     assert f"{command} --group billing --execute" in said
     resume = "--resume --journal 'a move.jsonl' --accept lower-position:billing"
     assert said.endswith(f"{command} {resume}")

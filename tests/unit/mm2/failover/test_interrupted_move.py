@@ -75,12 +75,12 @@ def test_who_copies_is_named(given, said):
     assert why(noted(), **given) == said
 
 
-@pytest.mark.parametrize(("end", "said"), [(103, "103"), (None, "unknown")])
+@pytest.mark.parametrize(("end", "said"), [(103, "103"), (None, "an unknown offset")])
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
     assert found == (
-        "the end offset of orders-0 was 100 when both clusters had equal end offsets, and has "
-        f"been {said}"
+        "the end offset of orders-0 has changed from 100, at which both clusters were equal, "
+        f"to {said}"
     )
 
 

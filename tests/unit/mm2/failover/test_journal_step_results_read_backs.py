@@ -79,12 +79,12 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.MOVE_GROUPS,
         {"groups": ["a"], "skipped": []},
-        "offsets of 1 group committed; verify reads them back",
+        "offsets of 1 group committed; verified by step verify",
     ),
     (
         Step.MOVE_GROUPS,
         {"groups": ["a"], "skipped": ["b", "c"]},
-        "offsets of 1 group committed; verify reads them back; not moved, as accepted: b, c",
+        "offsets of 1 group committed; verified by step verify; not moved, as accepted: b, c",
     ),
     (Step.VERIFY, {"positions": [stand(45), stand(45)]}, "2 positions: 2 as written"),
     (

@@ -280,7 +280,7 @@ def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World
             world.sides.target.members.commit("billing", {THERE: 20})
 
     world.on = set_back
-    with pytest.raises(FatalError, match="at 20, not at 45") as caught:
+    with pytest.raises(FatalError, match="committed offset 20 instead of 45") as caught:
         move(world, wanted(Kind.EMERGENCY), path)
     verb = "mm2 failover --from east --to west --config my.yaml"
     way_on = f"{verb} --resume --journal {path} --accept "
