@@ -136,10 +136,10 @@ class LogClient:
         """Look up offsets of each partition, in the order of its `specs`. An offset is -1 if no
         record has a timestamp that late.
 
-        `reached` contains positions that the logs are known to have reached. While the last offset
-        in `specs` is lower, the lookup is repeated, because a former leader may have responded. If
-        the offset is still lower at the deadline, or if the topic was recreated, the partition
-        fails with `LogTruncatedError`. `doing` starts the error messages.
+        `reached` contains positions that the logs are known to have reached. While the offset
+        found for the last spec is lower, the lookup is repeated, because a former leader may have
+        responded. If the offset is still lower at the deadline, or if the topic was recreated, the
+        partition fails with `LogTruncatedError`. `doing` starts the error messages.
         """
         lookup = _OffsetLookup(
             where=self._access.name_and_addresses,

@@ -231,7 +231,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(
-        SettingsError, match="but user id 4242 can write to this file; to allow the"
+        SettingsError, match="but user id 4242 can write to this file; to allow this key"
     ):
         config_loader.load_config_file(path, environment={})
 
