@@ -119,7 +119,7 @@ _SASL_ROWS: tuple[_Row, ...] = (
         Type.SHORT,
         300,
         LOW,
-        "How long before its expiry an OAuth token is refreshed, in seconds.",
+        "Time before the expiry of an OAuth token at which it is refreshed, in seconds.",
     ),
     ("mechanism", Type.STRING, "GSSAPI", MEDIUM, "SASL mechanism."),
     ("jaas.config", Type.PASSWORD, None, MEDIUM, "JAAS login module with its options."),
@@ -397,7 +397,9 @@ REFUSED_PROPERTIES: Mapping[str, str] = {
         ),
         _JAVA_ONLY,
     ),
-    "auto.offset.reset": "cannot be set on a cluster: set start: earliest or latest in the flow",
+    "auto.offset.reset": (
+        "cannot be set on a cluster: set the key start (earliest or latest) in the flow"
+    ),
     "client.id": "cannot be set: mm2 derives client ids from the flow and task (mm2-east->west-0)",
     "default.api.timeout.ms": "cannot be set on a cluster: set admin.timeout.ms in the flow",
     "enable.metrics.push": "does not apply: mm2 does not push client metrics to brokers",
@@ -406,8 +408,8 @@ REFUSED_PROPERTIES: Mapping[str, str] = {
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
     "delivery.timeout.ms": (
         "cannot be set: mm2 retries for as long as the flow runs. (In a configuration of Java "
-        "MirrorMaker 2, mm2 reads this key as the time to wait for in-flight writes of Java after "
-        "a crash)"
+        "MirrorMaker 2, mm2 uses this key as the time to wait for in-flight writes of a Java "
+        "worker that has crashed)"
     ),
     "max.block.ms": "cannot be set: mm2 retries for as long as the flow runs",
     "metadata.recovery.rebootstrap.trigger.ms": (

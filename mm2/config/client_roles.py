@@ -62,10 +62,11 @@ def resolve_role_properties(props: Mapping[str, str], role: ClientRole) -> dict[
 def resolve_properties_with_client_id(
     props: Mapping[str, str], role: ClientRole, *, label: str, use: str
 ) -> dict[str, str]:
-    """Resolve the client properties of a role, with the `client.id` that MirrorMaker 2 sets.
+    """Resolve the client properties of a role, with a `client.id` in MirrorMaker 2's format.
 
-    The `client.id` joins the user's `client.id`, the label (see `format_client_label`) and the
-    client's purpose, such as "replication-consumer", with "|".
+    The `client.id` consists of the configured `client.id` (if any), the label (see
+    `format_client_label`) and the client's purpose, such as "replication-consumer", separated by
+    "|".
     """
     found = resolve_role_properties(props, role)
     given = found.get(CLIENT_ID)
@@ -90,10 +91,10 @@ def resolve_data_producer_properties(props: Mapping[str, str]) -> dict[str, str]
 
 
 def resolve_task_producer_properties(props: Mapping[str, str]) -> dict[str, str]:
-    """Resolve the producer properties for a task's records.
+    """Resolve the properties of the producer that writes a task's records.
 
-    These are the target cluster's producer properties (dedicated mode), overridden by
-    `producer.override.` properties.
+    The target cluster's producer properties (dedicated mode) are overridden by `producer.override.`
+    properties.
     """
     return {
         **resolve_role_properties(props, TARGET_PRODUCER),

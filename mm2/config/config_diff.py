@@ -106,8 +106,8 @@ def plan_config_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
 
 
 def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
-    """Return the new settings, except that settings fixed for the process lifetime keep their
-    running values.
+    """Return the new settings, but with the current values of settings that cannot change while the
+    process is running.
 
     The next comparison therefore reports these differences again.
     """

@@ -116,7 +116,7 @@ _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 
 def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
     """Replace the built-in classes in flows with the custom classes that the file names. `flat`
-    must already be validated."""
+    contains the file's settings as flat properties, which must already be validated."""
     return [
         _apply_custom_classes_to_flow(each, flat)
         if each.has_custom_classes and each.enabled
@@ -177,7 +177,7 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     directory. In properties files they are resolved against the working directory, as in Java.
     Raises `SettingsError` with all problems.
     """
-    text, writer = _read_text_and_find_writers(path)
+    text, writer = _read_text_and_find_other_writer(path)
     if writer is not None:
         _refuse_placeholders(text, path, writer)
     if is_properties_file(path):
@@ -200,7 +200,7 @@ def _refuse_placeholders(text: str, path: pathlib.Path, writer: ForeignWriter) -
     else:
         values = yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root)
     can_write, remedy = config_errors.explain_foreign_writer(path, writer)
-    because = f"but {can_write}; to allow it, {remedy}"
+    because = f"but {can_write}; to allow such references, {remedy}"
     problems = config_errors.build_reference_problems(values, because)
     if problems:
         raise SettingsError(str(path), problems)
@@ -212,9 +212,10 @@ def _check_write_permissions(
     """Warn that another user can change the file. Raises `SettingsError` instead if a setting of
     the file can run code."""
     can_write, remedy = config_errors.explain_foreign_writer(path, writer)
-    because = f"but {can_write}; to allow the key, {remedy}"
     problems = [
-        ConfigProblem(line=0, key=key, text=f"can run code, {because}")
+        ConfigProblem(
+            line=0, key=key, text=f"can run code, but {can_write}; to allow this key, {remedy}"
+        )
         for key in _find_command_keys(found, prefix="mm2." if is_properties_file(path) else "")
     ]
     if problems:
@@ -256,11 +257,12 @@ def read_config_text(path: pathlib.Path) -> str:
 
     Raises `SettingsError` if the file cannot be read.
     """
-    return _read_text_and_find_writers(path)[0]
+    return _read_text_and_find_other_writer(path)[0]
 
 
-def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
-    """Read the file's text and find a user other than this process's who can change the file."""
+def _read_text_and_find_other_writer(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
+    """Read the file's text, and find out whether a user other than this process's user can change
+    the file."""
     try:
         content, writer = file_access.read_file_and_check_writers(
             path, max_bytes=properties_file.MAX_FILE_BYTES
@@ -440,7 +442,7 @@ def _read_root_section(
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        collector, [_remove_custom_flow(each) for each in flows], aliases=known.aliases
+        collector, [_reduce_custom_flow_to_aliases(each) for each in flows], aliases=known.aliases
     )
     clients = _read_clients(collector, flows, known)
     spark, spark_shown = spark_section.read_spark_section(
@@ -491,9 +493,10 @@ def _read_root_section(
     return _ParsedSections(settings=found, flows=flows, aliases=known.aliases)
 
 
-def _remove_custom_flow(item: FlowEntry) -> FlowEntry:
-    """Return a flow entry for checks against other flows. If the flow has custom classes, which are
-    not instantiated yet, the entry has no flow, only its source and target aliases."""
+def _reduce_custom_flow_to_aliases(item: FlowEntry) -> FlowEntry:
+    """Return a copy of the flow entry for checks against other flows. If the flow uses custom
+    classes, which are not instantiated yet, the copy contains only the source and target
+    aliases."""
     return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 

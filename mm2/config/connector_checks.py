@@ -15,7 +15,8 @@ from connect_runtime.api.connector import ExactlyOnceSupport
 from mm2.config import client_roles, java_classes, mirror_connector_keys
 
 _DELIVERY_DECIDES = (
-    "has no effect: the key delivery sets the guarantee; the default is exactly-once where possible"
+    "has no effect: set the delivery guarantee with the key delivery; by default, delivery is "
+    "exactly-once where possible"
 )
 _NO_CONVERSION = "has no effect: mm2 copies whole batches without converting records"
 _REMOVED = "has no effect: removed in Kafka 4.0"

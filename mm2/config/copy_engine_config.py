@@ -39,7 +39,7 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
     "spark.pyspark.python": "cannot be set here: use the key python",
     "spark.speculation": "cannot be set: only one process may copy a partition at a time",
     "spark.submit.deployMode": "cannot be set: this process is the driver",
-    "spark.task.cpus": "cannot be set: a copy process uses one slot",
+    "spark.task.cpus": "cannot be set: a copy process always uses one Spark task slot",
     "spark.task.maxFailures": "cannot be set: mm2 restarts failed copy processes, not Spark",
     "spark.ui.enabled": "cannot be set here: use the key ui",
 }

@@ -65,7 +65,8 @@ class SourceAndTarget:
 
 
 def list_aliases(props: Props) -> tuple[str, ...]:
-    """Return the cluster aliases of the file, without duplicates. `props` must be resolved."""
+    """Return the cluster aliases that the properties list, without duplicates. Placeholders in
+    `props` must already be resolved."""
     found = (each.strip() for each in props.get(CLUSTERS_KEY, "").split(","))
     return tuple(dict.fromkeys(each for each in found if each))
 
@@ -73,9 +74,9 @@ def list_aliases(props: Props) -> tuple[str, ...]:
 def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[SourceAndTarget]:
     """List the flows that need a worker: enabled flows and flows that emit heartbeats.
 
-    `props` must be resolved. If `target_aliases` is not empty, only flows to these targets are
-    returned (`--clusters`). A flow that only emits heartbeats has all three connectors, but only
-    the heartbeat connector runs.
+    Placeholders in `props` must already be resolved. If `target_aliases` is not empty, only flows
+    to these targets are returned (`--clusters`). A flow that only emits heartbeats has all three
+    connectors, but only the heartbeat connector runs.
     """
     named = list_aliases(props)
     wanted = set(target_aliases) or set(named)
@@ -169,11 +170,11 @@ def derive_connector_configs(props: Props, ends: SourceAndTarget) -> dict[str, d
 
 
 def can_connector_run(name: str, config: Props) -> bool:
-    """Return True if the connector can run. A checkpoint connector needs checkpoints and offset
-    syncs.
+    """Return True if the connector can run. The checkpoint connector can run only if checkpoints
+    and offset syncs are enabled.
 
-    Java tries to create the connector anyway. The connector then rejects its configuration, and
-    Java only logs the error.
+    Java creates the connector even if it cannot run. The connector then rejects its configuration,
+    and Java only logs the error.
     """
     return (
         name != "MirrorCheckpointConnector"

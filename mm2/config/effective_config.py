@@ -423,7 +423,8 @@ def _sort_section(found: Mapping[str, EffectiveValue]) -> EffectiveSection:
 def render_yaml(found: EffectiveConfig) -> Iterator[str]:
     """Yield YAML lines, with the origin of every value as a comment.
 
-    Keys that a connector does not use are omitted, unless no connector uses them.
+    A key that a connector does not use is omitted from the connector's section if another connector
+    or a client uses it. A key that nothing uses is included, with a comment.
     """
     file = pathlib.PurePath(found.file).name
     yield f"# Effective configuration of workers and connectors of {found.file}."

@@ -259,9 +259,9 @@ REFUSED_KEYS: Mapping[str, str] = {
 
 # Prefixes of MirrorMaker 2 and Connect keys that are refused in a flow.
 REFUSED_PREFIXES: Mapping[str, str] = {
-    "admin.": "is not supported in a flow: use source.admin. or target.admin.",
-    "consumer.": "is not supported in a flow: use source.consumer.",
-    "producer.": "is not supported in a flow: use producer.override.",
+    "admin.": "is not supported in a flow: use the prefix source.admin. or target.admin.",
+    "consumer.": "is not supported in a flow: use the prefix source.consumer.",
+    "producer.": "is not supported in a flow: use the prefix producer.override.",
     **dict.fromkeys(
         ("source.cluster.", "target.cluster."),
         "is not supported in a flow: set it in section clusters",

@@ -115,8 +115,9 @@ def derive_rest_settings(
 
 
 def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> AllowedHosts:
-    """Derive the host names that HTTP requests may use. They also apply if the REST server between
-    nodes is disabled.
+    """Derive the host names that are accepted in the `Host` header of HTTP requests. The REST
+    server settings that determine these names apply even if the REST server between nodes is
+    disabled.
 
     Raises `SettingsError` if the settings are invalid.
     """
@@ -130,8 +131,9 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
 def create_worker_settings_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Create the settings source for Connect workers. Relative paths are resolved against the
-    directory `folder`; if it is None, against the working directory, as in Java."""
+    """Create the object from which Connect workers read their settings. Relative paths in settings
+    are resolved against the directory `folder`; if it is None, against the working directory, as in
+    Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),
@@ -342,8 +344,8 @@ def _is_connector_key(connector: str, key: str) -> bool:
 
 
 def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str]) -> AllowedHosts:
-    """Resolve the host names that requests to the status page may use. Raises `SettingsError` if
-    the settings are invalid."""
+    """Resolve the host names that the status page accepts in the `Host` header of requests. Raises
+    `SettingsError` if the settings are invalid."""
     return derive_allowed_hosts(
         settings.flat, create_worker_settings_source(settings.file, environment=environment)
     )

@@ -239,9 +239,10 @@ def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
 
 
 def _read_connector_keys(found: SectionReader) -> int:
-    """Read the keys that are passed to the connectors. Returns `replication.factor`.
+    """Read the keys that are passed to the connectors, and return the value of
+    `replication.factor`.
 
-    In a properties file (`lenient`), MirrorMaker 2's defaults apply.
+    If the file is a properties file (`lenient`), MirrorMaker 2's defaults apply.
     """
     is_properties = found.collector.lenient
     option: ConfigOption[Any]

@@ -54,9 +54,9 @@ FLOW_HELP: Mapping[str, str] = {
         "Cluster whose defaults apply to configs that the source topic does not set."
     ),
     "sync.topic.acls.enabled": (
-        "Whether ACLs of source topics that allow or deny READ or DESCRIBE are added to their "
-        "mirror topics (ALL as READ). ACLs of all topics (*) and ACLs of other operations are "
-        "never added."
+        "Whether ACLs of source topics that allow or deny READ or DESCRIBE are copied to the "
+        "mirror topics; ALL is copied as READ. ACLs of all topics (*) and ACLs of other operations "
+        "are never copied."
     ),
     "sync.topic.acls.interval.seconds": "Seconds between syncs of topic ACLs.",
     "admin.timeout.ms": "Timeout of one administrative request.",
@@ -163,10 +163,10 @@ REST_HELP: Mapping[str, str] = {
     "rest.advertised.port": "Port at which other nodes connect to this node.",
     "rest.advertised.listener": "Protocol with which other nodes connect to this node.",
     request_origin.ALLOWED_HOST_NAMES_KEY: (
-        "Additional host names that requests to the status page and the REST API may use. "
-        "`*.example.org` allows every name below example.org, and `*` allows any name. Addresses, "
-        "`localhost` and names without a dot are always allowed. Metrics and health endpoints "
-        "accept any name."
+        "Additional host names that the status page and the REST API accept in the Host header of "
+        "requests. `*.example.org` allows every name below example.org, and `*` allows any name. "
+        "Addresses, `localhost` and names without a dot are always allowed. Metrics and health "
+        "endpoints accept any name."
     ),
     "access.control.allow.origin": (
         "Origins from which browsers may send cross-origin requests (CORS)."

@@ -204,8 +204,8 @@ class _ConfigReader:
         strict: bool,
         load: ClassLoader = java_classes.resolve_class,
     ) -> None:
-        """Create a reader. `load` resolves class names; use `java_classes.import_class` for the
-        operator's file."""
+        """Create a reader. `load` resolves class names; for class names from the configuration
+        file, use `java_classes.import_class`."""
         self.props = props
         self.load = load
         self.values = definition.parse(props, load=load)
@@ -229,8 +229,8 @@ class _ConfigReader:
             return instead
 
     def find_faulty_key(self, of_class: str, key: str) -> str:
-        """Return the key to which a filter's problem is attributed: `of_class` if the filter is a
-        custom class, otherwise `key`."""
+        """Return the key under which to report a filter's problem: `of_class`, the key that names
+        the filter's class, if the class is a custom class; otherwise `key`."""
         return key if java_classes.get_java_class_name(self.values[of_class]) else of_class
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:
@@ -298,8 +298,8 @@ def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
-    """Read the offset-syncs topic, whose name contains the alias of the other cluster, the one that
-    does not store it."""
+    """Read the location and name of the offset-syncs topic. If the source cluster stores the topic,
+    the name contains the alias of the target, and vice versa."""
     on_source = values[mirror_connector_keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
@@ -390,7 +390,8 @@ def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
 
 
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
-    """Read the configured topic filter. If it is invalid, report the problem and return `base`."""
+    """Read the configured topic filter. If it is invalid, report the problem and return the default
+    filter `base`."""
     return reading.build_or_report_problem(
         reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
@@ -560,7 +561,8 @@ def parse_source_task_config(props: Mapping[str, str]) -> MirrorSourceTaskConfig
 
 
 def can_reconfigure_live(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Return True if a task that is running with `before` can apply `after` without a restart."""
+    """Return True if a running task can change from the configuration `before` to the configuration
+    `after` without a restart."""
     return all(
         before.get(key) == after.get(key)
         for key in before.keys() | after.keys()

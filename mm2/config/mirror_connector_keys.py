@@ -291,15 +291,15 @@ EXTENSION_KEYS = (
     .define(
         JAVA_STOPPED_CLEANLY,
         Type.BOOLEAN,
-        "Skip waiting for in-flight writes of Java MirrorMaker 2, if all its workers have exited. "
-        "Remove this key before Java workers run the connector again.",
+        "Do not wait for in-flight writes of Java MirrorMaker 2. Set this key only if all Java "
+        "workers have exited, and remove it before Java workers run the connector again.",
         default=False,
         importance=LOW,
     )
     .define(
         OVERRIDE_THROTTLE,
         Type.STRING,
-        "Rate limit that an operator set; overrides throttle. none: no limit.",
+        "Rate limit set by an operator, which takes precedence over throttle. none: no limit.",
         default=None,
         validator=mm2_only_keys.create_parse_validator(
             value_types.parse_throttle, value_types.LIMIT_ALLOWED

@@ -1,8 +1,8 @@
 """Flow keys that MirrorMaker 2 does not have, each declared once.
 
-From a declaration, the key's option in `clusters.yaml`, its key in `mm2.properties`, its definition
-and validation in connector configurations, its text in the configuration reference and the value of
-its field in `Flow` are derived. Java ignores these keys, so both products can read the same file.
+Each declaration defines the key's option in `clusters.yaml`, its key in `mm2.properties`, its
+definition and validation in connector configurations, its text in the configuration reference and
+the value of its field in `Flow`. Java ignores these keys, so both products can read the same file.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ DELIVERY = _declare_choice(
 )
 ON_SOURCE_GAP = _declare_choice(
     "on.source.gap",
-    "What to do when the source deleted records before they were replicated: `continue` after the "
-    "gap and record an incident, or `fail`: halt the partition.",
+    "What to do when the source deleted records before they were replicated: `continue` "
+    "continues after the gap and records an incident; `fail` halts the partition.",
     OnSourceGap,
     default=OnSourceGap.CONTINUE,
     flow_field="on_source_gap",
@@ -163,9 +163,9 @@ TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
         default=TargetTopicAccess.EXCLUSIVE.value,
     ),
     help=(
-        "`exclusive`: only this flow writes to its mirror topics; foreign records halt the "
-        "partition. `shared`: local producers may also write to them. The default is `shared` with "
-        "IdentityReplicationPolicy."
+        "`exclusive`: only this flow writes to its mirror topics; a record from any other "
+        "producer halts the partition. `shared`: local producers may also write to them. The "
+        "default is `shared` with IdentityReplicationPolicy."
     ),
     type=Type.STRING,
     connector_default=None,

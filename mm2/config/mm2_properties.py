@@ -220,8 +220,9 @@ _LowPrecedenceTarget = tuple[str, FlowCluster, str]
 
 
 def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_LowPrecedenceTarget, ...]]:
-    """Return the client prefixes over which a cluster's own properties take precedence, and the
-    clients to which each applies, as (prefix in a flow, cluster, prefix in a cluster)."""
+    """Return the flow prefixes whose properties are overridden by a cluster's own properties, each
+    with the clients to which it applies: tuples of the client's prefix in a flow, the client's
+    cluster, and the client's prefix in the cluster's properties."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -275,7 +276,10 @@ def _is_refused_key(name: str) -> bool:
 
 def _report_untranslated_key(name: str, pair: Property, collector: PropertyProblems) -> None:
     if name.startswith(_PRODUCER):
-        text = "has no effect on replication, as in MirrorMaker 2: use A->B.producer.override."
+        text = (
+            "has no effect on replication, as in MirrorMaker 2: use the prefix "
+            "A->B.producer.override."
+        )
         collector.report_warning(pair, text)
     elif name.startswith(_OFFSET_SYNC_PREFIXES):
         prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
@@ -447,7 +451,9 @@ class _PropertiesTranslator:
                 found.top[key] = pair
             elif "->" in key:
                 self._collector.report_warning(
-                    pair, f"has no effect: not a flow between two of {', '.join(aliases)}"
+                    pair,
+                    "has no effect: its prefix does not name a flow between two of the clusters "
+                    f"{', '.join(aliases)}",
                 )
             elif alias:
                 found.clusters[alias][key.removeprefix(f"{alias}.")] = pair
@@ -584,8 +590,11 @@ class _PropertiesTranslator:
         ):
             self._workers[pair.key] = pair
         elif name in mm2_property_keys.WORKER_NAMES:
-            text = "has no effect: MirrorMaker 2 does not pass it to workers; use B."
-            self._collector.report_warning(pair, f"{text}{name} for flows to B")
+            self._collector.report_warning(
+                pair,
+                "has no effect: MirrorMaker 2 does not pass this key to workers; for flows to "
+                f"cluster B, use B.{name}",
+            )
         elif name in mm2_property_keys.IGNORED_KEYS:
             self._collector.report_warning(pair, mm2_property_keys.IGNORED_KEYS[name])
         elif not self._belongs_to_custom_policy(name):

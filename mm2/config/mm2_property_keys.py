@@ -26,7 +26,7 @@ _OWN_NAME = "has no effect: the name of a flow consists of its two cluster alias
 IGNORED_KEYS: Mapping[str, str] = {
     **connector_checks.KEYS_WITHOUT_EFFECT,
     **dict.fromkeys(("connector.class", "connector.plugin.version", "name"), _OWN_NAME),
-    "config.action.reload": "has no effect: mm2 reload resolves config providers again",
+    "config.action.reload": "has no effect: use mm2 reload to read config providers again",
     "tasks.max.enforce": "has no effect: mm2 never creates more than tasks.max tasks",
     **dict.fromkeys(
         (

@@ -93,7 +93,7 @@ def pause_topic(config: Props, topic: str) -> dict[str, str]:
 
 
 def resume_topic(config: Props, topic: str) -> dict[str, str]:
-    """Return the configuration without the pause of the topic."""
+    """Return the configuration with the topic's pause removed."""
     return _set_config_key(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic, None)
 
 

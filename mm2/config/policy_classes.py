@@ -135,8 +135,8 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
 
 
 def parse_config_list(key: str, props: Mapping[str, str]) -> list[str]:
-    """Parse a list as the source connector's `ConfigDef` defines its key. Raises `ConfigError` if
-    it is invalid."""
+    """Parse the value of a list key as the source connector's `ConfigDef` does. Raises
+    `ConfigError` if the value is invalid."""
     definition = mirror_connector_keys.SOURCE_KEYS.keys[key]
     value = config_types.parse_value(key, props[key], definition.type) if key in props else None
     definition.ensure_valid(value if key in props else definition.default)

@@ -311,8 +311,8 @@ class _YamlFlattener:
                 self._add_derived_property(f"{target}.{key}", most)
 
     def _add_derived_property(self, key: str, made: FlatProperty) -> None:
-        """Add a property whose value and location (for problem reports) are those of the property
-        `made`."""
+        """Add a property with the same value and the same location (for problem reports) as the
+        property `made`, from which it is derived."""
         self._pairs.setdefault(key, dataclasses.replace(made, key=key))
 
     def _flatten_extension_section(
@@ -376,7 +376,8 @@ class _YamlFlattener:
 
 
 def _canonicalize_value(name: str, text: str) -> str:
-    """Return the spelling that connectors accept: full class names, and choices in exact case."""
+    """Return a value in the form that connectors accept: class names with their package, choices in
+    the exact case. Other values are returned unchanged."""
     option = _CHOICE_OPTIONS.get(name)
     if option is None or config_providers.find_provider_names(text):
         return text
@@ -528,6 +529,6 @@ def _collect_client_settings(found: Mm2Settings, name: str) -> Sequence[object]:
 
 
 def _remove_paths(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without file paths, because the content of the files is compared
-    instead, in `security`."""
+    """Return the client properties without file paths, because the contents of the files, which the
+    field `security` contains, are compared instead."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

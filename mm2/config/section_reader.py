@@ -205,7 +205,7 @@ class SectionReader:
         return self.get_required(option) if self._find_entry(option.name) is not None else None
 
     def read_nested_section(self, name: str) -> dict[str, ArbitraryKeyText]:
-        """Read a nested section whose keys are arbitrary and whose values are single texts. Reports
+        """Read a nested section that accepts arbitrary keys, each with a single text value. Reports
         problems."""
         self._known.add(name)
         entry = self.section.get_entry(name)
@@ -340,7 +340,9 @@ def _read_list_items(
     for item in node.items:
         if not isinstance(item, YamlScalar):
             collector.report_error(
-                item.line, path, f"must be a list of text values, not of a {_describe_node(item)}"
+                item.line,
+                path,
+                f"must be a list of text values, but contains a {_describe_node(item)}",
             )
             return None
         resolved = collector.resolve_scalar_text(item, path)
@@ -362,8 +364,8 @@ def _get_default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
 def convert_to_section(
     collector: ProblemCollector, entry: YamlEntry, *, path: str
 ) -> YamlSection | None:
-    """Return the entry's value as a section; no value counts as an empty section. If the value is
-    not a section, report the problem and return None."""
+    """Return the entry's value as a section. An entry without a value is treated as an empty
+    section. If the value is not a section, report the problem and return None."""
     node = entry.value
     if isinstance(node, YamlSection):
         return node

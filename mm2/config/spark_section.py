@@ -1,4 +1,4 @@
-"""Reads the section `spark`, which contains Spark properties and where copy processes run."""
+"""Reads the section `spark`, which configures Spark and determines where copy processes run."""
 
 from __future__ import annotations
 
@@ -108,8 +108,9 @@ def _warn_about_command_line_secret(
 
 
 def _read_driver_addresses(found: SectionReader) -> dict[str, str]:
-    """Read the short keys for the Spark driver's addresses, which Spark clusters usually need.
-    Returns Spark properties."""
+    """Read the addresses of the Spark driver, which usually must be set for a Spark cluster. Their
+    keys in section `spark` are the names of Spark properties without "spark.". Returns Spark
+    properties."""
     hosts = {
         name: found.get_optional(_build_conf_option(name, copy_engine_config.HOST))
         for name in copy_engine_config.DRIVER_HOSTS

@@ -1,7 +1,8 @@
-"""Syncs ACLs that grant read access from source topics to their mirror topics
+"""Copies ACLs for read access from source topics to their mirror topics
 (`sync.topic.acls.enabled`).
 
-A source cluster without an authorizer has no ACLs; the skipped sync is logged once.
+A source cluster without an authorizer has no ACLs. In this case nothing is copied, which is logged
+once.
 """
 
 from __future__ import annotations

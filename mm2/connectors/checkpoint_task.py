@@ -186,10 +186,11 @@ class CheckpointRounds:
         return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
     def compute_checkpoints(self) -> list[NewCheckpoint]:
-        """Compute the round's next batch of new checkpoints and record them as published.
+        """Compute the next batch of new checkpoints of the current round (a pass over all groups),
+        and record them as published.
 
-        Starts a round unless one `is_in_progress`. Raises `ConnectError` and ends the round if the
-        source does not respond. Failures of single groups or of reading syncs are logged.
+        If no round is in progress, a new round is started. Raises `ConnectError` and ends the round
+        if the source does not respond. Failures of single groups or of reading syncs are logged.
         """
         if not self.is_in_progress:
             self._begin_round()
@@ -302,8 +303,8 @@ class CheckpointRounds:
 
     def _is_record_replicated(self, partition: TopicPartition, upstream: int) -> bool:
         """Return True if the record at a source offset has been replicated to the target, according
-        to the offset map. Offset syncs are used if there is no map or Java has replicated since the
-        map ended."""
+        to the offset map. Offset syncs are used if there is no offset map, or if Java has
+        replicated records since the map's last entry."""
         assert self._syncs is not None, "call load first"
         newest = self._syncs.get_newest_sync(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)

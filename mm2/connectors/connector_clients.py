@@ -106,8 +106,8 @@ def create_flow_state_topics(
     replication_factor: int | None,
     clock: Clock,
 ) -> FlowStateTopics:
-    """Return the `FlowStateTopics` that creates and validates a flow's internal topics on the
-    cluster of `role` through `cluster`."""
+    """Create the `FlowStateTopics`, which creates and validates a flow's internal topics. `cluster`
+    is the admin client of the cluster that `role` identifies."""
     access, _ = _build_cluster_access(common, role, use="", task=None)
     return FlowStateTopics(
         target=cluster,
@@ -120,7 +120,8 @@ def create_flow_state_topics(
 
 
 def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
-    """Return the principals and clusters to show in the commands of error messages."""
+    """Return the principals and cluster addresses to use in the commands that error messages
+    suggest."""
     source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
     return command_arguments.build_operator_commands(
@@ -206,8 +207,8 @@ class CheckpointClients(Protocol):
     def create_target_log_offsets(self) -> LogOffsets: ...
 
     def create_offset_syncs_reader(self) -> TopicTail:
-        """Create a reader of the offset-syncs topic that starts at its beginning, on the cluster
-        that stores the topic."""
+        """Create a reader that reads the offset-syncs topic from the start, on the cluster that
+        stores the topic."""
 
     def create_checkpoints_reader(self) -> TopicTail: ...
 
@@ -325,16 +326,16 @@ class SourceTaskClients(Protocol):
     def create_flow_state_store(
         self, partitions: Collection[TopicPartition], java: ReadJavaProgress
     ) -> FlowStateStore:
-        """Create the store, which reads and writes the flow's offset map and incidents on the
-        target. The store is not open yet."""
+        """Create the store that reads and writes the flow's offset map and incidents on the target.
+        The store is not open yet."""
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:
-        """Create the lookup of the reverse flow's producer ids in that flow's offset map, which is
-        on the source."""
+        """Create the client that looks up the reverse flow's producer ids in the reverse flow's
+        offset map, which is stored on the source cluster."""
 
     def create_offset_syncs_reader(self) -> TopicTail:
-        """Create a reader of the offset-syncs topic that starts at its beginning. The flow must
-        have an offset-syncs topic."""
+        """Create a reader that reads the offset-syncs topic from the start. The flow must have an
+        offset-syncs topic."""
 
     def create_sync_writer(self) -> RecordWriter:
         """Create a writer to the offset-syncs topic."""
@@ -529,15 +530,16 @@ class SourceConnectorClients(Protocol):
     def create_target_acl_admin(self) -> AclAdmin: ...
 
     def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
-        """Return the `FlowStateTopics` that creates the flow's internal topics through `target`."""
+        """Create the `FlowStateTopics`, which creates the flow's internal topics with the admin
+        client `target`."""
 
     def create_flow_state_store(self, partitions: Collection[TopicPartition]) -> FlowStateStore:
-        """Create the store, which reads and writes the offset map and incidents of these
-        partitions. The store is not open yet."""
+        """Create the store that reads and writes the offset map and incidents of `partitions`. The
+        store is not open yet."""
 
     def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
-        """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses these
-        admin clients and creates its own readers."""
+        """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses the
+        given admin clients and creates its own readers."""
 
     def get_operator_commands(self) -> OperatorCommands: ...
 

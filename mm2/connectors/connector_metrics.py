@@ -43,8 +43,8 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedLatencies:
-    """Statistics of a latency over the sample windows, in milliseconds. The latest value is that of
-    the youngest record in the latest report."""
+    """Statistics of a latency over the sample windows, in milliseconds. The current value is the
+    latency of the newest record in the latest report."""
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -236,7 +236,8 @@ class MetricsOwner:
 
 
 AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
-"""Attribute values, keyed by the group's tag values without source and target."""
+"""Attribute values of a metric group by attribute name, for each combination of values of the
+group's tags other than source and target."""
 
 
 def declare_jmx_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:

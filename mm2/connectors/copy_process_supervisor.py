@@ -42,7 +42,7 @@ from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredStat
 
 @dataclass(slots=True)
 class StoredStreamPosition:
-    """Tracks up to which number the items of a copy process's stream are stored. The items are
+    """Tracks how much of a copy process's stream has been stored. The items of the stream are
     records for the flow's internal topics, numbered from 1.
 
     Invariant: all items up to number `through` are stored; item `through` + 1 is not.
@@ -60,8 +60,8 @@ class StoredStreamPosition:
             self._stored_ahead.remove(self.through)
 
     def take_new_position(self) -> int | None:
-        """Return the number up to which all items are stored if it has advanced since the last
-        call, else None."""
+        """Return the number of the last item for which it and all earlier items are stored, or None
+        if the number has not changed since the last call."""
         if self.last_reported == self.through:
             return None
         self.last_reported = self.through
@@ -99,7 +99,7 @@ class CopyStarter:
 
 class EarlyCopyStart:
     """Starts a copy process before its settings are known. Call `take_process` to use the process,
-    or `end` to end it."""
+    or `end_process` to end it."""
 
     def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
         """Prepare to start a copy process. `get_endpoints` returns the clusters and topics to which
@@ -110,8 +110,8 @@ class EarlyCopyStart:
         self._until_s: float | None = None
 
     def tick(self, now_s: float) -> None:
-        """Start the copy process at the first call, or end it after `EARLY_START_TIMEOUT_S`. Call
-        while the settings are unknown."""
+        """Start the copy process on the first call, or end it after `EARLY_START_TIMEOUT_S`. Call
+        repeatedly until the settings of the copy process are known."""
         if self._until_s is None:
             self._until_s = now_s + EARLY_START_TIMEOUT_S
             started = self._started = self._starter.start()
@@ -138,7 +138,8 @@ class EarlyCopyStart:
 
 class CopyStream:
     """Appends the stream of a task's copy processes (offset map records and incidents) to the flow
-    store, which writes them to the flow's internal topics. Call `begin` for each new process.
+    store, which writes them to the flow's internal topics. Call `begin_process_stream` for each new
+    process.
 
     `on_incident` is called for each stored incident. Invariants: items are appended in order, and
     the number of items waiting for space in the log is bounded by
@@ -200,8 +201,8 @@ class CopyStream:
             self._unappended.popleft()
 
     def take_new_stored_position(self) -> int | None:
-        """Return the number up to which all stream items are stored if it has advanced since the
-        last call, else None."""
+        """Return the number of the last stream item for which it and all earlier items are stored,
+        or None if the number has not changed since the last call."""
         return self._stored.take_new_position()
 
     def _build_stored_handler(self, number: int, item: FlowStateRecord) -> OnRecorded:
@@ -258,8 +259,8 @@ class CopySupervisor:
     """Supervises the copy processes of one task. At most one process should be running at any time.
 
     Owned by the task's thread; only `kill` may be called from other threads. `fenced_reason` is set
-    if another owner has permanently fenced a partition. This happens only without a Connect group,
-    which otherwise assigns the partitions.
+    if another owner has permanently fenced a partition. This cannot happen if a Connect group
+    assigns the partitions.
     """
 
     def __init__(
@@ -272,9 +273,9 @@ class CopySupervisor:
         confirmed_after_s: float | None = None,
     ) -> None:
         """Create a supervisor that continues the counters of the `previous` supervisor.
-        `early_copy` is a copy process that has been started and waits for these settings. The first
-        acquisitions may also rely on a confirmation of group membership that is newer than
-        `confirmed_after_s`."""
+        `early_copy` is a copy process that was started before `settings` were known. The first copy
+        process may acquire its partitions without a further check if the Connect group has
+        confirmed the worker's membership after `confirmed_after_s` (monotonic seconds)."""
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
@@ -576,14 +577,15 @@ class CopySupervisor:
         self._send_message({"type": "pause" if paused else "resume"})
 
     def pause_topics(self, topics: frozenset[str]) -> None:
-        """Pause exactly these topics in this and all later copy processes."""
+        """Set the paused topics of the current copy process and all later ones. All other topics
+        are resumed."""
         if topics != self.settings.paused_topics:
             self.settings = dataclasses.replace(self.settings, paused_topics=topics)
             self._send_message({"type": "pause_topics", "topics": sorted(topics)})
 
     def set_throttles(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
-        """Replace the throttles in this and all later copy processes; the values have the form that
-        `ConfigureCopy` uses."""
+        """Replace the throttles of the current copy process and all later ones. The values are in
+        the format of the control message `ConfigureCopy`."""
         self.settings = dataclasses.replace(
             self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
         )

@@ -160,8 +160,9 @@ class FlowStateStore:
         """Read to the end of the flow's log and return the offset map. Call on the owner's thread
         only.
 
-        The map of a partition is valid only if no `unreadable` record may concern the partition.
-        Raises `RetriableError` in the same cases as `FlowStateLog.read_to_end`.
+        The map of a partition is valid only if none of the map's unreadable records can belong to
+        the partition (`OffsetMap.list_unreadable_records`). Raises `RetriableError` in the same
+        cases as `FlowStateLog.read_to_end`.
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is FlowStateTopic.MAP:
@@ -218,7 +219,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _OpeningStage(enum.Enum):
-    """How far a flow's state store has been opened: closed, being read to its end, or ready."""
+    """State of a flow's state store: closed, being read to its end, or ready."""
 
     CLOSED = "closed"
     READING = "reading"

@@ -1,8 +1,8 @@
 """Writes checkpoints to consumer groups on the target (`sync.group.offsets.enabled`, KIP-545).
 
-Every round compares all groups; groups without new checkpoints or changed offsets cost almost
-nothing. Groups behind their checkpoints are read again in small batches just before writing, so
-that a group that has gained members or advanced in the meantime is not changed.
+Every pass compares all groups. Groups without new checkpoints or changed offsets cause almost no
+work. Groups behind their checkpoints are read again in small batches just before writing, so that a
+group that has gained members or advanced in the meantime is not changed.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class GroupOffsetWriter:
         written = 0
         target_topics = _TargetTopics()
         for names in consumer_groups.split_into_chunks(table.list_groups(), _MAX_GROUPS_PER_READ):
-            lagging = self._find_lagging_groups(names, table)
-            for each in lagging:  # reported again until their offsets are as planned
+            to_write = self._find_groups_to_write(names, table)
+            for each in to_write:  # reported again until their offsets are as planned
                 self._last_positions.pop(each, None)
-            for chunk in consumer_groups.split_into_chunks(lagging, MAX_GROUPS_PER_WRITE):
+            for chunk in consumer_groups.split_into_chunks(to_write, MAX_GROUPS_PER_WRITE):
                 written += self._write_group_offsets(chunk, table, target_topics)
         self._logged_problems = (
             self._current_problems
@@ -101,8 +101,9 @@ class GroupOffsetWriter:
         self._topics.close()
         self._logs.close()
 
-    def _find_lagging_groups(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
-        """Find the groups whose offsets differ from their checkpoints, in any group state."""
+    def _find_groups_to_write(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
+        """Find the groups whose offsets on the target must be changed to match their checkpoints,
+        regardless of the groups' states."""
         results = self._groups.fetch_changed_positions(
             names, self._timeout_s, seen=self._last_positions
         )
@@ -217,7 +218,8 @@ class GroupOffsetWriter:
                 )
         for place in sorted(plan.replaces_empty):
             self._log_group_problem(
-                plan.group, f"its offset for {place} is negative; writing its checkpoint"
+                plan.group,
+                f"its offset for {place} is negative and is replaced with its checkpoint",
             )
 
     def _record_group_failure(self, group: str, text: str) -> None:

@@ -59,9 +59,10 @@ def create_topic(
     """Create the topic unless it exists. An existing topic is not changed.
 
     If creation is not authorized, the topic is assumed to exist, as in Java. While the cluster does
-    not respond, creation is retried (Java continues without the topic) until `wait`, called with
-    seconds, returns True. `on_retry` is called with the reason of each retry. `timeout_s` limits
-    one attempt. Raises `FatalError` if the cluster rejects the topic or denies access.
+    not respond, creation is retried (Java continues without the topic). `wait` waits for the given
+    seconds before each retry and returns True to stop retrying. `on_retry` is called with the
+    reason of each retry. `timeout_s` limits one attempt. Raises `FatalError` if the cluster rejects
+    the topic or denies access.
     """
     logged = ""
     while True:

@@ -2,7 +2,8 @@
 
 A worker that stopped cleanly has closed its producer, so no wait is needed. A worker that was
 killed, frozen or partitioned may still send batches for as long as its producer retries
-(`delivery.timeout.ms`). Batches sent later are detected by tail matching.
+(`delivery.timeout.ms`). Batches that arrive even later are detected by tail matching, the
+comparison of the last records of the target partition with the source.
 
 The decision depends on which workers ran the task's partitions, as part of any task, because
 partitions move between tasks. An mm2 task reports RUNNING only after the wait. This process
@@ -55,7 +56,7 @@ class JavaTaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverQuery:
-    """Facts that decide whether a task must wait for Java workers."""
+    """Information needed to decide whether a task must wait for Java workers."""
 
     partitions: Collection[TopicPartition]
     """Partitions of the waiting task."""
@@ -244,7 +245,7 @@ class HandoverWaits:
 
 
 _HANDOVER_WAITS = HandoverWaits()
-"""Waits for Java workers of all tasks in this process."""
+"""The waits for Java workers that the tasks of this process have begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +277,9 @@ class JavaHandover:
         clock: Clock,
         waits: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
-        """Create the handover of a task. `runs` is `PipelineTaskContext.last_runs`, which returns
-        the last runs of the connector's tasks. `producer` contains the producer properties of the
-        Java task."""
+        """Create the object that decides how long `task` waits for Java workers. `runs` is
+        `PipelineTaskContext.last_runs`, which returns the last runs of the connector's tasks.
+        `producer` contains the producer properties of the Java task."""
         self.skipped = skipped
         self.warning = ""
         """Warning while Java workers run other tasks of the connector; "" otherwise."""
@@ -376,8 +377,9 @@ class JavaHandover:
         return (
             f"Java MirrorMaker 2 ({workers}) {had} partitions of this task and never reported "
             "that it stopped; it may be frozen or partitioned and still send batches, so "
-            f"replication is delayed until {until} UTC. If it has certainly stopped: mm2 run "
-            "--java-stopped-cleanly, or java.stopped.cleanly=true in the connector's configuration"
+            f"replication is delayed until {until} UTC. If you are sure that it has stopped, "
+            "use mm2 run --java-stopped-cleanly, or set java.stopped.cleanly=true in the "
+            "connector's configuration"
         )
 
 

@@ -193,7 +193,7 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
 def _collect_era_reasons(
     stored: Mapping[bytes, bytes],
 ) -> Mapping[TopicPartition, Collection[str]]:
-    """Collect the reasons of each partition's eras (generations of the mirror)."""
+    """Collect the reasons why the eras (mirror generations) of each partition were started."""
     found: dict[TopicPartition, set[str]] = defaultdict(set)
     for key, value in stored.items():
         try:

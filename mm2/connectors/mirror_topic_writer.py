@@ -114,7 +114,8 @@ def collect_mirror_topics(
     mirrors: PerTopicResult[ObservedTopic],
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
-    """Combine the results of both clusters with the topics that are blocked by a setting."""
+    """Combine the results from both clusters. Topics that could not be read, and topics that a
+    setting prevents from being replicated (`blocked`), become problems."""
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
         name: _build_failure_problem(
@@ -151,7 +152,7 @@ def collect_mirror_topics(
 
 
 def collect_topic_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
-    """Collect the warnings about topics that are replicated nevertheless."""
+    """Collect warnings about topics with findings that do not prevent replication."""
     warnings: dict[str, tuple[str, ...]] = {}
     for each in plan.findings:
         if not prevents_replication(each):
@@ -232,7 +233,7 @@ class MirrorTopicWriter:
     """Creates and updates the mirror topics of a flow. Not thread-safe.
 
     `pause` sleeps for the given seconds and returns True if waiting should stop. Once `stopped`
-    returns True, nothing is changed any more, because another worker may own the flow.
+    returns True, no further changes are made, because another worker may own the flow.
     """
 
     def __init__(
@@ -261,9 +262,10 @@ class MirrorTopicWriter:
         """Create missing mirror topics and add partitions. With `sync_configs`, also sync topic
         configs.
 
-        Transient failures are retried for `TOPIC_RETRY_TIMEOUT_S` or half of the remaining time.
-        Other failures are reported without retry. Raises the same errors as `Admin` if a whole
-        cluster does not respond or denies access, and `RetriableError` once `stopped`.
+        Transient failures are retried for at most `TOPIC_RETRY_TIMEOUT_S`, and for at most half of
+        the time remaining until `end`. Other failures are reported without retry. Raises the same
+        errors as `Admin` if a whole cluster does not respond or denies access, and `RetriableError`
+        once `stopped` returns True.
         """
         self._sync_configs = sync_configs
         until = Deadline.after(
@@ -287,11 +289,11 @@ class MirrorTopicWriter:
         return result
 
     def describe_topics(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
-        """Describe these source topics and their mirror topics without changing them.
+        """Describe the given source topics and their mirror topics without changing them.
 
         Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until each mirror topic has the number of
         partitions that `partitions` specifies for its source topic. Raises the same errors as
-        `apply`.
+        `apply_changes`.
         """
         source = self._observe_topics(self._source, partitions, end)
         sizes = {
@@ -314,8 +316,8 @@ class MirrorTopicWriter:
         return self._collect_result(source, mirrors, findings)
 
     def preview_changes(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
-        """Plan the changes that `apply` would make, without applying them. Raises the same errors
-        as `apply`."""
+        """Plan the changes that `apply_changes` would make, without applying them. Raises the same
+        errors as `apply_changes`."""
         source = self._observe_topics(self._source, names, end)
         topics = {
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
@@ -333,7 +335,7 @@ class MirrorTopicWriter:
         """Sync topic configs to existing mirror topics, without creating topics or adding
         partitions.
 
-        Failures are logged. Raises the same errors as `apply`.
+        Failures are logged. Raises the same errors as `apply_changes`.
         """
         self._sync_configs = True
         topics = {
@@ -479,8 +481,8 @@ class MirrorTopicWriter:
     def _wait_until_topics_visible(
         self, partitions: Mapping[str, int], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        """Describe mirror topics repeatedly until each has its number of partitions or the deadline
-        has passed.
+        """Describe mirror topics repeatedly until each has the number of partitions given in
+        `partitions`, or the deadline has passed.
 
         Any broker may respond, and brokers learn of a new topic or partition only shortly after its
         creation was acknowledged.

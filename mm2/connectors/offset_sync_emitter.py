@@ -1,5 +1,5 @@
-"""Writes MirrorMaker 2's offset syncs for one task, derived from the resume points of its copy
-process.
+"""Writes MirrorMaker 2's offset syncs for one task, derived from the offset map segments that its
+copy process sends.
 
 A sync that cannot be written is dropped and superseded by the next one. Replication never waits for
 syncs.
@@ -59,8 +59,7 @@ class OffsetSyncEmitter:
         return self._emitter.in_flight_count > 0
 
     def record_segments(self, segments: Iterable[tuple[MapSegmentKey, MapSegment]]) -> None:
-        """Derive offset syncs from the resume points in offset map segments that a copy process has
-        streamed."""
+        """Derive offset syncs from offset map segments that a copy process has sent."""
         for key, segment in segments:
             name = TopicPartition(key.topic, key.partition)
             for step in self._span_tracker.extract_new_spans(key, segment):

@@ -1,4 +1,4 @@
-"""Sources of translated offsets: a checkpoint task's readers of the offset map and of offset syncs.
+"""Reads the offset map and the offset syncs, from which a checkpoint task translates offsets.
 
 Without an offset map (only Java replicates, or the map cannot be read), checkpoints are as precise
 as Java's. This is logged once, and reading the map is retried. A missing offset-syncs topic is

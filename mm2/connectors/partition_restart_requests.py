@@ -1,7 +1,7 @@
 """Records an operator's request to restart replication of partitions from another source position.
 
-The request is a record in the offset map. The copy process that acquires the partition next
-executes it by starting a new era, that is, a new generation of the mirror.
+The request is a record in the offset map. The next copy process that acquires the partition
+executes the request by starting a new era, that is, a new generation of the mirror.
 """
 
 from __future__ import annotations

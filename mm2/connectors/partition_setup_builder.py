@@ -106,8 +106,8 @@ class PartitionSetupBuilder:
         *,
         pause: Callable[[float], bool],
     ) -> PartitionSetupPlan:
-        """Build for each of these source partitions either its setup or a finding (why it must not
-        be replicated).
+        """Build a setup for each of the given source partitions, or a finding that explains why the
+        partition must not be replicated.
 
         Waits up to `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S` for mirror topics that
         brokers do not know yet. `pause` sleeps for the given seconds and returns True if waiting

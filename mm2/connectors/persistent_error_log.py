@@ -19,8 +19,8 @@ REPEAT_INTERVAL_S = 60.0
 
 
 class RateLimitedWarnings:
-    """Logs at most one warning per subject and minute. Not thread-safe. Subjects are remembered, so
-    there must be few different ones."""
+    """Logs at most one warning per subject and minute. Not thread-safe. Subjects are kept in
+    memory, so their number must be small."""
 
     def __init__(self, log: logging.Logger, *, clock: Clock) -> None:
         self._log = log
@@ -131,8 +131,8 @@ PHASE_LOG_INTERVAL_S = 1.0
 
 @dataclass(slots=True)
 class StoppedPartitionLog:
-    """Selects the partitions whose halt or fencing is logged, at most one per partition and second,
-    because a faulty copy process may report changes without end."""
+    """Selects the halted and fenced partitions to log. Each partition is logged at most once per
+    second, because a faulty copy process may report changes endlessly."""
 
     _unlogged: dict[int, PartitionProgressReport] = field(default_factory=dict)
     _logged_s: dict[int, float] = field(default_factory=dict)

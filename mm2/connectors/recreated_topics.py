@@ -1,8 +1,8 @@
-"""Detects partitions without progress whose topic was deleted and recreated.
+"""Detects partitions without recorded progress whose topic was deleted and recreated.
 
-If a topic is recreated, its partitions that were replicated before are halted. Partitions that only
-the new topic has are without progress, so the progress of the topic's other partitions decides
-whether they are halted too.
+If a topic is recreated, its partitions that were replicated before are halted. Partitions that
+exist only in the new topic have no recorded progress, so the progress of the topic's other
+partitions determines whether they are halted too.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class RecreatedTopicSplit(NamedTuple):
     copyable: list[PartitionSetup]
     """Partitions that may be replicated."""
     halted: list[tuple[PartitionSetup, PartitionHalt]]
-    """Partitions that must not be replicated, each with the halt that states the reason."""
+    """Partitions that must not be replicated, each with its halt, which contains the reason."""
 
 
 def split_recreated_topics(
     partitions: Iterable[PartitionSetup], offset_map: OffsetMap
 ) -> RecreatedTopicSplit:
-    """Split partitions into copyable partitions and partitions without progress whose topic was
-    recreated. `offset_map` is the flow's offset map.
+    """Split partitions into those that may be replicated, and those without recorded progress whose
+    topic was recreated. `offset_map` is the flow's offset map.
 
-    Partitions with an era (mirror generation) or an era request are copyable, because their
-    acquisition detects a recreated topic. A partition without progress is copyable if another
-    partition of its topic already has an era of the new topic.
+    Partitions with an era (mirror generation) or an era request may be replicated, because their
+    acquisition detects a recreated topic. A partition without recorded progress may be replicated
+    if another partition of its topic already has an era of the new topic.
     """
     eras = _collect_newest_eras(offset_map)
     result = RecreatedTopicSplit([], [])

@@ -258,8 +258,8 @@ class SourceTopicWatcher:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
     def _wait_or_stop(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup the
-        worker's context decides, afterwards a call of `stop`."""
+        """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup, if
+        the worker's context says so; after startup, if `stop` was called."""
         return (
             self._context.wait(timeout_s)
             if self._starting

@@ -52,7 +52,8 @@ _PIPELINE_STATES = {
 }
 AcquireDataPlane = Callable[[EngineSettings | None, Clock], DataPlane]
 _OWNER_ID = secrets.token_bytes(offset_map_records.OWNER_BYTES)
-"""Identifies this worker process in resume points."""
+"""Identifies this worker process in the resume points that its copy processes write to the offset
+map."""
 
 
 class MirrorSourceTask(PipelineTask):
@@ -241,7 +242,7 @@ class MirrorSourceTask(PipelineTask):
 
     def _may_keep_running(self, now_s: float) -> bool:
         """Return False if the Connect group has not confirmed the task's assignment to this worker
-        for a session timeout. Another worker may then own the task.
+        within the last session timeout plus `PEER_TIMEOUT_S`. Another worker may then own the task.
 
         `PEER_TIMEOUT_S` is added so that a long rebalance does not end copy processes.
         """

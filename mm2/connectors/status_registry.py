@@ -83,7 +83,8 @@ class PartitionStatus:
     reencoded_batches: int = 0
     """Number of acknowledged batches that were re-encoded."""
     already_stored_records: int = 0
-    """Number of records that were already stored on the target."""
+    """Number of records that were not written again because they were already stored on the
+    target."""
     newest_copied_ms: int = -1
     """Timestamp of the newest replicated record; -1 if there is none."""
     unrecorded_since_s: float | None = None
@@ -174,7 +175,7 @@ class FlowStatus:
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     """Pauses and stops set by an operator."""
     placements: tuple[TaskPlacement, ...] = ()
-    """All tasks of the group, on any node."""
+    """All tasks of the flow's Connect group, on any node."""
     warnings: tuple[str, ...] = ()
     """Problems that do not prevent topics from being replicated."""
     checkpoint_tasks: int = 0
@@ -290,8 +291,9 @@ class CheckpointGroupsSnapshot:
 
     @property
     def done_until_s(self) -> float:
-        """Time up to which the task is done: the older of the last pass over all groups and the
-        last write of group offsets; the start time if either has not happened yet."""
+        """Time (monotonic) at which all work of the task was last complete: the earlier of the last
+        pass over all groups and the last write of group offsets, or the start time if either has
+        not happened yet."""
         times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
         return min(self.started_s if each is None else each for each in times)
 

@@ -83,7 +83,8 @@ class TopicPoller:
         self.reason = f"reading topic metadata of {flow.source} and {flow.target}"
         """Why topic metadata has not been read yet."""
         self.failure: FatalError | None = None
-        """The error because of which topic metadata can never be read; None otherwise."""
+        """The permanent error that prevents topic metadata from being read; None if there is
+        none."""
         self._flow = flow
         self._share = tuple(partitions)
         self._admins = create_admins
@@ -166,10 +167,10 @@ def complete_plan_with_offset_map(
     """Complete the plan with the flow's offset map: set start positions and halt partitions of
     recreated topics.
 
-    Partitions in `added` joined the flow later and start at their earliest record. Both rules need
-    the eras (mirror generations) of a topic's other partitions. A partition without progress is
-    therefore not replicated while an unreadable record may be one of these eras; see
-    `needs_readable_map`.
+    Partitions in `added` were added to their topic later and start at their earliest record. Start
+    positions and halts depend on the eras (mirror generations) of a topic's other partitions. A
+    partition without recorded progress is therefore not replicated while an unreadable record may
+    be one of these eras; see `needs_readable_map`.
     """
     unreadable = [(each, _find_unreadable_map_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
@@ -194,15 +195,16 @@ def complete_plan_with_offset_map(
 
 
 def needs_readable_map(plan: PartitionSetupPlan, offset_map: OffsetMap) -> bool:
-    """Return True if the offset map contains unreadable records because of which `plan` must be
-    completed again later."""
+    """Return True if `plan` must be completed again later because the offset map contains
+    unreadable records."""
     return any(_find_unreadable_map_halt(each, offset_map) is not None for each in plan.partitions)
 
 
 def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
-    """Return the halt for a partition without progress if the offset map contains an unreadable
-    record that may concern it. Partitions with progress do not need the eras (mirror generations)
-    of their topic's other partitions, and their acquisition detects unreadable records."""
+    """Return the halt of a partition without recorded progress if an unreadable record of the
+    offset map may belong to the partition; otherwise None. Partitions with recorded progress do not
+    need the eras (mirror generations) of their topic's other partitions, and their acquisition
+    detects unreadable records."""
     progress = known.get_partition(get_source_partition(where))
     if progress.newest_era or progress.open_request is not None:
         return None
@@ -255,8 +257,8 @@ def merge_running_partitions(
 def can_copy_process_keep_running(
     running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]
 ) -> bool:
-    """Return True if the copy process that replicates `running` can continue although the planned
-    setups are now `planned`.
+    """Return True if the copy process that replicates the setups `running` can continue with the
+    new setups `planned`.
 
     A longer producer expiration on the brokers does not require a restart.
     """
@@ -298,7 +300,8 @@ class SourceTaskDeps:
     clock: Clock
     random: Random
     owner_id: bytes
-    """Identifies this worker process in resume points."""
+    """Identifies this worker process in the resume points that its copy processes write to the
+    offset map."""
     task_number: int
     """Number of the task."""
     in_group: bool

@@ -259,13 +259,13 @@ class TopicRefresher:
 
     def sync_configs(self) -> None:
         """Sync topic configs to the mirrors of the topics found by the last refresh. Raises the
-        same errors as `refresh`."""
+        same errors as `refresh_topics`."""
         if self._topics:
             self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
     def sync_acls(self) -> None:
         """Sync ACLs of the topics that the last refresh found to be replicated. Raises the same
-        errors as `refresh`."""
+        errors as `refresh_topics`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,

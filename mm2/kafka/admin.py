@@ -1,4 +1,4 @@
-"""Implements `Admin` over the runtime's own connections: topics, partitions and configs."""
+"""Implements `Admin` (topics, partitions and configs) with connect_runtime's connections."""
 
 from __future__ import annotations
 

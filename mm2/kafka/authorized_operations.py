@@ -45,7 +45,8 @@ class AuthorizedOperationsClient:
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
         """Read the authorized operations per topic, including topics that do not exist. Raises
-        `RetriableError` after a timeout, and `FatalError`."""
+        `RetriableError` after a timeout, and `FatalError` for errors that a retry cannot
+        resolve."""
         chunks = [
             names[at : at + _MAX_TOPICS_PER_REQUEST]
             for at in range(0, len(names), _MAX_TOPICS_PER_REQUEST)

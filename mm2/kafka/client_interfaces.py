@@ -250,7 +250,8 @@ class ConsumerGroups(Protocol):
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
         """Fetch committed offsets like `fetch_positions`, but skip groups whose offsets have not
-        changed since `seen` was updated.
+        changed since the previous call. `seen` contains the offsets that earlier calls returned,
+        and is updated.
 
         If brokers support batched requests (3.0), unchanged groups are in neither map of the
         result.
@@ -421,9 +422,9 @@ class TopicTail(Protocol):
     def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
         """Read all records since the last call, up to the topic's current end.
 
-        Raises `LogTruncatedError` if records that were already read no longer exist: create a new
-        tail. No records are lost after other errors, because the next call returns the records that
-        were read before the error.
+        Raises `LogTruncatedError` if records that were already read no longer exist. In this case,
+        create a new `TopicTail`. No records are lost after other errors, because the next call
+        returns the records that were read before the error.
         """
 
     def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:

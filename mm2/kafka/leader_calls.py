@@ -104,8 +104,8 @@ class LeaderCall(abc.ABC):
 
     @abc.abstractmethod
     def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
-        """Process a partition's content in a reply without an error code. Ends with a call of
-        `_finish`, `_fail`, `_retry` or `_continue`."""
+        """Process a partition's content in a response without an error code. Must end with a call
+        of `_mark_done`, `_mark_failed`, `_retry_partition` or `_request_more`."""
 
     def run_until_done(
         self, partitions: Collection[TopicPartition], cluster: ClusterConnections, poller: Poller
@@ -286,8 +286,8 @@ class LeaderCall(abc.ABC):
         self._resume_at_s[partition] = self.clock.now_s() + _RETRY_DELAY_S
 
     def _request_more(self, partition: TopicPartition) -> None:
-        """Request more from a partition. In the next request it comes after the leader's other
-        partitions."""
+        """Request more data of a partition. In the next request, the partition is listed after the
+        leader's other partitions."""
         del self._waiting[partition]
         self._waiting[partition] = None
 

@@ -1,4 +1,4 @@
-"""Reads offsets and record batches from partition leaders over the runtime's own connections.
+"""Reads offsets and record batches from partition leaders over connect_runtime's connections.
 
 `leader_calls` groups and retries the requests. Every byte of a response is validated, because a
 broker may be hostile. Message formats before v2, which brokers before 4.0 may return, are
@@ -109,11 +109,12 @@ def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
 class LogClient:
     """Reads logs of one cluster. Connects on first use. Not thread-safe.
 
-    A client that is dropped without `close` is closed.
+    If `close` is not called, the connections are closed when the client is garbage-collected.
 
-    Methods return an error per partition that failed. With `all_required`, they raise the first
-    error that no retry resolves instead, and wait for missing topics until the deadline. In either
-    case they raise `AuthenticationError` as soon as credentials or certificates are rejected.
+    Methods return an error for each partition that failed. With `all_required`, they instead raise
+    the first error that a retry cannot resolve, and wait for missing topics until the deadline. In
+    either case they raise `AuthenticationError` as soon as credentials or certificates are
+    rejected.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
@@ -135,10 +136,10 @@ class LogClient:
         """Look up offsets of each partition, in the order of its `specs`. An offset is -1 if no
         record has a timestamp that late.
 
-        `reached` has positions that the logs are known to have reached. While the last offset
-        looked up is lower, the lookup is repeated, because a deposed leader may have responded. If
-        it is still lower at the deadline, or if the topic was recreated, the partition fails with
-        `LogTruncatedError`. `doing` starts the error messages.
+        `reached` contains positions that the logs are known to have reached. While the offset
+        found for the last spec is lower, the lookup is repeated, because a former leader may have
+        responded. If the offset is still lower at the deadline, or if the topic was recreated, the
+        partition fails with `LogTruncatedError`. `doing` starts the error messages.
         """
         lookup = _OffsetLookup(
             where=self._access.name_and_addresses,
@@ -421,7 +422,7 @@ class _BatchFetch(LeaderCall):
             )  # only the first partition gets a batch of any size (KIP-74)
         else:
             self._cluster.refresh_metadata()
-            problem = f"the leader returned no whole batch; its log ends at offset {end}"
+            problem = f"the leader returned no complete batch; its log ends at offset {end}"
             self._retry_partition(
                 partition, RetriableError(self._format_problem(partition, problem))
             )

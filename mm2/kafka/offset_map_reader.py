@@ -1,7 +1,7 @@
 """Reads a flow's offset map topic, once or repeatedly as it grows.
 
-An unreadable record is ignored only if a later record has replaced its key. Otherwise an outdated
-value would be treated as current.
+An unreadable record is ignored only if a later record has the same key. Otherwise an outdated value
+would be treated as current.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class _QueuedRecord:
 
 
 class KafkaRecordWriter:
-    """Implementation of `RecordWriter`, which documents the methods, over the runtime's own
-    connections.
+    """Implements `RecordWriter`, which documents the methods, with connect_runtime's connections.
 
     Invariant: the first `_in_flight` records of `_queue` are in the batch that is being sent.
     """

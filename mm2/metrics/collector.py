@@ -252,8 +252,9 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_task_countable(task: TaskStatus) -> bool:
-    """Return True if a task's values can be counted: it has not failed, and its values do not
-    belong to its previous start (`counter_generation` is 0 until then)."""
+    """Return True if a task's values can be counted: the task has not failed, and its values are
+    not from its previous start. (After a restart, `counter_generation` is 0 until the task has new
+    values.)"""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
@@ -308,7 +309,7 @@ def create_metrics_registry() -> MetricRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInputs:
-    """Inputs of the metrics other than the flow statuses."""
+    """Inputs from which metrics are computed in addition to the flow statuses."""
 
     latencies: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
     """Latency snapshots by flow and task, as in `RegistrySnapshot`."""
@@ -330,7 +331,7 @@ class MetricInputs:
 
 @dataclass(slots=True)
 class _FlowReading:
-    """Values that the metrics need of a flow's last status."""
+    """Values of a flow's last status that are needed to compute metrics."""
 
     status: FlowStatus
     phases: SeriesValues
@@ -378,8 +379,8 @@ class FlowMetricsCollector:
         *,
         engine_ready: bool,
     ) -> None:
-        """Update all metrics from these statuses and publish them. `overview` must be built from
-        the same `statuses`."""
+        """Update all metrics from `statuses` and publish them. `overview` must be the overview of
+        the same statuses."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
         replace = self.registry.set_gauge_series
         self._count_statuses(statuses, wall_ms)
@@ -431,8 +432,8 @@ class FlowMetricsCollector:
         )
 
     def _set_topic_metrics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
-        """Set the metrics of all topics. The lag of paused topics is from `reports`, because tasks
-        do not read them."""
+        """Set the metrics of all topics. The lag of paused topics is taken from the flow reports,
+        because tasks do not read paused topics."""
         found: dict[str, SeriesValues] = {each.name: {} for each in _TOPIC_GAUGES}
         lag_records, lag_seconds, transactional, reencoded, unfenced = found.values()
         for row in rows:
@@ -453,8 +454,8 @@ class FlowMetricsCollector:
             self.registry.set_gauge_series(metric, found[metric.name])
 
     def _set_age_metrics(self, now_s: float, wall_ms: int) -> None:
-        """Set the age metrics of a flow. A heartbeat counts as at least as old as the time since
-        this node first saw it, because clocks may differ."""
+        """Set the age metrics of a flow. The age of a heartbeat is at least the time since this
+        node first saw it, because the clocks of clusters and nodes may differ."""
         beats_before, self._heartbeats = self._heartbeats, {}
         map_ages: SeriesValues = {}
         beats: SeriesValues = {}
@@ -528,9 +529,9 @@ class FlowMetricsCollector:
     def _set_checkpoint_metrics(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
     ) -> None:
-        """Set the metrics of consumer group checkpoints. While a task has not finished its first
-        round, or has failed and reports nothing, the age of its flow increases from the last known
-        value."""
+        """Set the metrics of consumer group checkpoints. Until a task has finished its first pass
+        over all groups, or while a failed task reports nothing, the checkpoint age of its flow
+        increases from the last known value."""
         counts: SeriesValues = {}
         before, self._groups_s = self._groups_s, {}
         given = {flow: seen.status.checkpoint_tasks for flow, seen in self._readings.items()}

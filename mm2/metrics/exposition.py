@@ -1,8 +1,8 @@
 """Exposes all metrics of this process as two sets that are scraped separately.
 
 - `/metrics`: mm2's flow metrics, and the metrics of each flow's Connect worker.
-- `/metrics/java`: the names used by dashboards and alerts made for MirrorMaker 2. With ten or more
-  series per partition, they are too many for the scrape of `/metrics`.
+- `/metrics/java`: the metric names used by dashboards and alerts made for MirrorMaker 2. These
+  metrics have ten or more series per partition, which would make `/metrics` too large.
 
 Metrics of MM2's connectors identify the flow with the same labels as in Java. Metrics of Connect
 workers have an additional `flow` label, because a process has one worker per flow.
@@ -73,8 +73,8 @@ class JmxMetrics:
 def merge_metric_families(
     own: MetricFamilies, by_flow: Mapping[str, MetricFamilies]
 ) -> tuple[MetricFamily, ...]:
-    """Merge metric families of the same name. Of equal series or declarations, the first is kept. A
-    flow label is added to families without one."""
+    """Merge metric families of the same name. If a series or a declaration occurs more than once,
+    the first is kept. A flow label is added to families without one."""
     merged = {family.metric.name: family for family in own}
     for flow, families in by_flow.items():
         for family in families:

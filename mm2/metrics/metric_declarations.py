@@ -93,9 +93,9 @@ FLOW_ASSIGNED_PARTITIONS = Metric(
     name="mm2_flow_assigned_partitions",
     kind=MetricKind.GAUGE,
     help=(
-        "Source partitions that the source connector has assigned to tasks on all nodes. The same "
-        "number should be in phase copying or boundary. Exported by the node that runs the "
-        "connector."
+        "Source partitions that the source connector has assigned to tasks on all nodes. The sum "
+        "of mm2_flow_partitions over all nodes in the phases copying and boundary should be the "
+        "same. Exported by the node that runs the connector."
     ),
     unit="partitions",
     labels=("flow",),
@@ -219,9 +219,9 @@ DUPLICATES_REFUSED = Metric(
     name="mm2_duplicates_refused_total",
     kind=MetricKind.COUNTER,
     help=(
-        "Records that would have been duplicated on the target, but were not: tail matching "
-        "found them there when a partition was acquired, or brokers rejected them because they "
-        "were already stored or a newer owner has fenced this one."
+        "Records that mm2 did not duplicate on the target: they were found at the end of the "
+        "target partition when it was acquired (tail matching), or brokers rejected them as "
+        "already stored or as written by a fenced owner."
     ),
     labels=_TOPIC_LABELS,
 )
@@ -305,8 +305,9 @@ LAST_REPLICATION_AGE = Metric(
     kind=MetricKind.GAUGE,
     help=(
         "Time since the target last acknowledged a batch of the flow (including heartbeats) or, "
-        "if later, since the source was last known to be fully replicated. Before both: time "
-        "since the flow started. Absent on nodes that replicate nothing of the flow."
+        "if later, since the source was last known to be fully replicated. If neither has "
+        "happened yet: time since the flow started. Absent on nodes that do not replicate any "
+        "partition of the flow."
     ),
     unit="seconds",
     labels=("flow",),

@@ -73,7 +73,8 @@ class ConfigPublisher:
     """Writes the configurations of a flow's connectors if this node leads the flow's Connect group.
     Never blocks.
 
-    `notify_leadership` and `set_plan` are thread-safe. `poll` must be called by the flow's thread.
+    `notify_leadership` and `replace_plan` are thread-safe. `write_or_compare_configs` must be
+    called by the flow's thread.
     """
 
     def __init__(self, plan: FlowPlan) -> None:
@@ -102,7 +103,8 @@ class ConfigPublisher:
         return self._written is self._plan
 
     def replace_plan(self, plan: FlowPlan) -> None:
-        """Replace the planned connector configurations. The next call of `poll` writes them."""
+        """Replace the planned connector configurations. The next call of `write_or_compare_configs`
+        writes them."""
         self._plan, self._refusals = plan, {}
         self.other_leader_reason = ""
 

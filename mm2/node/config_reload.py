@@ -88,7 +88,7 @@ class ConfigReloader:
         self._clock = clock
 
     def run(self, stop: threading.Event) -> None:
-        """Serve requests until `stop` is set. This is the body of the reload thread."""
+        """Serve requests until `stop` is set. Runs on the reload thread."""
         while not stop.is_set():
             if self._hang_up.is_set():
                 self._hang_up.clear()

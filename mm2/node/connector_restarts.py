@@ -69,7 +69,7 @@ class RestartPlanner:
 
     def find_due_restarts(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
         """Return the names of the connectors and tasks to restart now. `attempts` must contain all
-        connectors and tasks that are running here.
+        connectors and tasks that are assigned to this node.
 
         A name is not returned again until the connector or task has been running or was started
         again.
@@ -92,8 +92,8 @@ class RestartPlanner:
         return due_names
 
     def record_restart_result(self, name: str, *, failed: bool) -> None:
-        """Record the result of restarting a connector or task. If the restart failed, another one
-        becomes due."""
+        """Record the result of restarting a connector or task. A failed restart schedules another
+        restart."""
         history = self._histories.get(name)
         if history is not None and failed:
             history.failed_at_s, history.restarted = None, False
@@ -242,8 +242,8 @@ def _drop_null_values(config: RawConfig) -> dict[str, str]:
 class FailureTracker:
     """Decides which connectors and tasks of a flow to restart.
 
-    `_ran` contains the connector type, the task type, or both, once a mirroring item of that type
-    has run without failure on this node.
+    `_ran` contains the connector's type once the source connector has run without failure on this
+    node, and the task's type once one of the source tasks has.
     """
 
     restarts: RestartPlanner

@@ -233,8 +233,8 @@ class FlowWorker:
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
     def replace_plan(self, plan: FlowPlan) -> None:
-        """Replace the flow's plan by one with the same worker settings but different connector
-        configurations."""
+        """Replace the flow's plan with a plan that has the same worker settings but different
+        connector configurations."""
         self.plan = plan
         self._failures.restarts.max_restarts = plan.restart_max
         self._publisher.replace_plan(plan)

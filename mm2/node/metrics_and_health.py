@@ -31,8 +31,8 @@ scrapers."""
 class NodeTelemetry:
     """Metrics and health endpoints of a running node.
 
-    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop.
-    `source` and `pages` are exposed over HTTP.
+    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop. The
+    metrics in `source` and the pages in `pages` are served over HTTP.
     """
 
     def __init__(

@@ -272,8 +272,8 @@ class Mm2Node:
         return not self._is_reloading and all(each.is_final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop all flows. In-flight batches are acknowledged and resume points stored first. Then
-        the engine stops while the workers leave their groups."""
+        """Stop all flows. The engine stops after in-flight batches have been acknowledged and the
+        flows' resume points stored. Meanwhile the workers leave their groups."""
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
         self._shutdown.request_stop(self._workers)
@@ -295,7 +295,7 @@ class Mm2Node:
 
     @property
     def is_settled(self) -> bool:
-        """True once all changes passed to `apply` that this node can make are complete."""
+        """True once this node has completed its part of all changes passed to `apply_changes`."""
         return all(each.is_settled for each in self._workers)
 
     @property

@@ -32,7 +32,8 @@ CATCH_UP_POLL_INTERVAL_S = 0.1
 """Poll interval in seconds with `--until-caught-up`."""
 MAX_POLL_INTERVAL_S = 5.0
 IDLE_POLL_INTERVAL_S = 15.0
-"""Maximum status poll interval in seconds while nothing changes except growing lags."""
+"""Maximum interval between status polls, in seconds, while the status is unchanged apart from
+growing lag."""
 POLL_CPU_SHARE = 0.01
 """Maximum share of a CPU core used for status polls. With thousands of partitions, the poll
 interval grows."""
@@ -239,8 +240,9 @@ class RunLoop:
         return ("starting Spark …",) if starting else ()
 
     def _run_isolated_action(self, name: str, action: Callable[[], object]) -> None:
-        """Run a secondary action (metrics, display) and log its failure. A failed action is skipped
-        for a while; a failed table is never drawn again, because the terminal may be gone."""
+        """Run a secondary action (metrics, display) and log its failure. A failed action is retried
+        after `RETRY_DELAY_S`; after a failure to draw the table, it is never drawn again, because
+        the terminal may have been closed."""
         now_s = self._deps.clock.now_s()
         if now_s < self._retry_at_s.get(name, -math.inf):
             return

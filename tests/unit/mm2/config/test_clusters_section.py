@@ -62,7 +62,7 @@ def test_an_unknown_property_names_the_nearest(wrong):
         ("acks: all", "mm2 sets it"),
         ("group.id: x", "without a consumer group"),
         ("interceptor.classes: x", "Java classes"),
-        ("auto.offset.reset: latest", "set start"),
+        ("auto.offset.reset: latest", "set the key start"),
         ("consumer.fetch.min.bytes: x", "is not allowed"),
         ("producer.linger.ms: 5", "copied unchanged"),
         ("admin.fetch.min.byte: 5", "is not a known client property"),

@@ -186,7 +186,7 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
         config_loader.load_config_file(path, environment={})
     assert str(raised.value).splitlines()[0] == (
         f"{path}: hooks: can run code, but other users can write to this file; "
-        f"to allow the key, run: chmod go-w {path}"
+        f"to allow this key, run: chmod go-w {path}"
     )
 
 
@@ -216,7 +216,7 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
         config_loader.load_config_file(path, environment={})
     assert str(raised.value).splitlines()[0] == (
         f"{path}: hooks: can run code, but other users can write to its directory {tmp_path}; "
-        f"to allow the key, run: chmod go-w {tmp_path}"
+        f"to allow this key, run: chmod go-w {tmp_path}"
     )
 
 
@@ -231,7 +231,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(
-        SettingsError, match="but user id 4242 can write to this file; to allow the"
+        SettingsError, match="but user id 4242 can write to this file; to allow this key"
     ):
         config_loader.load_config_file(path, environment={})
 
@@ -241,7 +241,9 @@ def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
     path.parent.mkdir(mode=0o755)
     path.write_text(WITH_HOOKS)
     tmp_path.chmod(0o777)
-    with pytest.raises(SettingsError, match=f"write to its directory {tmp_path}; to allow the key"):
+    with pytest.raises(
+        SettingsError, match=f"write to its directory {tmp_path}; to allow this key"
+    ):
         config_loader.load_config_file(path, environment={})
 
 

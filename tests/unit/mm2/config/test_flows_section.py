@@ -143,7 +143,7 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("topic: a", "is not a known key"),
         ("topics.blacklist: a", "use topics.exclude"),
         ("transforms: x", "transforms.x.type is missing"),
-        ("consumer.fetch.min.bytes: 1", "use source.consumer."),
+        ("consumer.fetch.min.bytes: 1", "use the prefix source.consumer."),
         ("sync.topic.acls.enabled: perhaps", "is not allowed"),
         ("replication.policy.class: P", "is not allowed"),
         ("replication.policy.separator: ''", "is not allowed"),
