@@ -137,8 +137,8 @@ class ClusterMetadata:
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
     def start_refresh(self) -> tuple[str, ...]:
-        """Start a metadata refresh and return the topics to request. Call `apply_response` or
-        `on_refresh_failed` afterwards."""
+        """Mark a metadata refresh as in flight, and return the topics to request. The caller sends
+        the request, and then calls `apply_response` or `on_refresh_failed`."""
         assert self._in_flight is None, "only one metadata refresh may be in flight"
         self._in_flight = tuple(self._wanted)
         self._due_s = math.inf

@@ -2,8 +2,8 @@
 
 A handshake is a generator without a socket: it yields a kio request, receives the response body,
 and finally returns the negotiated result. The order is ApiVersions, SaslHandshake, then
-SaslAuthenticate until the exchange is complete. `authenticate_connection` alone re-authenticates
-before the broker ends the session.
+SaslAuthenticate until the exchange is complete. To re-authenticate before the broker ends the
+session, only `authenticate_connection` is run.
 """
 
 from __future__ import annotations
