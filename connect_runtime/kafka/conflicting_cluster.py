@@ -70,10 +70,10 @@ def find_conflicting_cluster(
     own_group: str,
     own_address: str,
 ) -> ConflictingCluster | None:
-    """Return a group of workers whose internal topics conflict with this cluster's; None if there
-    is none.
+    """Return a group that seems to use the same internal topics as the calling worker; None if
+    there is none.
 
-    Groups that certainly conflict are preferred, then the first group by name. `own_address` is the
+    Groups that certainly use them are preferred, then the first group by name. `own_address` is the
     host:port of the calling worker. If a group has another worker with this address, it probably
     runs on a container network that reuses addresses. Its worker addresses are then not used as
     evidence.

@@ -361,7 +361,8 @@ class ClusterBrokers:
         self._dirty: dict[BrokerLane, None] = {}
 
     def get_lane(self, node_id: int, name: str) -> BrokerLane:
-        """Return the connection to a broker for a purpose (lane). It is created if necessary."""
+        """Return the lane (connection for one purpose) to a broker, and create it if necessary.
+        `name` is the purpose."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerLane(
@@ -430,12 +431,12 @@ class ClusterBrokers:
 
     @property
     def needs_tick(self) -> bool:
-        """True if at least one connection needs a call of `tick` immediately."""
+        """True if `tick` must be called immediately."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:
-        """Connect to brokers and send requests where due. Return the latest monotonic time of the
-        next call."""
+        """Connect to brokers and send requests where due. Return the monotonic time by which `tick`
+        must be called again."""
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
@@ -465,7 +466,7 @@ class ClusterBrokers:
             self.rtt_s.pop(node_id, None)
 
     def remove_expired_calls(self) -> None:
-        """Remove calls that have expired from the queues of all connections."""
+        """Remove expired calls from the queues of all connections."""
         for lane in self._lanes.values():
             lane.remove_expired_calls()
 

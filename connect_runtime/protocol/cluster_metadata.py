@@ -297,8 +297,9 @@ class CoordinatorCache:
         return self._not_before_s if self._waiting else math.inf
 
     def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Start a lookup for waiting coordinators of one kind (group or transaction), and return
-        them. Call `store_result`, `retry_lookups` or `drop_lookup` for each coordinator."""
+        """Return waiting coordinators of one kind (group or transaction) to look up with one
+        request, and mark their lookups as in flight. The caller sends the request, and then calls
+        `store_lookup_result`, `retry_lookups` or `drop_lookup` for each."""
         if now_s < self.get_next_lookup_time_s():
             return ()
         kind = next(iter(self._waiting)).kind

@@ -61,8 +61,8 @@ class SaslSessionLifetime:
         self.renew_at_s = math.inf
 
     def postpone_reauthentication(self, now_s: float) -> bool:
-        """Postpone re-authentication, because no token is available yet. Return False if the
-        session is about to expire."""
+        """Schedule another attempt to re-authenticate, because no token is available yet. Returns
+        False if the session is about to expire, so that another attempt would be too late."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
         )

@@ -344,8 +344,8 @@ def build_list_offsets_request(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndQuery:
-    """A query for the end offset of `leader_epoch` in a partition. The leader returns error 74, 75
-    or 76 unless `current_epoch` is its current epoch."""
+    """A query for the end offset of `leader_epoch` in a partition. If `current_epoch` is not the
+    leader's current epoch, it returns FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75)."""
 
     partition: int
     current_epoch: int

@@ -1,4 +1,4 @@
-"""Implements `Admin` over the runtime's own connections: topics, partitions and configs."""
+"""Implements `Admin` (topics, partitions and configs) without librdkafka."""
 
 from __future__ import annotations
 
