@@ -4,7 +4,7 @@
 worker group, `storage` manages the three Connect topics, `herder` manages connectors and tasks
 across workers, `worker` runs them, and `rest` serves the REST API. `plugins` contains the shipped
 converters and connectors, and `api` is the interface that plugins import. `kafka` implements the
-worker's interfaces with librdkafka and with the runtime's own connections. `app` builds
+worker's interfaces with librdkafka and with the connections of `network`. `app` builds
 `connect-distributed` and `connect-standalone`.
 
 Import order, bottom to top: base < protocol, api, system < group, storage, plugins, network <

@@ -1,7 +1,8 @@
-"""Administers one cluster over the runtime's own connections: metadata, topics, configs, groups.
+"""Admin operations on one Kafka cluster: metadata, topics, configs and groups.
 
-librdkafka can end the process when a broker returns a malformed response, such as a name that is
-not UTF-8. These connections reject such a response with an error.
+The requests are sent over connections of `connect_runtime.network` and not through librdkafka,
+which can crash the process when a broker returns a malformed response, such as a name that is not
+UTF-8. `connect_runtime.network` raises an error for such a response.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _LOG = logging.getLogger(__name__)
 class AdminClient:
     """Admin client of one cluster. Connects on first use. Not thread-safe.
 
-    A client that is dropped without `close` is closed, like librdkafka's, unless `is_cancelled`
-    refers to it or its owner.
+    A client that is garbage-collected without `close` closes its connections, provided that the
+    callback `is_cancelled` holds no reference to the client or its owner.
 
     All methods raise `UnreachableError` after a timeout, `RetriableError` for a malformed response,
     and `AuthenticationError` as soon as credentials or certificates are rejected. Methods that
-    return response entities (classes of the kio library) return one per topic. Each entity may have
-    an error code, which `translate_entity_error` translates.
+    return the entries of a response return kio entities, one per topic. An entry may have an error
+    code, which `translate_entity_error` translates.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class AdminClient:
         return valid
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the metadata of each topic as a response entity."""
+        """Return the metadata of each topic, by name: its entry in the Metadata response."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             doing = _describe_topic_batch("describing topic", chunk)
@@ -98,7 +99,8 @@ class AdminClient:
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of each topic as a response entity."""
+        """Return the configuration of each topic, by name: its entry in the DescribeConfigs
+        response."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             message = topic_requests.build_describe_configs_request(
@@ -111,7 +113,7 @@ class AdminClient:
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
-        """Return the configuration of a broker as a response entity."""
+        """Return the configuration of a broker: its entry in the DescribeConfigs response."""
         message = topic_requests.build_describe_configs_request(
             topic_requests.BROKER_RESOURCE, [str(broker)]
         )
@@ -123,10 +125,11 @@ class AdminClient:
     def create_topics(
         self, topics: Sequence[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> dict[str, Any]:
-        """Create topics with one request, and return a response entity per topic.
+        """Create topics with one request. Returns the entry of each topic in the CreateTopics
+        response, by name.
 
-        If the response is lost, the request is repeated. A topic that the first request has created
-        is then reported as existing.
+        If no response arrives, the request is sent again. A topic that the first request created is
+        then reported as already existing.
         """
         names = [each.name for each in topics]
         message = topic_requests.build_create_topics_request(
@@ -145,8 +148,8 @@ class AdminClient:
         )
 
     def create_partitions(self, counts: Mapping[str, int], timeout_s: float) -> dict[str, Any]:
-        """Increase the topics' partition counts to the given numbers with one request, and
-        return a response entity per topic."""
+        """Increase the partition counts of topics to the given numbers with one request. Returns
+        the entry of each topic in the CreatePartitions response, by name."""
         names = list(counts)
         message = topic_requests.build_create_partitions_request(
             counts, timeout_ms=self._limit_timeout_ms(timeout_s)
@@ -166,7 +169,8 @@ class AdminClient:
     def alter_topic_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> dict[str, Any]:
-        """Change configs of topics with one request, and return a response entity per topic."""
+        """Change configs of topics with one request. Returns the entry of each topic in the
+        response, by name."""
         names = list(changes)
         message = topic_requests.build_alter_topic_configs_request(changes)
         doing = _describe_topic_batch("changing configs of", names)
@@ -184,8 +188,9 @@ class AdminClient:
     ) -> list[Any]:
         """Look up offsets of partitions that the given broker leads.
 
-        Returns a response entity per partition and topic, in any order. A failed request is not
-        repeated, because another broker may lead the partitions by now.
+        Returns the topic entries of the ListOffsets response, in any order; each contains the
+        entries of its partitions. A failed request is not retried, because the partitions may have
+        another leader by then.
         """
         doing = _describe_topic_batch("requesting the offsets of", list(queries))
         message = request_builders.build_list_offsets_request(
@@ -257,7 +262,8 @@ class AdminClient:
     def _split_into_batches(
         self, names: Sequence[str], timeout_s: float
     ) -> Iterator[tuple[Sequence[str], float]]:
-        """Yield the topic names in batches, each with the remaining time in seconds."""
+        """Yield the topic names in batches, each with the number of seconds left until the call's
+        timeout."""
         end_s = self._clock.now_s() + timeout_s
         for at in range(0, len(names), _TOPICS_PER_REQUEST):
             yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
@@ -265,8 +271,8 @@ class AdminClient:
     def _select_requested_entities(
         self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
     ) -> dict[str, Any]:
-        """Return the response entities of the requested names. Raises `RetriableError` if an entity
-        is missing."""
+        """Return the response entries of the requested topics or brokers, by name. Raises
+        `RetriableError` if the response has no entry for one of them."""
         if any(name not in entities for name in names):
             raise RetriableError(
                 f"{doing} on {self._access.name_and_addresses}: the response is incomplete"
@@ -305,8 +311,8 @@ class AdminClient:
             raise
 
     def _limit_timeout_ms(self, timeout_s: float) -> int:
-        """Return the timeout to send to the controller: the remaining time, but at most one
-        request's timeout."""
+        """Return the timeout in ms that the controller is asked to apply: the call's timeout, but
+        at most the request timeout of the connections."""
         limit_s = self._access.to_connection_settings(self._client_id).request_timeout_s
         return max(1, round(min(timeout_s, limit_s) * 1000))
 
@@ -330,7 +336,7 @@ def _describe_topic_batch(doing: str, chunk: Sequence[str]) -> str:
 def _find_controller_error(entities: Sequence[Any]) -> int:
     """Return NOT_CONTROLLER if the responding broker is no longer the controller, otherwise 0.
 
-    Other error codes concern single topics.
+    All other error codes apply to individual topics and are left to the caller.
     """
     codes = {int(each.error_code) for each in entities}
     return NOT_CONTROLLER if NOT_CONTROLLER in codes else 0

@@ -1,6 +1,6 @@
-"""Sends admin requests over the runtime's own connections, with retries.
+"""Sends admin requests over connections of `connect_runtime.network`, with retries.
 
-The calling thread blocks while many requests are in flight concurrently.
+A call blocks the calling thread, but can send many requests, which are in flight at the same time.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class AdminRequestClient:
         advice: Mapping[int, ErrorAdvice] | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create the client. `where` names the cluster in messages. `advice` has remedies by
-        error code. `send_requests` is aborted when `is_cancelled` returns True."""
+        """Create the client. `where` names the cluster in messages. `advice` maps error
+        codes to the remedies that error messages suggest. `send_requests` is aborted when
+        `is_cancelled` returns True."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -105,7 +106,7 @@ class AdminRequestClient:
     def send_request(self, request: AdminRequest, timeout_s: float) -> Any:
         """Send a request and return the response body.
 
-        Raises a `ConnectError` if the request fails, which is a `RetriableError` after a timeout.
+        Raises `RetriableError` after a timeout, and a `ConnectError` if the request fails.
         """
         (answer,) = self.send_requests([request], timeout_s)
         if isinstance(answer, ConnectError):

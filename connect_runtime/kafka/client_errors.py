@@ -1,10 +1,11 @@
-"""Kafka client errors. Only this module translates errors of librdkafka and of the runtime's own
-connections.
+"""Kafka client errors: only this module translates the errors of librdkafka and of
+`connect_runtime.network` to a `ConnectError`.
 
 Errors that callers distinguish have their own types; all others are plain `RetriableError` or
 `FatalError`. Every message has three parts: what was being done and where, what the cluster or
 network reported, and the remedy. librdkafka reports why a connection fails only to its error
-callback. `ConnectionReports` stores the reason, so that "timed out" becomes "wrong password".
+callback. `ConnectionReports` stores the reason, so that the message names the cause ("wrong
+password") instead of "timed out".
 """
 
 from __future__ import annotations
@@ -243,8 +244,8 @@ class ConnectionReports:
         self._latest.clear()
 
     def get_security_error(self) -> KafkaError | None:
-        """Return the recorded authentication or TLS error, which no retry resolves; None if
-        there is none."""
+        """Return the recorded authentication or TLS error, which a retry cannot resolve; None if
+        none is recorded."""
         return self._find_first_error(_AUTHENTICATION_ERRORS)
 
     def get_most_specific_error(self) -> KafkaError | None:
@@ -258,13 +259,14 @@ class ConnectionReports:
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """Return whether the error is a network error or timeout that `ConnectionReports` may
-    explain."""
+    """Return whether the error is a network error or timeout, whose cause `ConnectionReports` may
+    have recorded."""
     return error.code() in _NETWORK_ERRORS
 
 
 def create_timeout_error() -> KafkaError:
-    """Create librdkafka's timeout error, for waits whose timeout librdkafka does not enforce."""
+    """Create the error that librdkafka reports after a timeout, for timeouts that this package
+    enforces."""
     return KafkaError(KafkaError._TIMED_OUT)
 
 
@@ -278,8 +280,8 @@ def get_error_text(error: KafkaError) -> str:
 
 
 def may_concern_whole_request(code: int) -> bool:
-    """Return whether a single invalid topic may have caused this error code for all topics of
-    the request."""
+    """Return whether brokers may return this error code for all topics of a request although only
+    one topic is invalid."""
     return code in _WHOLE_REQUEST_ERRORS
 
 
@@ -315,9 +317,9 @@ def translate_error(
 ) -> ConnectError:
     """Translate a librdkafka error to a `ConnectError`.
 
-    `doing` starts the message, for example "creating topic orders". `where` names the cluster and
-    its bootstrap addresses. With `reports`, the client's connection errors explain a timeout.
-    `advice_overrides` has remedies for this request by error code.
+    The message starts with `doing`, for example "creating topic orders". `where` names the cluster
+    and its bootstrap addresses. With `reports`, the client's connection errors explain a timeout.
+    `advice_overrides` maps error codes to remedies that are specific to this request.
     """
     if reports is not None and is_network_error(error):
         error = reports.get_most_specific_error() or error
@@ -344,16 +346,17 @@ def translate_error_code(
     broker_message: str | None = None,
     advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
-    """Translate an error code of a response on the runtime's own connections to a `ConnectError`.
-    `broker_message` replaces the code's usual text."""
+    """Translate an error code in a broker's response, received without librdkafka, to a
+    `ConnectError`. `broker_message` replaces the code's default text."""
     error = KafkaError(code, broker_message) if broker_message else KafkaError(code)
     return translate_error(error, doing, where=where, advice_overrides=advice_overrides)
 
 
 def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError:
-    """Translate the failure of a request that no broker answered to an error with a remedy.
+    """Translate the failure of a request that got no response to a `ConnectError` whose message
+    suggests a remedy.
 
-    The request was sent on the runtime's own connections.
+    The request was sent over a connection of `connect_runtime.network`.
     """
     match failure:
         case AuthenticationFailed(layer=FailureLayer.TLS):

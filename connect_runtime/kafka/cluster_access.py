@@ -136,7 +136,8 @@ class KafkaClusterAccess:
     """Bootstrap addresses, each as host:port."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Client properties with Java's names; `security` takes precedence."""
+    """Client properties with Java's names. Security properties among them are ignored: `security`
+    contains their parsed values."""
 
     @property
     def name_and_addresses(self) -> str:
@@ -151,8 +152,8 @@ class KafkaClusterAccess:
         return translate_client_settings(self.properties) | security
 
     def to_connection_settings(self, client_id: str) -> ConnectionSettings:
-        """Create settings for the runtime's own connections to the cluster. `client_id` is sent
-        to the brokers."""
+        """Create the settings for connections of `connect_runtime.network` to the cluster.
+        `client_id` is sent to the brokers."""
         return connection_settings.create_connection_settings(
             self.properties,
             bootstrap=self.bootstrap,
@@ -162,7 +163,8 @@ class KafkaClusterAccess:
 
     @property
     def oauth_secret(self) -> str | None:
-        """OAuth client secret, which librdkafka may log with a token issuer's response."""
+        """OAuth client secret, to be redacted from librdkafka's logs: a token issuer's response in
+        them may repeat it."""
         return None if self.security.oauth is None else self.security.oauth.client_secret
 
 
@@ -171,7 +173,8 @@ def parse_cluster_access(
 ) -> KafkaClusterAccess:
     """Parse the connection properties of a worker or client.
 
-    `files` reads certificates. Raises a `FatalError` that names every unsupported setting.
+    Certificate files are read with `files`. Raises a `FatalError` that names every unsupported
+    setting.
     """
     parsed = security_settings.parse_security_settings(properties, files=files)
     if parsed.security is None:

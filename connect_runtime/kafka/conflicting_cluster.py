@@ -70,11 +70,13 @@ def find_conflicting_cluster(
     own_group: str,
     own_address: str,
 ) -> ConflictingCluster | None:
-    """Return the first conflicting group by name; groups whose conflict is certain come first.
+    """Return a group that seems to use the same internal topics as the calling worker; None if
+    there is none.
 
-    `own_address` is the host:port of the calling worker. If a group has another worker with this
-    address, it probably runs on a container network that reuses addresses. Its worker addresses are
-    then not used as evidence.
+    Groups that certainly use them are preferred, then the first group by name. `own_address` is the
+    host:port of the calling worker. If a group has another worker with this address, it probably
+    runs on a container network that reuses addresses. Its worker addresses are then not used as
+    evidence.
     """
     own: _AssignedItems = {}
     others: dict[str, _AssignedItems] = {}
@@ -96,7 +98,8 @@ def find_conflicting_cluster(
 
 
 def parse_worker_address(worker_id: str) -> str:
-    """Return the host:port part of a worker id. Worker ids of dedicated mode end with `/flow`."""
+    """Return the host:port part of a worker id. In MirrorMaker's dedicated mode, the flow follows
+    after a slash, as in `host:8083/A->B`."""
     return worker_id.partition("/")[0]
 
 
@@ -117,7 +120,8 @@ def _find_status_evidence(
 
 
 def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsContent) -> str | None:
-    """Return evidence if the group's assignments and config offset match the whole config topic."""
+    """Return evidence of a conflict if the group runs exactly the connectors and tasks of the
+    config topic, at the same config offset; otherwise None."""
     everything = {
         item for name in topics.config.connectors() for item in (name, *topics.config.tasks(name))
     }

@@ -26,7 +26,8 @@ _LOG_CLIENT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLogs:
-    """Logs of a worker's internal topics, which the caller must start."""
+    """Shared logs on a worker's internal topics. They are not started yet; the caller must start
+    them."""
 
     config: KafkaSharedLog
     offset: KafkaSharedLog
@@ -51,11 +52,11 @@ def create_worker_logs(
     """Create the shared logs on the internal topics. Client ids follow Java's pattern, such as
     `<group.id>-<client.id>-configs`.
 
-    `exactly_once`: unless DISABLED, a new leader fences the previous leader's writes. With ENABLED,
-    only committed records are read (KIP-618). `may_create`:
+    Unless `exactly_once` is DISABLED, a new leader fences the writes of earlier leaders; if it is
+    ENABLED, only committed records are read (KIP-618). `may_create` is the value of
     internal.topics.automatic.creation.enable. `on_broken` is called when a thread of a log ends
     unexpectedly. `on_trouble` is called with the reason while a topic is missing, and with "" once
-    it exists.
+    the topic exists.
 
     Raises `FatalError` for settings that librdkafka rejects.
     """

@@ -1,12 +1,13 @@
-"""Writers of the internal topics: a plain producer, and the leader's fenced one (KIP-618).
+"""Writers of the internal topics: a plain producer, and the leader's transactional producer, which
+fences earlier leaders (KIP-618).
 
 Records of one partition remain in order because only one request is in flight. As with Java
 workers, a key is always written to the same partition. Records have a header that marks them as
 written by this implementation; Java workers ignore it.
 
-Each write of the fenced writer is one transaction. Claiming its transactional id fences every
-earlier writer. After any failure the producer is discarded, and the next claim completes or aborts
-the open transaction.
+Each write of the transactional producer is one transaction. Claiming its transactional id fences
+every earlier writer. After any failure the producer is discarded, and the next claim completes or
+aborts the open transaction.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ _TRANSACTIONAL_PRODUCER_SETTINGS: dict[str, object] = {
 
 
 class KafkaFencedWriter:
-    """Implements `FencedWriter` with a transactional producer."""
+    """Implements `FencedWriter`, which documents the methods, with a transactional producer."""
 
     def __init__(
         self,
@@ -239,8 +240,7 @@ class KafkaFencedWriter:
         self._producer: confluent_kafka.Producer | None = None
 
     def claim_write_privileges(self, timeout_s: float) -> None:
-        """Become the only writer by fencing all earlier writers. `FencedWriter` documents the other
-        public methods."""
+        """Become the only writer by fencing all earlier writers."""
         self.stop()
         self._reports = ConnectionReports()
         producer = librdkafka_clients.create_producer(

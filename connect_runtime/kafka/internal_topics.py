@@ -1,6 +1,7 @@
 """Creates missing internal topics of a Connect cluster, and validates existing ones.
 
-Topics whose settings would lose records are rejected. `internal_topic_settings` has the rules.
+Topics with settings that would cause data loss are rejected; `internal_topic_settings` defines the
+rules.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ class InternalTopicManager:
     may_create: bool = True
     """Value of internal.topics.automatic.creation.enable."""
     on_trouble: Callable[[str], None] = lambda _: None
-    """Called with the reason while a topic is missing, and with "" once it exists."""
+    """Called with the reason while a topic is missing, and with "" once the topic exists."""
 
     def ensure_topic(self, topic: InternalTopic, timeout_s: float) -> int:
         """Create the topic if it is missing, validate it, and return its partition count.
 
-        Without permission to create the topic, waits up to 30 s until someone else creates it.
-        Raises `FatalError` if the topic is unusable or missing, `RetriableError` after the timeout.
+        Without permission to create the topic, waits up to 30 s for another client to create
+        it. Raises `FatalError` if the topic is unusable or still missing, and `RetriableError`
+        after the timeout.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         partitions = self._count_partitions(topic, end)

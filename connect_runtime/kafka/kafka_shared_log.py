@@ -1,9 +1,10 @@
-"""Shared log on a topic: a consumer that reads to its end, and a producer (Java: KafkaBasedLog).
+"""Shared log on a topic (Java: KafkaBasedLog): a consumer that reads the topic to its end, and a
+producer.
 
 The consumer reads from the beginning, without a group or committed offsets, because the log itself
-is the state. The last offsets may have no records because of compaction or transaction markers.
-Only librdkafka can detect the end in this case, so `enable.partition.eof` is on. Concurrent
-end-offset requests of many tasks are combined.
+is the state. The last offsets of a partition may have no records because of compaction or
+transaction markers. librdkafka can detect the end even then, so its setting `enable.partition.eof`
+is on. Concurrent end-offset requests of many tasks are combined.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ class SharedLogReader:
     def assign_partitions(self, span: LogOffsetRanges) -> None:
         """Assign the log's partitions to the consumer. Call before `run_reader_thread`.
 
-        Records within `span` count as initial content.
+        `span` contains the log's offset ranges at the start. The log counts as replayed once they
+        have been read.
         """
         self._assign_offsets(span)
 
@@ -175,8 +177,8 @@ class SharedLogReader:
     def _poll_messages(self, stop: threading.Event) -> list[confluent_kafka.Message]:
         """Return the next messages.
 
-        After a failure in which the library may have lost messages, wait a moment and resume from
-        the known positions.
+        After a failure in which librdkafka may have dropped messages, pauses briefly, and resumes
+        after the last message that it returned.
         """
         try:
             first = self._consumer.poll(_CONSUMER_POLL_S)
@@ -379,7 +381,9 @@ _DEFAULT_OPTIONS = LogOptions()
 
 
 class KafkaSharedLog:
-    """Implements `SharedLog` on a topic. `admin` may be shared with other logs and is not closed.
+    """Implements `SharedLog`, which documents the methods, on a topic.
+
+    `admin` may be shared with other logs and is not closed.
 
     `on_broken` is called when a thread of the log ends unexpectedly. From then on the log is
     neither read nor written, and its content is outdated.
@@ -419,7 +423,7 @@ class KafkaSharedLog:
 
     @property
     def name(self) -> str:
-        """Return the topic's name. `SharedLog` documents the other public methods."""
+        """Return the topic's name."""
         return self._topic
 
     def start(self, listener: LogListener, timeout_s: float) -> None:

@@ -2,14 +2,16 @@
 
 Connection errors are collected, and logs and errors contain no secrets.
 
-librdkafka resolves the futures of an admin client on that client's own thread, which may drop the
-last reference to the client: in a callback, or with the frames held by a failed request's error. A
-client freed on its own thread aborts the process ("rd_kafka_destroy() called from librdkafka owned
-thread"). Dropped admin clients are therefore kept until another thread creates or polls one.
+librdkafka completes the futures of an admin client on the client's own thread. A callback on this
+thread, or the traceback of a failed request, may hold the last reference to the client. The client
+is then freed on its own thread, which aborts the process ("rd_kafka_destroy() called from
+librdkafka owned thread"). Admin clients without references are therefore kept until another thread
+creates or polls an admin client.
 
-The library raises `UnicodeDecodeError` for text of brokers that is not UTF-8, from whichever call
-delivers it. A consumer may have lost a record then, so its calls raise `RetriableError`. Producers
-and admin clients only lose a log line or the text of a connection error, which is logged.
+The library raises `UnicodeDecodeError` for text of brokers that is not UTF-8, from any call that
+returns the text. Because a consumer may have lost a record by then, its calls raise
+`RetriableError`. Producers and admin clients only lose a log line or the text of a connection
+error, and this is logged.
 """
 
 from __future__ import annotations
@@ -96,8 +98,9 @@ def _log_malformed_text(
 class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
     """A consumer whose methods raise `RetriableError` if the brokers return malformed text.
 
-    Records may have been lost then: assign the partitions again, at the positions to continue from.
-    A sink task fails, and resumes from its committed offsets when it is restarted.
+    Records may have been lost in this case: the caller must assign the partitions again, at the
+    positions from which to continue. Sink tasks fail instead, and resume from their committed
+    offsets when they are restarted.
     """
 
     @_raise_malformed_text
@@ -144,10 +147,10 @@ class GuardedProducer(_GuardedClient, confluent_kafka.Producer):
 
 
 class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
-    """An AdminClient that only a thread that creates or polls such clients may free.
+    """An AdminClient that is never freed on a thread of librdkafka, which would abort the process.
 
-    If there is no such thread, clients that are no longer referenced are kept until the process
-    exits.
+    A client without references is freed when a thread creates or polls another client of this
+    class. If this never happens, it is kept until the process exits.
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
@@ -268,7 +271,7 @@ def _redact_errors(
 ) -> Callable[[confluent_kafka.KafkaError], None]:
     """Wrap an error callback so that the errors passed to it contain no secrets.
 
-    librdkafka repeats a token issuer's response, which may contain the secret that was sent.
+    librdkafka's errors include a token issuer's response, which may repeat the client secret.
     """
     forms = librdkafka_logging.list_secret_forms(access)
     if not forms:
@@ -306,9 +309,9 @@ _call_headers = operator.methodcaller("headers")
 def read_headers(message: confluent_kafka.Message) -> Sequence[tuple[str, bytes | None]] | None:
     """Return a record's headers; None if a header name is not UTF-8. Call only once per message.
 
-    For such a name, the library returns a list with an invalid entry and sets an exception at the
-    same time. `methodcaller` always detects this. A plain call that the interpreter has optimized
-    does not, and the process crashes; a second call crashes it too.
+    For such a name, confluent-kafka returns a list with an invalid entry although it has set an
+    exception. A call through `methodcaller` always detects the exception. After a direct call that
+    the interpreter has specialized, or after a second call, the process crashes.
     """
     try:
         found: Sequence[tuple[str, bytes | None]] | None = _call_headers(message)

@@ -66,8 +66,8 @@ def redact_secrets(text: str, forms: Collection[str]) -> str:
 def _strip_issuer_response(text: str) -> str:
     """Replace a token issuer's response in a log line with its error code.
 
-    librdkafka logs the whole body of an error response. Any host may be configured as the issuer,
-    so its response would otherwise be readable in statuses.
+    librdkafka logs the complete body of an error response. A user may configure any host as the
+    issuer, so connector statuses would otherwise reveal what any HTTP server responds.
     """
     for mark in _ISSUER_ERROR_PREFIXES:
         before, found, rest = text.partition(mark)
@@ -96,15 +96,16 @@ def _reduce_to_error_code(answer: str) -> str:
 
 
 class _SecretRedactingFilter(logging.Filter):
-    """Redacts secrets of a cluster's clients, and suppresses repeated lines.
+    """Log filter that redacts the secrets of a cluster's clients, and suppresses repeated lines.
 
-    `forms` also contains former secrets, because clients may still use them. While brokers are
-    unreachable, a client logs the same line many times per second.
+    While brokers are unreachable, a client logs the same line many times per second.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.forms: frozenset[str] = frozenset()
+        """Strings to redact: the plain and encoded forms of the current secrets, and of earlier
+        ones that clients may still use."""
         self.logged_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,7 +1,7 @@
 r"""Consumer of a sink task: a confluent-kafka consumer that is a member of the connector's group.
 
-Rebalance callbacks run on the task's thread while it polls, as in Java. An exception that the task
-raises in a callback is raised by `poll` after librdkafka has been answered.
+Rebalance callbacks run on the task's thread while it polls, as in Java. If the task raises
+an exception in a callback, `poll` completes the rebalance in librdkafka and then raises it.
 
 `topics.regex` is matched here and not by librdkafka, which uses the C library's syntax: there `\\d`
 matches nothing, and a pattern that is valid in Java would silently match no topic.
@@ -98,7 +98,8 @@ _RebalanceCallback = Callable[[Collection[TopicPartition]], None]
 
 
 class KafkaRecordConsumer:
-    """Implements `RecordConsumer`, the consumer of a sink task, with confluent-kafka."""
+    """Consumer of a sink task. Implements `RecordConsumer`, which documents the methods, with
+    confluent-kafka."""
 
     def __init__(
         self,
@@ -138,8 +139,7 @@ class KafkaRecordConsumer:
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """Subscribe to topics by name or by pattern. `RecordConsumer` documents the other public
-        methods."""
+        """Subscribe to topics by name or by pattern."""
 
         def on_assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign_partitions(partitions, listener.on_partitions_assigned)
@@ -281,8 +281,9 @@ class KafkaRecordConsumer:
     def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
         """Consume a batch of messages, but wait only for the first message.
 
-        librdkafka would wait until the whole batch is complete. A rebalance between the two calls
-        may revoke the partition of the first message, which is then dropped.
+        The first message is requested with one library call, and the messages that are already
+        available with another, because librdkafka would wait for a complete batch. If a rebalance
+        between these calls revokes the partition of the first message, the message is dropped.
         """
         first = self._consumer.consume(1, timeout_s)
         if not first or self._records_max == 1:
@@ -304,7 +305,8 @@ class KafkaRecordConsumer:
     def _assign_partitions(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
     ) -> None:
-        """Assign partitions with the offsets and pauses that the listener sets in its callback."""
+        """Assign partitions. The rebalance listener may set their start offsets and pause them in
+        its callback."""
         self._has_joined = True
         try:
             self._start_offsets = dict(self.positions(_convert_from_library_partitions(partitions)))
@@ -324,7 +326,8 @@ class KafkaRecordConsumer:
     def _call_rebalance_listener(
         self, callback: _RebalanceCallback, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
-        """Call the listener and store its exception, which must not propagate into librdkafka."""
+        """Call the rebalance listener. An exception that it raises is stored for `poll`, because it
+        must not propagate into librdkafka."""
         try:
             callback(_convert_from_library_partitions(partitions))
         except BaseException as error:  # noqa: BLE001 - raised by `poll`

@@ -31,7 +31,8 @@ _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
-    """Implements `RecordProducer`, the producer of a source task, with confluent-kafka.
+    """Producer of a source task. Implements `RecordProducer`, which documents the methods, with
+    confluent-kafka.
 
     Invariant: `_waiting` counts the accepted records whose callbacks have not returned. It is 0
     until the producer exists.
@@ -63,7 +64,7 @@ class KafkaRecordProducer:
         self._creation_lock = threading.Lock()
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """Queue a record for sending. `RecordProducer` documents the other public methods."""
+        """Queue a record for sending."""
         producer = self._get_producer(record.topic)
         number = self._waiting.begin_operation()
         callback = functools.partial(

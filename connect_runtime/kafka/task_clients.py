@@ -1,8 +1,8 @@
 """Creates the producers, consumers and group clients of connectors and tasks.
 
 Settings use Java's names. Settings without a librdkafka counterpart are not passed. Group offsets
-are altered over the runtime's own connections, because librdkafka cannot delete individual offsets
-of a group.
+are altered over connections of `connect_runtime.network`, because librdkafka cannot delete
+individual offsets of a group.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaGroupOffsets:
-    """Reads and changes a consumer group's offsets; implements `GroupOffsetsClient`. Connects on
-    first use."""
+    """Reads and changes a consumer group's offsets. Implements `GroupOffsetsClient`, which
+    documents the methods. Connects on first use."""
 
     def __init__(
         self,
@@ -63,8 +63,7 @@ class KafkaGroupOffsets:
         self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
 
     def fetch_offsets(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Return the group's committed offsets. `GroupOffsetsClient` documents the other public
-        methods."""
+        """Return the group's committed offsets."""
         doing = f"reading the offsets of group {group}"
         body = self._send_request(
             group, group_requests.build_fetch_offsets_request(group), timeout_s, doing=doing
@@ -183,9 +182,10 @@ _PRODUCER_DEFAULTS: Mapping[str, object] = {
 
 
 class KafkaTaskClients:
-    """Creates the Kafka clients of tasks; implements `TaskClientFactory`.
+    """Creates the Kafka clients of tasks. Implements `TaskClientFactory`, which documents the
+    methods.
 
-    `files` resolves relative certificate paths.
+    Certificate files are read with `files`, which resolves relative paths.
     """
 
     def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
@@ -193,8 +193,7 @@ class KafkaTaskClients:
         self._clock = clock
 
     def create_producer(self, plan: ClientConfig) -> RecordProducer:
-        """Create the producer of a source task. `TaskClientFactory` declares the other public
-        methods."""
+        """Create the producer of a source task."""
         settings = {
             **_PRODUCER_DEFAULTS,
             **_translate_properties(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_PASSED_KEYS),

@@ -47,7 +47,7 @@ class TopicAdmin:
         )
         self._client_id = client_id
         self._idle: deque[AdminClient] = deque()
-        """Clients that no call is using. There are as many clients as concurrent calls."""
+        """Idle clients, for reuse. Each call in progress uses a client of its own."""
 
     def get_cluster_id(self, end: Deadline) -> str:
         """Return the Kafka cluster id."""
@@ -155,10 +155,10 @@ class TopicAdmin:
         *,
         timestamp: int,
     ) -> None:
-        """Request the offsets of the partitions that are missing in `found`, and add them to
+        """Request the offsets of the partitions that are not in `found` yet, and add them to
         `found`.
 
-        Raises the first error of a partition.
+        Raises the first error that the response has for a partition.
         """
         doing = f"requesting the offsets of {topic}"
         leaders = {
@@ -206,8 +206,8 @@ class TopicAdmin:
 
     @contextlib.contextmanager
     def _borrow_client(self, end: Deadline) -> Iterator[tuple[AdminClient, float]]:
-        """Borrow an admin client for exclusive use. Yields the client and the remaining time in
-        seconds."""
+        """Borrow an admin client for exclusive use. Yields the client and the number of seconds
+        until the call's deadline."""
         try:
             client = self._idle.pop()
         except IndexError:
@@ -227,8 +227,8 @@ class TopicAdmin:
     def _request_entity(
         self, request: Callable[[AdminClient, float], Any], end: Deadline, *, doing: str
     ) -> Any:
-        """Request a topic's response entity, and retry while the entity has a transient error
-        code."""
+        """Send a request about one topic, and return the entry of the topic in the response.
+        Retries while the entry has a transient error code."""
         error: ConnectError | None = None
         while True:
             try:

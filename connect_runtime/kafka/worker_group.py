@@ -1,9 +1,9 @@
-"""A worker's membership in its Connect group, over the runtime's own connections.
+"""A worker's membership in its Connect group, over connections of `connect_runtime.network`.
 
-One thread drives the connections, so that heartbeats are sent in time even if the herder is busy.
-Another thread computes assignments while this worker is the leader. Any thread may advance the
-group session under a lock that is never held while waiting. The connection thread sends the
-resulting requests.
+One thread, the connection thread, drives the connections, so that heartbeats are sent in time even
+if the herder is busy. Another thread computes assignments while this worker is the leader. Any
+thread may advance the group session under a lock that is never held while waiting. The connection
+thread sends the resulting requests.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ _LOG = logging.getLogger(__name__)
 _MAX_POLL_INTERVAL_S = 1.0
 _BUFFER_POOL_BYTES = 4 << 20
 _STOP_TIMEOUT_S = 5.0
-"""Time limit for stopping threads, which first finish one poll interval or one assignment."""
+"""Time limit for stopping the threads. A thread stops only after its current poll or assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupSettings:
     """Settings of the worker's group membership.
 
-    The member id starts with the client id of `connections`. In Java, this is `client.id`, or else
-    `connect-` and the worker's host:port.
+    The member id starts with the client id of `connections`. As in Java, set it to the worker's
+    `client.id`, or if that is not configured, to `connect-` and the worker's host:port.
     """
 
     session: GroupSessionSettings
@@ -206,7 +206,8 @@ class KafkaWorkerGroup:
         ]
 
     def _advance_session(self, act: Callable[[GroupSession, float], None]) -> None:
-        """Call `act` to advance the group session, and execute the actions that result."""
+        """Call `act`, which advances the group session, and execute the actions that the session
+        then requests."""
         with self._lock:
             part = self._session
             if part is None:
@@ -337,8 +338,8 @@ def _ignore_event_notification() -> None:
 
 
 class _ConnectionLoop:
-    """The group's broker connections, and a socket that interrupts their poll. Used by only one
-    thread after creation."""
+    """The group's broker connections, with a socket through which other threads interrupt a poll.
+    After creation, used by only one thread."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock

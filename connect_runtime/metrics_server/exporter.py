@@ -65,7 +65,8 @@ _log = logging.getLogger(__name__)
 class MetricsHttpRequest:
     """An HTTP request to the metrics server. `path` and `query` are percent-encoded, as sent.
 
-    Header names in `headers` are in lower case. Of repeated headers, the first is used.
+    Header names in `headers` are in lower case. If a header is repeated, only its first value is
+    kept.
     """
 
     method: str
@@ -103,7 +104,8 @@ class MetricsHttpServer:
         *,
         limits: ClientConnectionLimits = CONNECTION_LIMITS,
     ) -> None:
-        """`opened` is the bound listening socket, which the caller must close."""
+        """Create the server. `opened` is the listening socket, already bound, which the caller must
+        close."""
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
@@ -166,10 +168,10 @@ class MetricsHttpServer:
         await writer.wait_closed()
 
     def _limit_unsent(self, task: asyncio.Task[None], body: bytes) -> None:
-        """Register a response body to be sent. While the unsent bodies exceed the limit, close the
-        connection whose body is oldest.
+        """Register a response body that is being sent. While the total size of such bodies exceeds
+        `MAX_UNSENT_BYTES`, cancel the response that started first, which closes its connection.
 
-        Responses may share a body.
+        A body that several responses share counts once.
         """
         self._unsent[task] = body
         while len(self._unsent) > 1:
@@ -250,10 +252,10 @@ class MetricsExporter:
     ) -> None:
         """Create an exporter without starting it.
 
-        The `host` "" means all interfaces, the `port` 0 any free port. `pages` is looked up for
-        each request, so that pages can be added later. `hosts` are the host names under which pages
-        for people are served. Metrics and health pages are served under any name, because they are
-        read-only and contain no secrets.
+        "" as `host` means all interfaces, and 0 as `port` any free port. `pages` is looked up for
+        each request, so that pages can be added later. `hosts` are the host names under which
+        pages for browsers are served. Metrics and health pages are served under any host name,
+        because they are read-only and contain no secrets.
         """
         self._host = host
         self._port = port

@@ -1,9 +1,9 @@
-"""Renders metrics in the Prometheus text format 0.0.4, byte for byte like the library
-prometheus_client.
+"""Renders metrics in the Prometheus text format 0.0.4. The output is byte-for-byte identical to
+that of the library prometheus_client.
 
-prometheus_client validates and escapes the names of every sample, which dominates the time of a
-scrape with a thousand tasks. Here, metric names are validated when they are declared, and label
-values are escaped once for all families that share them.
+prometheus_client validates and escapes the names of every sample, which takes most of the time of a
+scrape with a thousand tasks. This module validates metric names when they are declared, and escapes
+label values once for all families that share them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _FormattedNumbers(dict[float, str]):
 
 
 class _SeriesOrders:
-    """Caches the sort order and label texts of series. With a thousand partitions, a dozen
-    successive families have the same labels."""
+    """Caches the sort order and label texts of series, because several successive families usually
+    have the same label values, such as those of all partitions."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Series, list[_LabelledSeries]]] = {}

@@ -36,7 +36,8 @@ from connect_runtime.protocol.request_errors import (
 log = logging.getLogger(__name__)
 
 _FAILURE_RELEVANCE_S = 30.0
-"""Time for which a connection failure is reported, unless another attempt fails."""
+"""Time for which the last connection failure is reported as the reason why the broker is
+unreachable. Starts again with each failed attempt."""
 MAX_IN_FLIGHT = 64
 """Maximum number of requests in flight per connection. More requests would only wait in the socket
 buffer, because brokers process one at a time."""
@@ -52,7 +53,7 @@ class ConnectionCallbacks:
     """Called when the connection fails, with the error and the calls that are returned to the
     owner."""
     wake: Callable[[BrokerLane], None]
-    """Called to request a call of `send_queued_calls`."""
+    """Called to ask the owner to call `send_queued_calls` soon."""
 
 
 class BrokerLane:
@@ -151,7 +152,7 @@ class BrokerLane:
         )
 
     def describe_queued_call(self) -> str:
-        """Describe what the calls in the queue are waiting for, for error messages."""
+        """Describe, for error messages, what the queued calls are waiting for."""
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
         if self._trouble is not None:
@@ -215,7 +216,7 @@ class BrokerLane:
         return self.connection is None and not self._queue and not self._wanted
 
     def remove_expired_calls(self) -> None:
-        """Remove calls that have expired from the queue."""
+        """Remove expired calls from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
 
     def close(self) -> None:
@@ -360,7 +361,8 @@ class ClusterBrokers:
         self._dirty: dict[BrokerLane, None] = {}
 
     def get_lane(self, node_id: int, name: str) -> BrokerLane:
-        """Return the connection to a broker for a purpose (lane). It is created if necessary."""
+        """Return the lane (connection for one purpose) to a broker, and create it if necessary.
+        `name` is the purpose."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerLane(
@@ -429,12 +431,12 @@ class ClusterBrokers:
 
     @property
     def needs_tick(self) -> bool:
-        """True if at least one connection needs a call of `tick` immediately."""
+        """True if `tick` must be called immediately."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:
-        """Connect to brokers and send requests where due. Return the latest monotonic time of the
-        next call."""
+        """Connect to brokers and send requests where due. Return the monotonic time by which `tick`
+        must be called again."""
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
@@ -464,7 +466,7 @@ class ClusterBrokers:
             self.rtt_s.pop(node_id, None)
 
     def remove_expired_calls(self) -> None:
-        """Remove calls that have expired from the queues of all connections."""
+        """Remove expired calls from the queues of all connections."""
         for lane in self._lanes.values():
             lane.remove_expired_calls()
 

@@ -191,9 +191,9 @@ class EncodedCall(ClientCall):
 
 
 class CallDeadlines:
-    """Deadlines of the waiting client calls.
+    """Tracks the deadlines of client calls that have not ended.
 
-    Invariant: every added call that is still waiting is in `_heap`.
+    Invariant: every added call that has not ended is in `_heap`.
     """
 
     def __init__(self, waiting_max: int) -> None:

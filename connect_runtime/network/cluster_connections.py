@@ -124,11 +124,12 @@ class ClusterConnections:
         lane: str = broker_connections.CONTROL_PURPOSE,
         max_version: int | None = None,
     ) -> None:
-        """Send a request to its target, waiting until the target is known and reachable.
+        """Send a request to its target `to`, waiting until the target is known and reachable.
 
         If the broker is unreachable, the call is retried until its deadline, or sent to another
-        broker if `to` allows one. Once the first byte has been sent, only the caller can decide
-        whether to retry. `lane` names the connection to use, one per purpose.
+        broker if `to` accepts any of several. Once the first byte has been sent, only the caller
+        can decide whether to retry. `lane` is the purpose of the request: each purpose has its own
+        connection per broker.
         """
         now_s = self._clock.now_s()
         request = VersionedCall(
@@ -177,8 +178,8 @@ class ClusterConnections:
             place.submit_call(request)
 
     def choose_version(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
-        """Return the API version to use with a broker. If it is not connected, start connecting and
-        return None.
+        """Return the API version to use with a broker. Without a connection to the broker, start
+        connecting and return None.
 
         Raises UnsupportedVersion.
         """
@@ -234,7 +235,8 @@ class ClusterConnections:
     # time
 
     def tick(self, now_s: float) -> float:
-        """Process all due work of the connections. Return the seconds until the next call."""
+        """Process all due work of the connections. Return the number of seconds within which `tick`
+        must be called again."""
         if self._closed:
             return _MAX_TICK_INTERVAL_S
         self._run_deferred_calls()
@@ -368,7 +370,8 @@ class ClusterConnections:
                 self._route_call(call)
 
     def get_lane(self, node_id: int, name: str) -> BrokerLane:
-        """Return the connection to a broker for a purpose (lane)."""
+        """Return the lane (connection for one purpose) to a broker, and create it if necessary.
+        `name` is the purpose."""
         return self._brokers.get_lane(node_id, name)
 
     def _create_retry_backoff(self) -> Backoff:
@@ -402,7 +405,7 @@ class ClusterConnections:
     # callbacks of discovery
 
     def request_routing(self) -> None:
-        """At the next `tick`, try again to route calls whose broker was not known yet."""
+        """Schedule another attempt, at the next `tick`, to route calls whose broker was unknown."""
         self._route_again = True
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:

@@ -1,7 +1,7 @@
 """Refreshes cluster metadata and looks up coordinators.
 
-Discovery uses a separate connection, so that other requests continue when a hanging discovery
-connection is closed.
+Discovery uses a separate connection: if a discovery request hangs and its connection is closed,
+other requests are not affected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DiscoveryOwner(Protocol):
         """Send a request to its target, with the same contract as `ClusterConnections.call`."""
 
     def get_lane(self, node_id: int, name: str) -> BrokerLane:
-        """Return the connection to a broker for a purpose (lane)."""
+        """Return the lane (connection for one purpose) to a broker. `name` is the purpose."""
 
     def request_routing(self) -> None:
         """Try again to route calls whose broker was not known, because metadata or coordinators
@@ -104,7 +104,7 @@ class ClusterDiscovery:
             self._look_up_coordinators(batch)
 
     def get_next_tick_time_s(self) -> float:
-        """Return the latest monotonic time of the next `tick`."""
+        """Return the monotonic time by which `tick` must be called again."""
         return min(self._compute_refresh_due_s(), self._coordinators.get_next_lookup_time_s())
 
     # metadata

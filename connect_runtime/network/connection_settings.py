@@ -1,6 +1,6 @@
 """Connection settings of a cluster's clients, derived from Kafka client properties.
 
-`ConnectionSettings` is sent to executors over the control channel.
+`ConnectionSettings` can be serialized, because it is sent to the processes that copy records.
 """
 
 from __future__ import annotations

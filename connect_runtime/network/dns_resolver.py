@@ -1,9 +1,10 @@
 """Resolves host names on separate threads, and tries the addresses of a host in order.
 
 The system's resolver blocks for ten seconds or more if no name server responds. Lookups run on a
-few threads that are started on demand. A wake-up through the poller passes their results to the
-loop's thread, where everything else happens. Numeric addresses need no lookup and no thread. The
-last result for each name is cached, and used if a lookup fails or takes too long.
+few threads that are started on demand. A lookup thread wakes up the poller to pass its result to
+the thread that owns the poller; everything else runs on that thread. Numeric addresses need no
+lookup and no lookup thread. The last result for each name is cached, and used if a lookup fails or
+takes too long.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
 
 
 def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
-    """Look up all addresses of a host in the order of the system's resolver. Blocks; raises the
-    errors of `LookUpHost`."""
+    """Look up all addresses of a host, in the order of the system's resolver. Blocks. Raises
+    OSError, or ValueError for a malformed name."""
     found = transport.resolve_addresses(question.host, question.port)
     if question.canonical:
         return [
@@ -318,8 +319,8 @@ class ConnectAttempts:
         """Look up the host's addresses. Always calls `resolved`, possibly before this method
         returns.
 
-        If the lookup takes longer than `attempt_ends_s`, call `connect_to_next_address`, which uses
-        cached addresses.
+        If the lookup is still pending at the time `attempt_ends_s`, the caller must call
+        `connect_to_next_address`, which then uses cached addresses.
         """
         self._ends_s = ends_s
         found = parse_numeric_address(self._question)
@@ -361,7 +362,7 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def on_connected(self) -> None:
-        """Cancel the time limits of the attempt, because the connection is established."""
+        """Stop enforcing the connect timeout, because the connection is established."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:

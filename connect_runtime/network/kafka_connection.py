@@ -302,8 +302,8 @@ class KafkaConnection:
     # time
 
     def tick(self, now_s: float) -> None:
-        """Process all due work of the connection, and set `next_due_s`, the latest time of the next
-        call."""
+        """Process all due work of the connection, and set `next_due_s`, the time by which `tick`
+        must be called again."""
         if self.state is ConnectionState.CLOSED:
             return
         if self.state is ConnectionState.CONNECTING and now_s >= self._dialling.attempt_ends_s:
@@ -402,8 +402,8 @@ class KafkaConnection:
     # handshake and session renewal
 
     def _start_authentication(self, known: NodeApiVersions | None) -> None:
-        """Start the handshake. If the broker's API versions are already `known`, only
-        re-authenticate."""
+        """Start the handshake. `known` are the broker's API versions if they have already been
+        negotiated; then only authentication is performed."""
         tokens = self._env.tokens
         if tokens is not None:
             self._token = tokens.get_current_token()
@@ -467,7 +467,8 @@ class KafkaConnection:
         self._on_ready()
 
     def _renew_session(self, now_s: float) -> None:
-        """Re-authenticate: after the requests in flight and before all other requests."""
+        """Re-authenticate after the responses to the requests in flight have arrived. Requests that
+        are not sent yet wait until re-authentication is complete."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.is_token_valid_beyond(self._session.ends_s):
             if not self._session.postpone_reauthentication(now_s):

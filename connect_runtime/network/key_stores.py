@@ -14,7 +14,8 @@ from connect_runtime.system import file_access
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """First bytes of JKS and JCEKS stores."""
 MAX_STORE_FILE_BYTES = 8 << 20
-"""Maximum size of a key store file, much larger than a system's certificate bundle."""
+"""Maximum size of a key store file. Even the certificate bundle of an operating system is much
+smaller."""
 
 
 def create_store_files(folder: Path) -> StoreFiles:

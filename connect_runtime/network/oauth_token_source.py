@@ -1,7 +1,7 @@
-"""Keeps OAUTHBEARER access tokens fresh, with HTTP requests to an OIDC issuer in the event loop of
-the connections.
+"""Keeps OAUTHBEARER access tokens fresh.
 
-Non-blocking. At most one request is in flight at a time, and each uses its own connection.
+Tokens are requested from an OIDC issuer with non-blocking HTTP requests, with the same poller as
+the broker connections. At most one request is in flight at a time, and each uses a new connection.
 `TokenRefresher` decides when to send a request.
 """
 
@@ -89,7 +89,7 @@ class HttpRequest:
             self._read_response()
 
     def close(self) -> None:
-        """Close the HTTP connection, whatever its state."""
+        """Close the HTTP connection in any state."""
         self._dialling.close()
         self._close_transport()
         self._ends_s = math.inf
@@ -194,7 +194,7 @@ log = logging.getLogger(__name__)
 class OAuthTokenSource:
     """Provides OAUTHBEARER tokens for the connections of one cluster.
 
-    The constructor raises UnusableCertificate for the token endpoint's trust store.
+    The constructor raises UnusableCertificate if the trust store for the token endpoint is invalid.
     """
 
     def __init__(
@@ -225,8 +225,8 @@ class OAuthTokenSource:
         return self._refresher.get_current_token(self._clock.now_s())
 
     def get_or_request_token(self) -> str | ConnectError | None:
-        """Return the current access token, or the error if none could be obtained. Return None
-        while a token request is due or in flight."""
+        """Return the current access token, or the error of the last token request if there is no
+        token. Returns None while a token request is due or in flight."""
         return self._refresher.get_or_request_token(self._clock.now_s())
 
     def is_token_valid_beyond(self, ends_s: float) -> bool:
@@ -263,7 +263,7 @@ class OAuthTokenSource:
     # time
 
     def tick(self, now_s: float) -> float:
-        """Process all due work. Return the latest monotonic time of the next call."""
+        """Process all due work. Return the monotonic time by which `tick` must be called again."""
         if self._request is not None:
             self._request.tick(now_s)
         if now_s >= self._refresher.get_next_request_time_s():

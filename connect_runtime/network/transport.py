@@ -1,11 +1,11 @@
 """Non-blocking TCP and TLS transports with a shared poller, and Kafka frames over them.
 
-Nothing in this module blocks, or interprets what is sent. The owner of a `Transport` reads from it
-which events to poll for, and calls it again after an event. A received frame consists of a
-four-byte size and a body, which is read into one buffer of exactly that size. Large buffers come
-from a pool. The system allocates the memory of a large buffer only where it is filled, so a peer
-cannot occupy memory by claiming a large frame without sending it. The chunks of many requests are
-sent in one system call, without joining them.
+This module never blocks, and does not interpret the transferred data. A `Transport` reports which
+events it waits for; its owner polls for them and calls the transport after an event. A received
+frame consists of a four-byte size and a body, which is read into one buffer of exactly that size.
+Large buffers come from a pool. The system allocates the memory of a large buffer only where it is
+filled, so a peer cannot occupy memory by claiming a large frame without sending it. The chunks of
+many requests are sent in one system call, without joining them.
 
 A pooled buffer returns to its pool when its last view is garbage-collected, so no view can see
 reused memory. A ctypes array between the views and the buffer is kept alive by the views, and a
@@ -225,8 +225,8 @@ def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAdd
 
 
 def _allocate_buffer_memory(size: int) -> mmap.mmap:
-    """Allocate a zeroed buffer that occupies memory only where it has been written. Raises
-    OSError."""
+    """Allocate a zeroed buffer whose pages occupy memory only after they have been written to.
+    Raises OSError."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -238,8 +238,8 @@ _MAX_BUFFER_WASTE = 2
 class BufferPool:
     """A pool of reusable buffers for responses. Not thread-safe.
 
-    Keeps at most `max_free_bytes` of free buffers. `lent_bytes` counts whole buffers in use,
-    because a small view keeps its entire buffer.
+    Keeps at most `max_free_bytes` of free buffers. `lent_bytes` is the total size of the buffers in
+    use. A buffer counts completely even if only a small view of it is still referenced.
     """
 
     def __init__(self, max_free_bytes: int) -> None:
@@ -337,7 +337,7 @@ class FrameReader:
         self._body: memoryview | None = None
 
     def has_partial_frame(self) -> bool:
-        """Return whether a frame has been received in part."""
+        """Return whether part of a frame has been received."""
         return self._filled > 0 or self._body is not None
 
     def close(self) -> None:

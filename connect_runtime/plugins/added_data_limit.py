@@ -1,7 +1,7 @@
 """Limits the data that schemas add to a record: defaults, and fields that the record lacks.
 
 A schema is written once but applies to any number of values, and defaults may be nested. Without a
-limit, a record of a few kilobytes could stand for gigabytes of values or text.
+limit, a record of a few kilobytes could expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ MAX_ADDED_VALUES = 100_000
 """Maximum number of values that schemas add to a record. For a record that is read, one value for
 each of its bytes is added to the maximum."""
 MAX_ADDED_BYTES = 4 * 1024 * 1024
-"""Maximum length of the texts, bytes, decimals and field names that schemas add to a record."""
+"""Maximum total length of the strings, bytes, decimals and field names that schemas add to a
+record."""
 
 
 @dataclass(slots=True)
 class AddedDataLimit:
     """Counts the data that schemas add to one record, or to the defaults of one schema.
 
-    Raises `DataError` as soon as a limit is exceeded. A default that is neither a container nor of
-    variable length counts as nothing, because the null that it replaces has about its size.
+    Raises `DataError` as soon as a limit is exceeded. A default of a fixed-size type, such as an
+    integer, is not counted, because it is about as large as the null that it replaces.
     """
 
     values: int = 0
@@ -40,11 +41,12 @@ class AddedDataLimit:
         self._max_values = MAX_ADDED_VALUES + record_bytes
 
     def add_absent_field(self, name: str) -> None:
-        """Count a field that a struct lacks. Its name is written although it was not read."""
+        """Count a field that a struct lacks. The output contains its name although the input did
+        not."""
         self._add(1, len(name))
 
     def add_default(self, default: Any) -> None:
-        """Count a default that replaces null, with everything in it."""
+        """Count a default that replaces null, including all nested values."""
         if not isinstance(default, (list, tuple, dict, Struct)):
             self._add(0, _get_variable_length(default))
             return

@@ -22,7 +22,8 @@ ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
 """Worker property that lists the paths which the FileStream connectors may use."""
 
 _MAX_PATH_LENGTH = 4_096
-"""Linux opens no longer paths (PATH_MAX), and resolving them would take quadratic time."""
+"""Maximum length of a path. Linux rejects longer paths (PATH_MAX), and resolving one would take
+quadratic time."""
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -105,7 +105,7 @@ _log = logging.getLogger(__name__)
 class FileStreamSourceConnector(SourceConnector):
     """Source connector that reads lines from a file.
 
-    It runs one task whatever `tasks.max` is, because a file can have only one reader.
+    It always runs one task, regardless of `tasks.max`, because a file can have only one reader.
     """
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
@@ -180,7 +180,8 @@ def _describe_configured_file(config: Mapping[str, Any]) -> str:
 class FileStreamSourceTask(SourceTask):
     """Reads lines from a file. A record's offset is the byte position after its line.
 
-    Java counts characters but skips bytes, which is the same only for ASCII.
+    Java's task counts characters, but skips as many bytes after a restart, which is wrong for text
+    that is not ASCII.
     """
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
@@ -330,7 +331,8 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Accept any offsets, because only the worker stores the sink connector's offsets."""
+        """Accept any offsets. The worker changes the group's committed offsets, and the connector
+        itself stores none."""
         return True
 
 

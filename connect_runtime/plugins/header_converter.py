@@ -108,7 +108,7 @@ def _format_temporal_value(value: datetime.date | datetime.time) -> str:
 
 
 ParsedValue = SchemaAndValue | None
-"""Schema and value of a parsed text; None for the text null."""
+"""Schema and value parsed from a string; None if the string is `null`."""
 
 _TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
@@ -260,8 +260,8 @@ class _ValueParser:
 
 
 class _CommonSchema:
-    """Determines the common schema of a list's items: for numbers, the widest number type; None if
-    there is no common schema."""
+    """Determines the common schema of a list's items; for numbers, this is the widest number type.
+    The schema is None if the items have no common schema."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None

@@ -44,8 +44,8 @@ unlike strings, numbers can be chosen so that their hashes are equal."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:
-    """Create a cache of at most `limit` schemas, keyed by their texts, whose total length is
-    limited."""
+    """Create a cache of at most `limit` schemas, keyed by their JSON texts. The total length of the
+    texts is limited as well."""
     return LruCache(limit, size_limit=json_writer.MAX_CACHED_CHARS)
 
 
@@ -62,7 +62,8 @@ class JsonReader:
     # Schemas
 
     def parse_schema(self, node: JsonNode) -> Schema | None:
-        """Parse a schema; None for a null node. Whole schemas are cached."""
+        """Parse a schema; None for a null node. Only complete schemas are cached, not the schemas
+        nested in them."""
         if node is None:
             return None
         self._added.start_record()
@@ -134,8 +135,9 @@ class JsonReader:
     def parse_root_value(
         self, described: Schema | None, node: JsonNode, *, record_bytes: int = 0
     ) -> Any:
-        """Parse the value of a record or header, whose size increases the limit of added data. A
-        value without a schema is converted in place."""
+        """Parse the value of a record or header. The larger the record, the more data its schema
+        may add (`AddedDataLimit`). Without a schema, the JSON node itself is modified and
+        returned."""
         self._added.start_record(record_bytes)
         return self.parse_value(described, node)
 
@@ -236,8 +238,8 @@ def _convert_schemaless(node: JsonNode) -> Any:
 
 
 def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:
-    """Copy version, name, doc and parameters from a JSON schema to a schema builder. As in Java,
-    values of wrong JSON types are ignored, except for parameters."""
+    """Copy version, name, doc and parameters from a JSON schema to a schema builder. As in Java, a
+    value of the wrong JSON type is ignored, except in parameters."""
     if node.get("optional") is True:
         builder.optional()
     else:
@@ -338,7 +340,7 @@ def _convert_to_map_key(value: Any) -> Any:
 
 
 def _read_decimal(described: Schema, node: JsonNode) -> decimal.Decimal:
-    """Convert a JSON number or base64 bytes to a Decimal, whatever `decimal.format` is."""
+    """Convert a JSON number or base64 bytes to a Decimal, regardless of `decimal.format`."""
     if isinstance(node, (int, decimal.Decimal)) and not isinstance(node, bool):
         return decimal.Decimal(node)
     if not isinstance(node, str):

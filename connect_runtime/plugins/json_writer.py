@@ -34,7 +34,8 @@ TYPE_NAMES: Mapping[SchemaType, str] = {
 }
 _NULL = "null"
 MAX_CACHED_CHARS = 2_000_000
-"""Total length of the cached schema texts. The schemas take about 15 bytes per character."""
+"""Maximum total length of the cached schema texts, in characters. The cached schemas need about 15
+bytes of memory per character."""
 
 
 def create_text_cache(limit: int) -> LruCache[Schema, str]:
@@ -59,13 +60,14 @@ class JsonWriter:
     default_for_null: bool = True
     schemas: LruCache[Schema, str] = field(default_factory=lambda: create_text_cache(1000))
     _added: AddedDataLimit = field(default_factory=AddedDataLimit)
-    """Defaults that have been written instead of nulls of the current schema or record."""
+    """Counts the defaults that replace nulls in the schema or record that is being written."""
 
     # Schemas
 
     def format_schema(self, described: Schema | None) -> str:
-        """Format a schema as JsonConverter writes it to the envelope, in Java's field order. Whole
-        schemas are cached, up to a total length of their texts."""
+        """Format a schema as JsonConverter writes it to the envelope, in Java's field order. Only
+        complete schemas are cached, not the schemas nested in them; the total length of the texts
+        is limited."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)

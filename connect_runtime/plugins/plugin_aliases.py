@@ -60,8 +60,8 @@ def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
     """Return a class's simple name, and its simple name without the suffix of its kind (Java's
     prunedName).
 
-    For `…InsertField$Value` the simple name is `Value`, which many transforms share. As in Java,
-    such a name cannot be used.
+    For `…InsertField$Value` the simple name is `Value`. Many transforms have this simple name, so
+    it is ambiguous and cannot be used, as in Java.
     """
     simple = class_name.rpartition(".")[2].rpartition("$")[2].rpartition(":")[2]
     place = simple.rfind(_CLASS_NAME_SUFFIXES[kind])

@@ -52,7 +52,7 @@ class AclDescription:
 
 
 def build_describe_topic_acls_request() -> RequestBuilder:
-    """Build a request that lists the ACLs of all topics, whatever their pattern type."""
+    """Build a request that lists the ACLs of all topics, with any pattern type."""
 
     def build_entity(_: int, m: Any) -> Any:
         return m.DescribeAclsRequest(

@@ -137,8 +137,8 @@ class ClusterMetadata:
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
     def start_refresh(self) -> tuple[str, ...]:
-        """Start a metadata refresh and return the topics to request. Call `apply_response` or
-        `on_refresh_failed` afterwards."""
+        """Mark a metadata refresh as in flight, and return the topics to request. The caller sends
+        the request, and then calls `apply_response` or `on_refresh_failed`."""
         assert self._in_flight is None, "only one metadata refresh may be in flight"
         self._in_flight = tuple(self._wanted)
         self._due_s = math.inf
@@ -297,8 +297,9 @@ class CoordinatorCache:
         return self._not_before_s if self._waiting else math.inf
 
     def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Start a lookup for waiting coordinators of one kind (group or transaction), and return
-        them. Call `store_result`, `retry_lookups` or `drop_lookup` for each coordinator."""
+        """Return waiting coordinators of one kind (group or transaction) to look up with one
+        request, and mark their lookups as in flight. The caller sends the request, and then calls
+        `store_lookup_result`, `retry_lookups` or `drop_lookup` for each."""
         if now_s < self.get_next_lookup_time_s():
             return ()
         kind = next(iter(self._waiting)).kind

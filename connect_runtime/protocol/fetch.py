@@ -102,9 +102,9 @@ class FetchResponse(NamedTuple):
 def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
     """Return the lowest and highest Fetch version for a request that reads topics with these ids.
 
-    Like Java's consumer (`AbstractFetch`), topics are read by id, or by name if any topic has no
-    id. Brokers of Kafka 3.1 to 3.9 on ZooKeeper support Fetch versions that require topic ids, but
-    assign no topic ids while inter.broker.protocol.version is below 2.8.
+    As in Java's consumer (`AbstractFetch`), topics are identified by id, or all by name if any
+    topic has no id. Brokers of Kafka 3.1 to 3.9 on ZooKeeper support Fetch versions that require
+    topic ids, but assign no topic ids while inter.broker.protocol.version is below 2.8.
     """
     return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
 
@@ -195,7 +195,8 @@ class _PartitionDecoder:
     """Decodes the partitions of one response."""
 
     aborted_left: int
-    """Number of aborted transactions that the rest of the response may have."""
+    """Number of aborted transactions that the rest of the response may contain without being
+    rejected."""
 
     def decode(
         self, body: memoryview, position: int, topic: str, topic_id: bytes
@@ -281,8 +282,8 @@ class FetchSession:
     """The fetch session with one broker: the partitions to fetch, and the partitions that the
     broker knows.
 
-    A partition remains in the session until `remove_partition` is called, which also pauses
-    fetching it.
+    A partition remains in the session until `remove_partition` is called; call it to stop or to
+    pause fetching the partition.
 
     Invariant: every key whose entries in `_wanted` and `_known` differ is in `_changed`.
     """

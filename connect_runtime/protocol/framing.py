@@ -225,7 +225,8 @@ def _remove_bytes(edits: list[ResponseBodyEdit], first_edit: int, start: int, en
     """Append an edit that removes the bytes from `start` to `end`, or extend the previous removal
     if it is adjacent.
 
-    Edits with an index below `first_edit` belong to another tagged section and are not changed.
+    Edits with an index below `first_edit` belong to a different section of tagged fields and are
+    not changed.
     """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
@@ -351,7 +352,9 @@ def check_decoded_response_size(api_key: int, body: memoryview) -> None:
         else DECODED_RESPONSE_BYTES_MAX
     )
     if body.nbytes > allowed:
-        raise ValueError(f"it has {body.nbytes} bytes, but at most {allowed} are accepted")
+        raise ValueError(
+            f"the response has {body.nbytes} bytes, but at most {allowed} are accepted"
+        )
 
 
 def decode_response(entity_type: type[Any], body: memoryview) -> Any:

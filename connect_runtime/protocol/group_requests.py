@@ -239,7 +239,8 @@ class FetchedGroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsetsOfGroups:
-    """Response to `build_fetch_offsets_of_groups_request`: the changed and the unchanged groups."""
+    """Response to `build_fetch_offsets_of_groups_request`: the groups whose offsets changed since
+    the previous response, and the groups whose offsets did not."""
 
     changed: Sequence[FetchedGroupOffsets]
     """Offsets of the groups whose bytes differ from the previous response."""
@@ -297,7 +298,7 @@ def _decode_groups_response(
             f"null at position {_POSITION_AFTER_THROTTLE_TIME} for a non-nullable array"
         )
     if count - 1 != len(asked):
-        raise ValueError(f"it has {count - 1} groups, but {len(asked)} were requested")
+        raise ValueError(f"the response has {count - 1} groups, but {len(asked)} were requested")
     for group in asked:
         before = seen.get(group)
         if before and body[at : at + len(before)] == before:

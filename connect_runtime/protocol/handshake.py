@@ -2,8 +2,8 @@
 
 A handshake is a generator without a socket: it yields a kio request, receives the response body,
 and finally returns the negotiated result. The order is ApiVersions, SaslHandshake, then
-SaslAuthenticate until the exchange is complete. `authenticate_connection` alone re-authenticates
-before the broker ends the session.
+SaslAuthenticate until the exchange is complete. To re-authenticate before the broker ends the
+session, only `authenticate_connection` is run.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class SaslSessionLifetime:
         self.renew_at_s = math.inf
 
     def postpone_reauthentication(self, now_s: float) -> bool:
-        """Postpone re-authentication, because no token is available yet. Return False if the
-        session is about to expire."""
+        """Schedule another attempt to re-authenticate, because no token is available yet. Returns
+        False if the session is about to expire, so that another attempt would be too late."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
         )

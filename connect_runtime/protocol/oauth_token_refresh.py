@@ -27,7 +27,8 @@ class TokenRefresher:
 
     def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
         self.last_failure: ConnectError | None = None
-        """Error of the last token request, or of the broker that rejected its token."""
+        """Error of the last token request or, if a broker rejected the requested token, the
+        broker's error."""
         self.is_in_flight = False
         self._oauth = oauth
         self._rng = rng
@@ -46,8 +47,8 @@ class TokenRefresher:
         return self._token.text if now_s < self._expires_s - margin_s else None
 
     def get_or_request_token(self, now_s: float) -> str | ConnectError | None:
-        """Return the current access token, or the last request's error while its backoff lasts.
-        Return None if a token request is due or in flight."""
+        """Return the current access token or, during the backoff after a failure, the error of the
+        last token request. Return None if a token request is due or in flight."""
         found = self.get_current_token(now_s)
         if found is not None:
             return found
@@ -59,8 +60,8 @@ class TokenRefresher:
         return None
 
     def is_token_valid_beyond(self, ends_s: float, now_s: float) -> bool:
-        """Return True if the token expires clearly after the SASL session, which ends at `ends_s`.
-        Otherwise schedule a token refresh."""
+        """Return True if the token expires well after `ends_s`, the end of the SASL session.
+        Otherwise, schedule a token refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
             return True
         self._due_s = min(self._due_s, now_s)

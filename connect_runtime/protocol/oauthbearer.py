@@ -2,8 +2,8 @@
 
 Settings: client id, client secret and scope are read from their own properties (since Kafka 4.1) or
 from options in `sasl.jaas.config`. As in Java, the certificate authorities of the token endpoint
-are also options there (`ssl.truststore.*`). The certificate authorities of the brokers are not
-used.
+are also set as options in `sasl.jaas.config` (`ssl.truststore.*`). The certificate authorities of
+the brokers are not used for it.
 
 Token request (RFC 6749, 4.4), as sent by Java's ClientCredentialsJwtRetriever: the Basic
 authorization header contains client id and secret, the body contains grant type and scope, and
@@ -337,8 +337,8 @@ def _encode_basic_credentials(oauth: OAuthSettings) -> str:
 
 
 class TokenResponseReader:
-    """Parses the token issuer's HTTP response incrementally. Each byte is scanned once, even if the
-    response arrives in small pieces."""
+    """Parses the token issuer's HTTP response incrementally, in linear time even if the response
+    arrives in small pieces."""
 
     def __init__(self, oauth: OAuthSettings) -> None:
         host, port, _ = parse_token_endpoint(oauth.endpoint)

@@ -1,4 +1,4 @@
-"""Kafka requests as version-independent builders, and the brokers that receive the requests.
+"""Version-independent builders of Kafka requests, and the targets (brokers) of requests.
 
 One function per Kafka API returns a `RequestBuilder`. `RequestBuilder.build(version, m)` receives
 the module `kio.schema.<api>.v<version>.request`, which contains the entity and its nested types,
@@ -75,7 +75,7 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe_coordinated_key()}"
 
     def describe_coordinated_key(self) -> str:
-        """Describe the coordinated group or transactional id for error messages."""
+        """Describe the group or transactional id of this target, for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
@@ -153,8 +153,8 @@ def build_api_versions_request(*, software_version: str) -> RequestBuilder:
 
 
 def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
-    """Build a request for the metadata of brokers, controller and these topics, without creating
-    missing topics. None requests all topics."""
+    """Build a request for the metadata of the brokers, the controller and the given topics (None
+    for all topics). Missing topics are not created."""
 
     def build_entity(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -344,8 +344,8 @@ def build_list_offsets_request(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndQuery:
-    """A query for the end offset of `leader_epoch` in a partition. The leader returns error 74, 75
-    or 76 unless `current_epoch` is its current epoch."""
+    """A query for the end offset of `leader_epoch` in a partition. If `current_epoch` is not the
+    leader's current epoch, it returns FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75)."""
 
     partition: int
     current_epoch: int

@@ -57,7 +57,7 @@ class RequestTimedOut(RetriableError):
 
 
 class TruncatedResponse(RetriableError):
-    """A response is too short or too long, cannot be decoded, or contains invalid values."""
+    """Raised for a malformed response: too short, too long, undecodable, or with invalid values."""
 
     def __init__(self, api: str, version: int, problem: str) -> None:
         super().__init__(f"{api} response, version {version}: {problem}")

@@ -70,8 +70,9 @@ class StoreFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """TLS settings as PEM texts. None means the system's authorities, no client certificate or no
-    key password."""
+    """TLS settings, as PEM texts. Without `ca_pem`, the certificate authorities of the system are
+    trusted; without `certificate_pem`, no client certificate is sent; without `key_password`, the
+    key is not encrypted."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)

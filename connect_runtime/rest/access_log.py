@@ -26,8 +26,11 @@ _log = logging.getLogger(__name__)
 
 class AccessLogMiddleware:
     """ASGI middleware that logs each request after its response, or after it failed without a
-    response. Of client errors, it logs at most `MAX_CLIENT_ERRORS` per minute, and then the number
-    of the others."""
+    response.
+
+    At most `MAX_CLIENT_ERRORS` client errors per minute are logged. Further ones are only counted,
+    and the count is logged.
+    """
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app

@@ -94,8 +94,9 @@ class ConnectorsResource:
     def _expand_connector(
         self, name: str, view: ClusterConfigState, expansions: list[str]
     ) -> dict[str, Any] | None:
-        """Return the parts of one connector that `expand` requests (status, info); None if the
-        status is requested but not yet known, as for a new connector."""
+        """Return the information about a connector that the query parameter `expand` selects
+        (status, info). Returns None if the status is selected but not known yet, for example
+        because the connector is new."""
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":

@@ -2,8 +2,8 @@
 errors.
 
 uvicorn only limits how long a connection may be idle. This module also limits how long a client may
-take to send a request head, to send the rest of a body that is no longer read, and to receive a
-response.
+take to send a request head, to receive a response, and to finish sending a body that the
+application did not read completely before it responded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDeadlines:
-    """Time limits for a client to send a request and to receive the response."""
+    """Time limits for clients: for idle connections, for sending a request, and for receiving a
+    response."""
 
     head_s: float = 10.0
     """Time limit for receiving a request's head, from its first byte. For the first request, the
@@ -125,8 +126,8 @@ class ServerConnections:
 
 
 class _LimitedHttpParser(h11.Connection):
-    """HTTP parser that rejects oversized request heads, bodies with both length headers, and bodies
-    with too many small chunks."""
+    """HTTP parser that rejects oversized request heads, requests with both Content-Length and
+    Transfer-Encoding, and bodies with too many small chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
@@ -255,8 +256,8 @@ class HttpConnection(h11_impl.H11Protocol):
             self._start_client_deadline("idle", deadlines.idle_s)
 
     def _start_client_deadline(self, of: str, after_s: float) -> None:
-        """Start a client deadline. A running deadline of the same kind is kept, so that single
-        bytes do not extend it."""
+        """Start a client deadline. If a deadline of the same kind is running, it is kept, so that a
+        client cannot extend it by sending single bytes."""
         if of == self._deadline_kind:
             return
         if self._deadline is not None:

@@ -1,8 +1,8 @@
 """An HTTP request in the form that handlers use: decoded names, flags parsed as in Java, and a
 size-limited body.
 
-`RequestBodySlots` limits the number of large bodies that a server reads concurrently, whatever the
-number of clients.
+`RequestBodySlots` limits the number of large bodies that a server reads concurrently, regardless of
+the number of clients.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RestRequest:
         self._slot: str | None = None
 
     def get_path_parameter(self, parameter: str) -> str:
-        """Return a decoded path parameter. Decoded names may contain any characters."""
+        """Return a path parameter, percent-decoded. It may contain any character, even a slash."""
         return parse.unquote(self._request.path_params[parameter], errors="replace")
 
     @property
@@ -234,7 +234,7 @@ def _check_body_length(size: int, bytes_max: int) -> None:
 
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
-    """Parse a request body with a function of `request_bodies`.
+    """Parse a request body with `read`, one of the parsers in `request_bodies`.
 
     Raises `RestError`: 400 if a limit is exceeded, 500 (as in Java) if the body does not have the
     required form.

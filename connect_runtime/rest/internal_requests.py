@@ -1,7 +1,7 @@
 """Requests between workers: the two internal endpoints, and verification of signed requests.
 
 Java workers sign the body of the two internal requests with the group's session key (KIP-507). On a
-listener that is reserved for workers, a worker also forwards user requests, mostly to the leader.
+listener that is reserved for workers, a worker also forwards user requests, usually to the leader.
 It signs each of these requests as a whole: method, path, receiver, body and sending time. Each
 signature is accepted only once. The response is signed, too.
 """
@@ -111,7 +111,8 @@ class SignatureMiddleware:
     """ASGI middleware that verifies signed requests from workers and signs the responses. Unsigned
     requests get a 404 response.
 
-    Responses that reject a signature are not signed, because the request may come from anybody.
+    A response that rejects a signature is not signed, because its request may not come from a
+    worker of the group.
     """
 
     def __init__(

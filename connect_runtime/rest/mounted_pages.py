@@ -1,8 +1,8 @@
 """Read-only pages that a process serves in addition to the REST API, and the thread pools that
 render them.
 
-Pages respond to GET and HEAD requests. Each page is rendered on a thread of its pool, and must be
-rendered quickly, without slow work. A full or slow pool does not delay other pools.
+Pages respond to GET and HEAD requests. Each page is rendered on a thread of its pool, so
+rendering must be fast and must not block. A full or slow pool does not delay other pools.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class PageThreadPool(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MountedPage:
-    """A page renderer with its thread pool. Renderers without a `MountedPage` use the pool
-    `PEOPLE`."""
+    """A page renderer with its thread pool. Other renderers use the pool `PageThreadPool.PEOPLE`,
+    which renders the pages for browsers."""
 
     pool: PageThreadPool
     render: PageRenderer
@@ -127,7 +127,7 @@ class PageThreadPools:
             return await asyncio.wrap_future(making)
 
     def log_page_failure(self, path: str, error: Exception) -> None:
-        """Log the exception of a page with its traceback, at most once per
+        """Log the exception that rendering a page raised, with its traceback, at most once per
         `FAILURE_LOG_INTERVAL_S`. Must be called on the event loop."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._next_failure_log_s:

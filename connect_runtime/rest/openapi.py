@@ -153,8 +153,9 @@ def _build_operation(
 ) -> dict[str, Any]:
     """Build the OpenAPI description of an operation.
 
-    Each of `answers` has the form `STATUS: meaning`. Responses with a status below 300 have a body
-    with the schema `gives`, if it is set.
+    `answers` are its responses, each in the form `STATUS: meaning`. `takes` is the schema of the
+    request body, and `gives` the schema of the body of responses with a status below 300; None
+    means no body.
     """
     told: dict[str, Any] = {"summary": summary}
     if query:

@@ -38,8 +38,8 @@ class PageMiddleware:
     ) -> None:
         """Create the middleware.
 
-        `hosts` contains the host names under which pages for people are served. Metrics and health
-        pages are read-only and contain no secrets, so they are served under any host name.
+        `hosts` contains the host names under which pages for browsers are served. Metrics and
+        health pages are read-only and contain no secrets, so they are served under any host name.
         """
         self._app = app
         self._hosts = hosts

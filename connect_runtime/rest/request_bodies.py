@@ -32,7 +32,7 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
 class UnreadableBody(Exception):
-    """Raised if a request body does not have the required form, which the message states."""
+    """Raised if a request body does not have the required form. The message describes this form."""
 
 
 class BodyLimitError(UnreadableBody):
@@ -41,7 +41,8 @@ class BodyLimitError(UnreadableBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorRequest:
-    """Body of `POST /connectors`. If `initial_state` is None, the created connector runs."""
+    """Body of `POST /connectors`. If `initial_state` is None, the connector is created in the state
+    RUNNING."""
 
     name: str
     config: dict[str, str | None] = field(repr=False)

@@ -2,7 +2,7 @@
 serve to another worker.
 
 A request is forwarded at most twice. A user's request has no `forward` parameter. The first worker
-forwards it with `forward=true`, mostly to the leader; that worker forwards it with `forward=false`
+forwards it with `forward=true`, usually to the leader; that worker forwards it with `forward=false`
 to the owner, which does not forward it again. Follows Java's HerderRequestHandler.
 """
 

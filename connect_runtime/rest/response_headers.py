@@ -31,7 +31,7 @@ class HeaderRule:
     value: str
     """Header value; "" for dates."""
     keeps_existing: bool
-    """True if a header of the same name in the response is kept."""
+    """True to keep an existing header of the same name (`add`), False to replace it (`set`)."""
     offset_ms: int | None = None
     """Offset of a date header from the current time in milliseconds; None for other headers."""
 

@@ -89,8 +89,8 @@ def build_internal_application(
     """Build the application for requests between workers: Java's two internal requests, and
     forwarded requests.
 
-    The signature must cover the whole request. While a Java worker is in the group, Java's internal
-    requests are also accepted with Java's signature.
+    The signature must cover the whole request. Only while a Java worker is in the group, Java's two
+    internal requests are also accepted with Java's signature, which covers only the body.
 
     `receiver` is the URL that this worker advertises and that senders include in their signatures.
     If `must_be_signed` is true, unsigned internal requests are rejected even while the group's
@@ -110,8 +110,9 @@ def build_internal_application(
 
 
 class _JavaSignedRouter:
-    """ASGI application that routes internal requests signed by Java workers to `served` while a
-    Java worker is in the group, and all other requests to `otherwise`.
+    """ASGI application that passes each request to one of two applications: `served` gets internal
+    requests signed by Java workers while a Java worker is in the group, and `otherwise` gets all
+    other requests.
 
     Java's signature covers only the body, so it can be replayed to other workers and connectors.
     """

@@ -101,10 +101,9 @@ class NamespacedRestClient:
     """HTTP client for workers that serve several groups, each under an encoded path `prefix`
     (KIP-710).
 
-    `sign` adds headers that authenticate this worker to other workers of the group. The headers
-    replace Java's signature, which covers only the body. Java workers reject them. While a Java
-    worker is in the group, a rejected request that Java supports is therefore retried with Java's
-    signature.
+    `sign` adds headers with a signature of the whole request, because Java's signature covers only
+    the body. Java workers reject requests with these headers. While a Java worker is in the group,
+    a rejected request that Java workers support is therefore retried with Java's signature.
     """
 
     def __init__(
@@ -116,8 +115,8 @@ class NamespacedRestClient:
         has_java_workers: Callable[[], bool],
     ) -> None:
         """`has_java_workers` returns True if the group's metadata may include a Java worker.
-        Responses are not sufficient evidence, because anyone on an unencrypted network can respond
-        with 403."""
+        A 403 response alone does not prove that the receiver is a Java worker, because anyone on an
+        unencrypted network can forge it."""
         self._peers = client
         self._prefix = prefix
         self._sign = sign

@@ -96,7 +96,8 @@ class RestServer:
         deadlines: ClientDeadlines = _CLIENT_DEADLINES,
         limits: ClientConnectionLimits = http_connection.CONNECTION_LIMITS,
     ) -> None:
-        """`main_https` is required for https listeners, `admin_https` for https admin listeners."""
+        """`main_https` and `admin_https` are the TLS contexts for https listeners and for https
+        admin listeners. Each is required only if there is such a listener."""
         self._settings = settings
         self._main_https = main_https
         self._admin_https = admin_https

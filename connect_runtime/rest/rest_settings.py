@@ -164,7 +164,7 @@ def _read_listeners(properties: Mapping[str, str]) -> tuple[RestListener, ...]:
 
 
 def _split_entries(text: str) -> list[str]:
-    """Split a comma-separated list, keeping empty entries. A blank text has no entries."""
+    """Split a comma-separated list, keeping empty entries. A blank string yields an empty list."""
     return [each.strip() for each in text.split(",")] if text.strip() else []
 
 

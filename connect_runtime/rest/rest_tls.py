@@ -1,7 +1,8 @@
 """TLS settings of the REST API, for `https` listeners and for requests to other workers.
 
-As in Java, if at least one setting has the prefix (`listeners.https.` or `admin.listeners.https.`),
-the prefixed settings replace all `ssl.*` settings of the worker.
+As in Java, if any setting starts with `listeners.https.` (for admin listeners:
+`admin.listeners.https.`), only the settings with this prefix are used, and the `ssl.*` settings of
+the worker are ignored.
 """
 
 from __future__ import annotations

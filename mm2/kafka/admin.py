@@ -1,4 +1,4 @@
-"""Implements `Admin` (topics, partitions and configs) with connect_runtime's connections."""
+"""Implements `Admin` (topics, partitions and configs) without librdkafka."""
 
 from __future__ import annotations
 

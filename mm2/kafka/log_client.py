@@ -1,4 +1,4 @@
-"""Reads offsets and record batches from partition leaders over connect_runtime's connections.
+"""Reads offsets and record batches from partition leaders, without librdkafka.
 
 `leader_calls` groups and retries the requests. Every byte of a response is validated, because a
 broker may be hostile. Message formats before v2, which brokers before 4.0 may return, are

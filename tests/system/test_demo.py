@@ -172,7 +172,7 @@ def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
     running.await_words(BACKLOG_COPIED)
     kafka.produce(running.bootstrap("west"), "east.codec-none", [Outgoing(value=b"a stranger")])
     assert running.finish() == 1, running.stdout + running.stderr
-    assert "codec-none-0: extra 1, " in running.stdout
+    assert "codec-none-0: extra 1, " in running.stdout, running.stderr
     assert "DIFFERENT in 1 partition" in running.stdout
     assert running.stdout.count("all records equal") == 12
     nothing_is_left(running)

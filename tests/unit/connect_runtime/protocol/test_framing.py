@@ -130,7 +130,7 @@ def _metadata_with_tags(tags: bytes) -> bytes:
 )
 def test_a_response_that_would_take_much_memory_as_entities_is_refused(api_key, version, allowed):
     response = kio.index.load_response_schema(api_key, version)
-    problem = f"it has {allowed + 1} bytes, but at most {allowed} are accepted"
+    problem = f"the response has {allowed + 1} bytes, but at most {allowed} are accepted"
     with pytest.raises(TruncatedResponse, match=problem):
         framing.decode_response(response, memoryview(bytes(allowed + 1)))
 

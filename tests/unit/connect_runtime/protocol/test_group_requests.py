@@ -111,7 +111,7 @@ def test_fewer_or_more_groups_than_requested_are_refused(version, groups):
 def test_offsets_are_subject_to_the_limit_of_decoded_responses(version, monkeypatch):
     monkeypatch.setattr(framing, "LARGE_DECODED_RESPONSE_BYTES_MAX", 99)
     ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
-    with pytest.raises(TruncatedResponse, match="it has 100 bytes, but at most 99 are accepted"):
+    with pytest.raises(TruncatedResponse, match="response has 100 bytes, but at most 99 are"):
         ask.decode_response(version, memoryview(bytes(100)))
 
 
