@@ -216,7 +216,7 @@ def test_keep_goes_on_until_ctrl_c(demo):
     assert west["bootstrap.servers"] in running.stdout
     _, before = kafka.offsets(west, "east.trickle")
     eventually.eventually(lambda: kafka.offsets(west, "east.trickle")[1] > before, 60)
-    settings = re.search(r"settings +(\S+),", running.stdout)
+    settings = re.search(r"settings +(\S+);", running.stdout)
     assert settings is not None
     assert Path(settings[1]).exists()
     running.process.send_signal(signal.SIGINT)

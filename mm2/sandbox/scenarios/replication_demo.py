@@ -389,6 +389,7 @@ class DemoResult:
     latencies: LatencyPercentiles
     halted_partitions: tuple[str, ...]
     failover: DemoFailoverResult | None
+    """None if no failover was requested, or if the clusters differ."""
 
     @property
     def is_successful(self) -> bool:
@@ -456,12 +457,14 @@ class Demo:
         backlog = self._replicate_backlog(traffic, started_s)
         latencies = self._run_live_traffic(traffic, steady)
         stopped = self._wait_for_catch_up(traffic)
+        comparison = self._compare_topics(traffic)
+        with_failover = self._options.with_failover and comparison.is_equal
         return DemoResult(
-            comparison=self._compare_topics(traffic),
+            comparison=comparison,
             backlog=backlog,
             latencies=latencies,
             halted_partitions=stopped,
-            failover=self._fail_over() if self._options.with_failover else None,
+            failover=self._fail_over() if with_failover else None,
         )
 
     def start_trickle(self) -> TrickleProducer:
