@@ -223,7 +223,7 @@ QUESTIONS: list[Question] = [
     ("GET", "/connectors/c/offsets", {}),
     ("DELETE", "/connectors/c/offsets", {}),
     ("GET", "/connectors/c/tasks", {}),
-    ("POST", "/connectors/c/tasks", {"content": b"x", "headers": {"Content-Type": JSON}}),
+    ("POST", "/connectors/c/tasks", {"content": b"[]", "headers": {"Content-Type": JSON}}),
     ("GET", "/connector-plugins/Nope/config", {}),
     ("GET", "/connector-plugins/FileStreamSource/config?version=9", {}),
     ("PUT", "/connector-plugins/FileStreamSink/config/validate", {"json": CONFIG}),
