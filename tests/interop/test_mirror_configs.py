@@ -151,7 +151,7 @@ def test_every_client_gets_javas_properties(java):
     for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         common = READ[asked.kind](asked.properties).common
         for name, role in ROLES.items():
-            assert common.client_properties(role, "role") == theirs[name]
+            assert common.resolve_client_properties(role, "role") == theirs[name]
 
 
 def seconds(duration: str) -> float | None:
