@@ -103,7 +103,8 @@ class ReverseFlowCollector:
 
     def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
         """Read the reverse flow's offset map. Return None and the error if it cannot be read, or
-        None and "" if the origin, which stores the map, is already known not to respond."""
+        None and "" if the origin, which stores the map, is already known not to respond. For a
+        planned move, an unreadable map raises `RetriableError`."""
         if found.source_error:
             return None, ""
         try:
