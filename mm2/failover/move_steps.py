@@ -45,7 +45,7 @@ class MoveStep(enum.Enum):
     """Start the producers, either through a hook or manually."""
     REPORT = "report"
     """Build the report of the move, and count the records that were written to the origin after its
-    final end offsets were read."""
+    final snapshot."""
 
 
 HOOK_STEPS = frozenset(

@@ -242,8 +242,8 @@ def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool
     `checkpointIsMoreRecent`).
 
     True if no checkpoint was published, if the group was rewound on the source, or if the target
-    offset of `point` is higher. A lower target offset alone does not mean that the group was
-    rewound, because translations of old offsets become less precise over time.
+    offset of `point` is higher. An equal or lower target offset alone does not mean that the group
+    was rewound, because translations of old offsets become less precise over time.
     """
     if published is None:
         return True
