@@ -192,8 +192,8 @@ class TopicCheck:
         )
 
     def check_replication_factors(self) -> Iterator[CheckFinding]:
-        """Report the topics whose replication factor exceeds the number of brokers. The checks of
-        mirror topics and internal topics collect these topics and must run first."""
+        """Report the topics whose replication factor exceeds the number of brokers. `check_mirrors`
+        and `check_internal_topics` collect these topics and must run first."""
         yield from replication_factor_check.check_replication_factors(
             self._flow.name, self._too_many, self._deps.brokers
         )
