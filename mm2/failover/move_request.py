@@ -51,8 +51,8 @@ class MoveRequest:
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def build_command(self, *more: str) -> str:
-        """Build the command line of this move without its options, with the words `more` appended,
-        such as `--resume`."""
+        """Build the command line of this move without the request's options. The arguments in
+        `more`, such as `--resume`, are added."""
         verb = "failback" if self.kind is MoveKind.BACK else "failover"
         planned = ("--planned",) if self.kind is MoveKind.PLANNED else ()
         words = (*planned, *more)
@@ -61,8 +61,8 @@ class MoveRequest:
         )
 
     def build_execute_command(self, *more: str) -> str:
-        """Build the command line that executes this request with all its options, with the words
-        `more` appended."""
+        """Build the command line that executes this request, with all its options. The arguments in
+        `more` are added."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
         words += ["--rewind"] * self.rewind

@@ -44,7 +44,8 @@ class MoveStep(enum.Enum):
     START_PRODUCERS = "start-producers"
     """Start the producers, either through a hook or manually."""
     REPORT = "report"
-    """Build the report, and count the records written to the origin in the meantime."""
+    """Build the report of the move, and count the records that were written to the origin after its
+    final snapshot."""
 
 
 HOOK_STEPS = frozenset(

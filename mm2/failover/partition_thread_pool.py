@@ -103,7 +103,8 @@ class PartitionThreadPool:
 
 
 class _PoolQueue(Generic[K, T]):
-    """Queue of items shared by the pool's threads. Only one thread at a time processes an item."""
+    """Queue of items shared by the pool's threads. An item is never processed by two threads at the
+    same time; an item that failed is queued again."""
 
     def __init__(
         self,

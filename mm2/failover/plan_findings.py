@@ -1,8 +1,8 @@
 """Defines the findings of a plan: codes, severities, and the verdict.
 
 Operators accept a finding that forbids the move by its code, for all groups or for one group
-(`--accept CODE:GROUP`). Codes that have a constant in this module are also used by steps, which
-then skip the partitions or groups of the accepted finding.
+(`--accept CODE:GROUP`). Finding codes with a constant in this module are also used by the steps of
+the move: a step skips the partitions or groups for which the operator has accepted such a finding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class PlanSeverity(enum.Enum):
 
 
 class PlanVerdict(enum.Enum):
-    """Verdict on whether the move can be executed. The value is printed."""
+    """Verdict on whether the move can be executed. The value of the enum member is shown to
+    users."""
 
     GO = "GO"
     GO_AT_A_COST = "GO, AT A COST"

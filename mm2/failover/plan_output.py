@@ -133,12 +133,12 @@ def plan_to_json(
     """Encode the plan as JSON (`version` is the version of the format).
 
     - Times are UTC milliseconds. Lag is null if it is unknown; `newest_ms` is then the timestamp of
-      the newest replicated record of the partitions concerned. Topics in `unlisted_topics` could
-      not be listed.
+      the newest record that was replicated in the partitions whose lag is unknown. Topics in
+      `unlisted_topics` could not be listed.
     - `mirror_exists` is null if the destination did not respond for the partition.
-    - `reread_max` is null if there is no upper bound, for example for a group that may have
-      started to read other topics after its last checkpoint; `reread_known_max` excludes those
-      topics. `reread` describes the known re-reads in words.
+    - `reread_max` is null if there is no upper bound, for example for a group that may have started
+      to read other topics after its last checkpoint; `reread_known_max` excludes those topics.
+      `reread` describes the known re-reads in words.
     - `unmoved_groups` are share and streams groups.
     """
     wanted = plan.request
@@ -229,8 +229,8 @@ def _describe_missing_mirror(each: MirroredPartition) -> str:
 
 
 def format_reread_bound(again_max: int | None, basis: str) -> str:
-    """Format the re-read bound as a table cell; after a checkpoint the number is only an upper
-    bound."""
+    """Format the number of records that the group re-reads as a table cell. If the position comes
+    from a checkpoint, the number is only an upper bound and is shown as a range from 0."""
     if again_max is None:
         return "unknown"
     return str(again_max) if basis == PositionBasis.COMMITTED.value else f"0 to {again_max}"
@@ -260,8 +260,9 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 
 
 def _format_missing_records(each: PartitionMove) -> str:
-    """Format the number of records that are missing on the destination as a table cell. Records
-    read after a checkpoint may be missing, too."""
+    """Format the number of records that the group has read but that are missing on the destination,
+    as a table cell. If the position comes from a checkpoint, the number is only a lower bound: the
+    group may have read more such records after the checkpoint."""
     if _is_position_committed(each):
         return str(each.unreplicated)
     return f">= {each.unreplicated}" if each.unreplicated else "unknown"
@@ -273,8 +274,8 @@ def _is_position_committed(each: PartitionMove) -> bool:
 
 def _format_group_state(group: GroupMove, each: PartitionMove) -> str:
     if group.blocking_state is not None:
-        return f"not moved: group is {group.blocking_state.value} there"
-    why = each.reason or ("no response there" if each.unanswered_reason else "")
+        return f"not moved: group is {group.blocking_state.value} on the destination"
+    why = each.reason or ("no response from the destination" if each.unanswered_reason else "")
     return each.action.value + (f": {why}" if why else "")
 
 

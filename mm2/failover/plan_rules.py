@@ -254,8 +254,8 @@ def _check_position_action(
             yield _GroupSeverity.FORBIDS, "untranslated", text
         case _Action.MISSING | _Action.PAST_THE_END:
             text = (
-                f"its position on the destination, {each.mirror} at {each.target_offset}, does "
-                "not exist"
+                f"its position on the destination ({each.mirror}, offset {each.target_offset}) "
+                "does not exist"
             )
             yield _GroupSeverity.FORBIDS, "no-target-offset", text
         case _Action.IS_AHEAD:
@@ -287,8 +287,8 @@ def _check_position_action(
 def _check_rereads(
     wanted: MoveRequest, each: PartitionMove, *, waits: bool
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
-    """Yield the findings about re-read and missing records. `waits` is true if the move waits for
-    unreplicated records before it reads final positions."""
+    """Yield the findings about records that the group will re-read or miss. If `waits` is true, the
+    move waits until all records are replicated before it reads the final positions."""
     weight, waited = _GroupSeverity.COSTS, ""
     if waits and each.unreplicated:
         weight, waited = (
@@ -476,7 +476,7 @@ def _check_partly_failing_source(
             severity=_Severity.NOTE,
             code="offset-syncs-unreadable",
             text=(
-                "it is unknown whether MirrorMaker 2 has replicated records after mm2 "
+                "it is unknown whether MirrorMaker 2 has replicated records since mm2 last did "
                 f"({found.offset_syncs_error})"
             ),
         )

@@ -33,7 +33,8 @@ class FencedFlowState:
     fencing: FencingSummary
     """Result of fencing the flow's writers."""
     agreed_ends: MatchingEndOffsets | None = None
-    """End offsets on which both clusters agreed; see `move_plan.build_move_plan`."""
+    """End offsets that were equal on both clusters before the flow was stopped; see
+    `move_plan.build_move_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
 
@@ -69,8 +70,9 @@ class MovePlanner:
     def build_plan_with_tails(
         self, wanted: MoveRequest, closed: FencedFlowState | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """Build the plan as `build_plan` does, and return it with the destination's unreplicated
-        records, if they were counted."""
+        """Build the plan as `build_plan` does. Also return the unreplicated tails of the
+        destination's partitions (the records that were never replicated to the origin), if they
+        were counted."""
         known, both = closed or _OPEN_FLOW, self.clusters
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(
@@ -139,8 +141,8 @@ class MovePlanner:
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        """Return the timeout of the next query, in seconds: the remaining time, but at least a
-        minimum for the last queries."""
+        """Return the timeout of the next query in seconds: the time until the deadline, but at
+        least `LOG_ENDS_TIMEOUT_S`, so that the last queries have time to succeed."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))
 
     def _collect_groups(
@@ -172,7 +174,9 @@ class MovePlanner:
         )
 
     def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
-        """Read the flow's own offset syncs. The second value is the reason if the read fails."""
+        """Read the flow's own offset syncs. The second value is the error if they cannot be read.
+        It is "" on success, and if the origin, which stores the syncs, is already known not to
+        respond."""
         flow, here = self.clusters.flow, self.offset_sources.syncs_on_source
         if here and found.source_error:
             return {}, ""

@@ -35,7 +35,8 @@ from mm2.topics.flow_config import Flow, TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRecords:
-    """Local records of a destination partition that may not have been replicated to the origin."""
+    """Records that were produced directly to a destination partition (local records) and may not
+    have been replicated to the origin."""
 
     through: int
     """End of the reverse flow's offset map. Local records from this offset on may not have been
@@ -43,11 +44,13 @@ class LocalRecords:
     end: int
     """End offset of the destination partition's log."""
     ranges: Sequence[RecordRange] | None
-    """Ranges of the local records, or None if they were not counted."""
+    """Offset ranges of the records that were produced directly to the destination partition, or
+    None if they were not determined."""
 
     @property
     def first_unreplicated_offset(self) -> int:
-        """Offset before which all local records have been replicated to the origin."""
+        """Offset before which all records that were produced directly to the destination partition
+        have been replicated to the origin."""
         if self.ranges is None:
             return self.through
         return min((each.first for each in self.ranges), default=self.end)
@@ -65,13 +68,13 @@ def combine_shared_topic_translations(
     under the same name.
 
     `forward` is the translation using the flow's own map, `back` the translation using the reverse
-    flow's map.
+    flow's map. `local` describes the records that were produced directly to the destination.
 
-    If `read_all_copied` is true, the group has read all records that the flow has replicated and no
-    more are added, so `forward` is not a limit. Replicated records after `forward` that the group
-    has read are interleaved with local records at unknown offsets, and count as re-read. If
-    `past_all_back` is true, the group is past all records that the reverse flow has replicated to
-    the origin, so only `local` records are unread.
+    If `read_all_copied` is true, the group has read all records that the flow has replicated, and
+    the flow replicates no more; the result may then be higher than `forward`. Replicated records
+    after `forward` that the group has read are interleaved with local records at unknown offsets,
+    and count as re-read. If `past_all_back` is true, the group is past all records that the reverse
+    flow has replicated to the origin, so only `local` records are unread.
     """
     if isinstance(forward, UntranslatedReason):
         return forward
@@ -125,7 +128,8 @@ class OffsetSources:
 def find_offset_sources(
     props: Mapping[str, str], flow: Flow, of_file: Iterable[Flow]
 ) -> OffsetSources:
-    """Determine the offset sources from the flat properties and all configured flows."""
+    """Determine the offset sources from the properties of the configuration (flat keys such as
+    `A->B.name`) and from all configured flows."""
     back_name = f"{flow.target}->{flow.source}"
     usual = props.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
@@ -140,7 +144,8 @@ def find_offset_sources(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowMap:
-    """What is known about the reverse flow's replication progress."""
+    """Replication progress of the reverse flow: its offset map and its offset syncs, as far as they
+    could be read."""
 
     offset_map: OffsetMap | None
     """The reverse flow's offset map, which is stored on the origin; None if it cannot be read."""
@@ -149,12 +154,15 @@ class ReverseFlowMap:
     syncs: ReverseOffsetSyncs = field(default_factory=dict)
     """The reverse flow's offset syncs, for partitions that are not in the offset map."""
     outdated: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Destination partitions whose map entries are outdated, with the reason."""
+    """Destination partitions for which the entries of the reverse flow's offset map are outdated,
+    with the reason."""
 
     def translate_by_syncs(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
-        """Translate an origin offset using the reverse flow's offset syncs. Return the last
-        destination offset before which all local records are before `offset` on the origin, or None
-        if the syncs do not cover the offset.
+        """Translate an origin offset using the reverse flow's offset syncs.
+
+        The reverse flow replicates records that were produced on the destination (local records).
+        Return the highest destination offset for which the copies of all earlier local records are
+        before `offset` on the origin, or None if the syncs do not cover the offset.
 
         A later sync with a lower offset invalidates earlier syncs with higher offsets, because
         records were replicated again or the topic was recreated. After a sync, each source record
@@ -235,7 +243,7 @@ class PositionTranslator:
         }
 
     def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
-        """Translate using the flow's own offset map."""
+        """Translate a group's position using the flow's own offset map."""
         known = MapTranslator(self.offset_map.get_partition(partition))
         outcome = known.translate_offset(offset)
         old = outcome is UntranslatedReason.TOO_OLD
@@ -273,8 +281,8 @@ class PositionTranslator:
         return TranslatedPosition(partition=born, outcome=outcome)
 
     def _translate_recreated_topic(self, born: TopicPartition) -> TranslatedPosition:
-        """Translate a position to the start of a recreated topic, because all records of the topic
-        may be unread."""
+        """Translate a position in a recreated topic to the start of that topic, because the group
+        may not have read any of its records."""
         old = UntranslatedReason.TOO_OLD
         return TranslatedPosition(
             partition=born, outcome=old, outdated_reason=self.reverse.outdated[born]
@@ -288,8 +296,9 @@ class PositionTranslator:
         *,
         opposite: PartitionMap,
     ) -> TranslatedPosition:
-        """Combine the translations using both offset maps; `place` is the translation using the
-        flow's own map."""
+        """Translate a position in a topic that both flows write under the same name, using both
+        offset maps. `place` is the translation by the flow's own map, `opposite` the reverse flow's
+        map of the partition."""
         mirror = place.partition
         if mirror in self.reverse.outdated:
             return self._translate_recreated_topic(mirror)
@@ -316,8 +325,9 @@ class PositionTranslator:
     def _translate_by_syncs(
         self, partition: TopicPartition, offset: int, place: TranslatedPosition
     ) -> TranslatedPosition:
-        """Combine the flow's own translation (`place`) with the reverse flow's offset syncs. Used
-        if the reverse flow's map was lost with its cluster, or never existed."""
+        """Translate a position in a topic that both flows write under the same name, if the reverse
+        flow's offset map was lost with its cluster or does not exist. `place`, the translation by
+        the flow's own offset map, is combined with the reverse flow's offset syncs."""
         unsure, mirror = self._explain_unread_local_records(), place.partition
         if not unsure:
             return place
@@ -336,8 +346,9 @@ class PositionTranslator:
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
     def _explain_unread_local_records(self) -> str:
-        """Explain why shared topics may contain local records that the group has not read, even if
-        no reverse flow is configured; return "" if they cannot."""
+        """Explain why topics with the same name on both clusters may contain records that were
+        produced on the destination and that the group has not read, even if no reverse flow is
+        configured. Return "" if they cannot contain such records."""
         flow = self.flow
         if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
@@ -349,8 +360,8 @@ class PositionTranslator:
 
 
 def _find_origin_topic(flow: Flow, topic: str) -> str | None:
-    """Return the name that a topic replicated from the target has on the target; None for other
-    topics."""
+    """If a topic was replicated from the target cluster, return its name on the target cluster.
+    Return None for other topics."""
     if flow.policy.topic_source(topic) != flow.target:
         return None
     return flow.policy.upstream_topic(topic)

@@ -27,14 +27,15 @@ class EqualEndsDetector:
     quiescence_s: float
     """Minimum time in seconds for which the end offsets must remain equal and unchanged."""
     ignores_unanswered: bool = False
-    """Ignore partitions for which the origin does not respond, if it responds for others."""
+    """True to ignore the partitions for which the origin does not respond, as long as it responds
+    for other partitions."""
     reason: str = "not checked yet"
     """Reason why the clusters do not have equal, unchanging end offsets yet."""
     last_change: str = ""
     """Last change of an end offset between two checks that found equal ends, or "" if none
     changed."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    """End offsets in the latest check that found the clusters equal."""
+    """End offsets in the latest check in which they were equal on both clusters."""
     _since_s: float | None = None
 
     def check_snapshot(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
@@ -84,9 +85,11 @@ class EqualEndsDetector:
 def wait_for_idle_groups(
     context: MoveContext, request: MoveRequest, names: Sequence[str]
 ) -> list[str]:
-    """Wait until the given groups have no members on the origin; return the idle groups.
+    """Wait until the given groups have no members on the origin, except for groups that the
+    operator allows to keep reading. Return the groups without members.
 
-    Groups that the operator allows to keep reading are not waited for. Raises `ConnectError`.
+    Raises `RetriableError` if the groups still have members when the move's wait time expires, and
+    `ConnectError` if the state of a group cannot be read.
     """
     groups, timeout_s = context.clusters.source.groups, context.planner.timeout_s
     found: list[str] = []
@@ -119,8 +122,9 @@ def wait_for_idle_groups(
 
 
 def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEndsDetector:
-    """Wait until both clusters have had equal end offsets for `quiescence_s` seconds. Raises
-    `ConnectError`."""
+    """Wait until both clusters have had equal, unchanged end offsets for `quiescence_s` seconds.
+    Raises `RetriableError` if this does not happen within the move's wait time, and `FatalError` if
+    a cluster denies access."""
     both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EqualEndsDetector(
         quiescence_s=context.quiescence_s,
@@ -136,7 +140,7 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
             return seen_before.check_snapshot(found.mirrored, context.clock.now_s())
 
         def explain_wait() -> str:
-            said = f"the clusters are not equal: {seen_before.reason}"
+            said = f"the end offsets are not equal on both clusters: {seen_before.reason}"
             if seen_before.last_change and not both.flow.policy.renames_topics:
                 said += (
                     f". Stop producers on {request.destination}, too: their records are "

@@ -1,4 +1,5 @@
-"""Checks the preconditions of later steps, so that a move fails before anything is stopped."""
+"""Checks the preconditions of all steps of a move at its beginning, so that the move fails before
+anything is stopped."""
 
 from __future__ import annotations
 
@@ -54,11 +55,14 @@ class MoveReadiness:
     """Checks that could not be performed, each with the reason. Later steps may fail because of
     them."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
-    """Suggested commands on the destination for the principal that stops the flow."""
+    """Builds the suggested commands that authorize the principal that stops the flow on the
+    destination."""
     admin: ClusterCommands = field(default_factory=ClusterCommands)
-    """Suggested commands on the destination for the principal that writes offsets."""
+    """Builds the suggested commands that authorize the principal that writes offsets on the
+    destination."""
     producer: ClusterCommands = field(default_factory=ClusterCommands)
-    """Suggested commands on the destination for the principal that fences writers."""
+    """Builds the suggested commands that authorize the principal that fences writers on the
+    destination."""
 
 
 def explain_no_connectors(flow: str, destination: str) -> str:

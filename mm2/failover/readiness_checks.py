@@ -26,11 +26,11 @@ from mm2.operator_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
-    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or the operator
-    declared it `lost`.
+    """Fetch the Kafka cluster ids of origin and destination. The origin's id is "" if the origin
+    does not respond, or if `lost` is true because the operator declared it lost.
 
-    Raises `RetriableError` and `FatalError` if the destination does not respond, or if either
-    cluster denies access.
+    Raises `RetriableError` if the destination does not respond, and `FatalError` if either cluster
+    denies access.
     """
     origin = ""
     if not lost:
@@ -70,10 +70,12 @@ class ReadinessChecks:
     read_connect_group: Callable[[], ConnectGroupSnapshot]
     """Reads a snapshot of the flow's Connect group."""
     fetch_cluster_ids: Callable[[bool], ClusterIds]
-    """Fetches both cluster ids. The argument is True if the origin is known not to respond."""
+    """Function that fetches the cluster ids of origin and destination. Its argument is True if the
+    origin is known not to respond."""
     transactional_id: Callable[[TopicPartition], str]
     find_denied_ids: Callable[[Sequence[str]], Sequence[str]]
-    """Selects the transactional ids that mm2 is not authorized to use."""
+    """Function that returns those of the given transactional ids that mm2 is not authorized to
+    use."""
     connect_as_worker: Callable[[], AuthorizationReader]
     """Connects to the destination as the principal that stops the flow."""
     connect_as_admin: Callable[[], AuthorizationReader]
@@ -93,10 +95,11 @@ class ReadinessChecks:
         partitions: Collection[TopicPartition],
         silent: bool,
     ) -> MoveReadiness:
-        """Collect the preconditions for moving these groups and replicated partitions.
+        """Collect the preconditions for moving `groups` and the replicated `partitions`.
 
         If `silent` is true, the origin is known not to respond and is not queried again. A check
-        that fails with a transient error is reported as not performed. Raises `FatalError`.
+        that fails with a transient error is reported as not performed. Raises `FatalError` if a
+        check fails with any other error, such as denied access.
         """
         unlooked: list[str] = []
 

@@ -1,7 +1,7 @@
-"""Collects the state of the reverse flow that a plan needs.
+"""Collects the state of the reverse flow (from destination to origin) that a plan needs.
 
-This is the reverse flow's replication progress according to its offset map, and the records of the
-destination that it has not replicated.
+The state consists of the reverse flow's replication progress according to its offset map, and of
+the records on the destination that it has not replicated to the origin.
 """
 
 from __future__ import annotations
@@ -62,12 +62,11 @@ class ReverseFlowCollector:
     def collect_state(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
-        """Collect the reverse flow's state as needed to fail back, or to move groups that read
-        these `topics`.
+        """Collect the state of the reverse flow that is needed for a failback, or for moving groups
+        that read `topics`.
 
-        A planned move needs the complete state and raises `RetriableError` if a part is
-        unavailable. In an emergency, a partial result is returned if the origin responds only in
-        part.
+        A planned move needs the complete state: raises `RetriableError` if any part of it is
+        unavailable. In an emergency, the parts that are available are returned.
         """
         flow, back = self.clusters.flow, wanted.kind is MoveKind.BACK
         if not (back or position_translation.needs_reverse_map(flow, topics)):
@@ -103,7 +102,9 @@ class ReverseFlowCollector:
             return ReverseFlowState(way, unknown_reason=str(error))
 
     def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
-        """Read the reverse flow's offset map. The second value is the reason if the read fails."""
+        """Read the reverse flow's offset map. Return None and the error if it cannot be read, or
+        None and "" if the origin, which stores the map, is already known not to respond. For a
+        planned move, an unreadable map raises `RetriableError`."""
         if found.source_error:
             return None, ""
         try:
@@ -124,8 +125,9 @@ class ReverseFlowCollector:
         return mirror_state.read_offset_syncs(self.clusters.target, topic, self.timeout_s)
 
     def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
-        """Describe the topics that the reverse flow has started to replicate. If `every` is true,
-        include the topics that its configuration selects."""
+        """Describe the destination topics that the reverse flow has started to replicate. If
+        `every` is true, also describe the topics that its configuration selects but that it has not
+        replicated yet."""
         side, policy = self.clusters.target.admin, self.clusters.flow.policy
         names = {
             each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)
@@ -139,7 +141,8 @@ class ReverseFlowCollector:
     def _find_outdated_partitions(
         self, known: OffsetMap, there: _TopicsByName
     ) -> Mapping[TopicPartition, str]:
-        """Find the destination partitions whose map entries are outdated, with the reason."""
+        """Find the destination partitions for which the reverse flow's offset map is outdated
+        because a topic was recreated, with the reason."""
         flow = self.clusters.flow
         mirror = {
             each: position_translation.map_to_source_partition(flow, each)
@@ -165,10 +168,13 @@ class ReverseFlowCollector:
         *,
         whole: bool,
     ) -> _TailsByPartition:
-        """Find unreplicated records.
+        """Find the records on the destination that the reverse flow has not replicated to the
+        origin.
 
-        `there` are destination topics to scan even if the reverse flow has not replicated them yet.
-        If `whole` is true, raise an error if the origin does not respond for a partition.
+        `there` contains destination topics to scan in addition to those in the reverse flow's
+        offset map, because the reverse flow may not have replicated them yet. If `whole` is true,
+        an error is raised if the origin does not respond for a partition; otherwise, the partition
+        is skipped.
         """
         flow, opposite = self.clusters.flow, way.offset_map
         assert opposite is not None, "the map was read"
@@ -225,7 +231,8 @@ def _list_unanswered_partitions(
 def _fill_missing_log_bounds(
     found: PerPartitionResult[LogBounds], *, whole: bool
 ) -> Mapping[TopicPartition, LogBounds | None]:
-    """Add None as the log bounds of partitions that do not exist."""
+    """Return the log bounds by partition, with None for each partition that does not exist. If
+    `whole` is true, raise the error of a partition that did not respond; otherwise leave it out."""
     silent = _list_unanswered_partitions(found)
     if silent and whole:
         raise found.failed[min(silent)]

@@ -101,8 +101,8 @@ class UnreplicatedRecordFinder:
         begin: PartitionScanInputs,
         end: Deadline,
     ) -> RecordsReplicatedBack | None:
-        """Find the records that the reverse flow replicated after the end of its offset map; return
-        None if unknown."""
+        """Find the records that the reverse flow has replicated but not yet stored in its offset
+        map. Return None if this is unknown."""
         found, clock = begin.build_scan_after_map_end(), self.origin_pool.clock
         if found is None:
             return RecordsReplicatedBack(0, begin.mirror_next)
@@ -205,8 +205,9 @@ def _sync_directory(folder: pathlib.Path) -> None:
 def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Read the unreplicated records of a partition's tail in one pass, and yield an export line for
-    each. The ranges of the tail begin and end at batch boundaries."""
+    """Read the unreplicated records at the end of a partition (its tail) in one pass, and yield a
+    line of the export file for each record. The record ranges in `tail` begin and end at batch
+    boundaries."""
     waiting = sorted(tail.ranges or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()

@@ -48,8 +48,8 @@ class UnreplicatedTail:
 
     @property
     def first_unreplicated_offset(self) -> int | None:
-        """Offset before which all local records have been replicated to the origin. None if
-        unknown."""
+        """Offset before which all records that were produced on the destination have been
+        replicated to the origin. None if unknown."""
         if self.ranges is None:
             return None
         return min((each.first for each in self.ranges), default=self.end)
@@ -70,12 +70,13 @@ class UnreplicatedTail:
 
 
 class RecordsReplicatedBack(NamedTuple):
-    """Number and end of the records that the reverse flow replicated after the end of its offset
-    map."""
+    """Records that the reverse flow has replicated but not yet stored in its offset map: their
+    number, and the offset at which they end on the origin."""
 
     records: int
     end: int
-    """Exclusive upper bound of the offsets of these records."""
+    """Exclusive upper bound of the origin offsets of the records that the reverse flow has
+    replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,8 @@ class PartitionScanInputs:
     map_end: int
     """End of the reverse flow's offset map."""
     flow_producers: Collection[int]
-    """Producer ids of the flow itself, if both flows use one topic name."""
+    """Producer ids of the flow itself, if the flow and the reverse flow replicate the topic under
+    the same name; otherwise empty."""
     mirror: TopicPartition
     """Origin partition to which the reverse flow replicates this partition."""
     mirror_ends: LogBounds | None
@@ -112,8 +114,9 @@ class PartitionScanInputs:
 
     def build_scan_before_map_end(self) -> ForeignRecordScan | None:
         """Build the scan of the mirror partition before the end of the reverse flow's map; return
-        None if the range is empty. Used if the scan after the end found no record, because the
-        flow's last record may be followed by markers and foreign records."""
+        None if the range is empty. The scan is needed if the scan after the end of the map found no
+        record of the reverse flow: its last record may then be before that end, followed only by
+        markers and foreign records."""
         assert self.mirror_ends is not None, "the mirror was scanned"
         start = max(self.mirror_ends.start, self.mirror_next - LOOKBACK_OFFSETS)
         if start >= self.mirror_next:
@@ -124,7 +127,8 @@ class PartitionScanInputs:
         )
 
     def build_local_scan(self) -> ForeignRecordScan:
-        """Build the scan of the destination partition for local records."""
+        """Build the scan of the destination partition for records that were produced there and not
+        replicated by the flow (local records)."""
         start = max(self.map_end, self.ends.start)
         return ForeignRecordScan(flow_producers=self.flow_producers, start=start, end=self.ends.end)
 
@@ -136,11 +140,13 @@ class PartitionScanInputs:
         *,
         whole: bool,
     ) -> UnreplicatedTail:
-        """Build the unreplicated tail of a partition from a scan of its local records. `whole` is
-        true if the scan reached the end.
+        """Build the unreplicated tail of a partition from `found`, the scan of its local records
+        (records produced on the destination). `whole` is true if the scan reached the end of the
+        log.
 
-        If `arrived` is None, the reverse flow's progress is unknown, and records may have been
-        replicated up to the mirror's end.
+        `arrived` describes the records that the reverse flow replicated after the end of its offset
+        map. If it is None, the reverse flow's progress is unknown, and records may have been
+        replicated up to the end of the mirror partition.
         """
         left = divergence.skip_foreign_records(found.foreign, arrived.records if arrived else 0)
         mirror_end = self.mirror_next if self.mirror_ends is None else self.mirror_ends.end
@@ -181,7 +187,7 @@ _NO_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailScanInputs:
-    """Collected inputs for the scans for unreplicated records, by destination partition."""
+    """Inputs for building the scans for unreplicated records, by destination partition."""
 
     reverse_map: OffsetMap
     """The reverse flow's offset map."""
@@ -213,8 +219,8 @@ class TailScanInputs:
     def build_uncounted_tails(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
-        """Build the tails of partitions whose unreplicated records cannot be counted. `silent` has
-        the partitions for which the cluster did not respond, with the reason."""
+        """Build the tails of partitions whose unreplicated records cannot be counted. `silent`
+        contains the partitions for which the cluster did not respond, with the reason."""
         others = {
             each: "replicated by a tool other than this flow, without a record of its progress"
             for each in self.target_bounds

@@ -1,10 +1,11 @@
-"""Fences all writers of a flow, in rounds, until no more partitions are acquired.
+"""Fences all writers of a flow, and repeats this until no partition is acquired any more.
 
 A partition is fenced by bumping the producer epoch and committing an empty transaction under the
-partition's transactional id; the marker is read back. A writer that still believes it owns the
-partition, such as a frozen or disconnected process, cannot write after the marker. Records between
-the end of the offset map and the marker are counted: they are the last batches of an owner that
-crashed before it recorded them. Partitions that do not respond do not delay others.
+partition's transactional id. The commit marker is then read from the partition's log to confirm the
+fencing. A writer that still believes it owns the partition, such as a frozen or disconnected
+process, cannot write after the marker. Records between the end of the offset map and the marker are
+counted: they are the last batches of an owner that crashed before it stored them in the map.
+Partitions that do not respond do not delay others.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class PartiallyFencedError(RetriableError):
         silent: Mapping[TopicPartition, str] | None = None,
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """Create the error. `silent` has the partitions that did not respond, and `refused` the
-        partitions for which the target returned an error, each with the error. The remaining
-        partitions were not attempted."""
+        """Create the error. `silent` contains the partitions that did not respond and `refused` the
+        partitions for which the target returned an error, each with the error. All other partitions
+        that are not in `fenced` were not attempted."""
         super().__init__(said)
         self.fenced = fenced
         self.unanswered = silent or {}
@@ -123,9 +124,12 @@ def fence_partitions(
 def find_partitions_to_fence(
     both: FlowClusters, known: OffsetMap, *, timeout_s: float
 ) -> dict[TopicPartition, int | ConnectError]:
-    """Find all partitions that were ever replicated and whose mirror exists, even if the mirror
-    does not respond. The value is the mirror's leader, or the error if the leader is unknown.
-    Raises `RetriableError`."""
+    """Find all partitions that were ever replicated and whose mirror partition exists, even if its
+    leader does not respond.
+
+    Returns a dict from source partition to the broker id of the mirror partition's leader, or to
+    the error if the leader is unknown. Raises `RetriableError` if the target does not respond.
+    """
     mirrors = _map_to_mirror_partitions(
         both.flow, fencing_results.list_replicated_partitions(known)
     )
@@ -142,9 +146,12 @@ def find_partitions_to_fence(
 def find_unanswered_partitions(
     both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
-    """Find the partitions whose leader does not respond, with the reason. Querying all leaders
-    first means that a hanging broker delays fencing once, not once per partition. `leaders` is the
-    result of `find_partitions_to_fence`."""
+    """Find the partitions whose leader does not respond, with the reason. `leaders` is the result
+    of `find_partitions_to_fence`.
+
+    All leaders are queried before fencing, so that an unresponsive broker delays fencing once and
+    not once per partition.
+    """
     names = _map_to_mirror_partitions(both.flow, leaders)
     patience_s = LEADER_TIMEOUT_S * len(
         {leader for leader in leaders.values() if isinstance(leader, int)}
@@ -228,8 +235,11 @@ def _count_tail_records(
 
 def find_denied_transactional_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
     """Find the transactional ids that mm2 is not authorized to use, by looking up their
-    coordinators. This does not fence any producer. Brokers before 3.0 look up one id per request,
-    so only the first id is checked there. Raises `ConnectError`."""
+    coordinators. This does not fence any producer.
+
+    On brokers before 3.0, which look up one id per request, only the first id is checked. Raises
+    `ConnectError` if the target does not respond.
+    """
     if not names:
         return []
     with connect() as questions:
@@ -264,15 +274,16 @@ class FencingRounds:
     since the previous round."""
 
     def __init__(self, about: MoveContext, *, leaves: bool) -> None:
-        """Create the fencing rounds. If `leaves` is true, a partition that does not respond is left
-        unfenced after `UNREACHABLE_TIMEOUT_S`, or immediately if it has no leader. Otherwise the
-        partition is waited for."""
+        """Create the fencing rounds. If `leaves` is true, a partition is left unfenced if its
+        leader does not respond for `UNREACHABLE_TIMEOUT_S`, or immediately if it has no leader. If
+        `leaves` is false, fencing waits for these partitions."""
         self._context = about
         self._may_leave = leaves
         self.results: dict[TopicPartition, FencingResult] = {}
         """Fencing results of the partitions that are fenced or left unfenced."""
         self.unfinished: set[TopicPartition] = set()
-        """Partitions of the last round that are neither fenced nor left unfenced."""
+        """Partitions of the last round that were neither fenced nor left unfenced, so that fencing
+        them must be retried."""
         self._unanswered_since_s: dict[TopicPartition, float] = {}
         """Time at which each unresponsive partition was first queried."""
         self._unanswered: dict[TopicPartition, str] = {}
@@ -316,8 +327,8 @@ class FencingRounds:
     def leave_unanswered_unfenced(self) -> None:
         """Record the partitions that never responded as left unfenced.
 
-        Raises `RetriableError` if some partitions responded but are not fenced, because the
-        operator has not accepted this.
+        Raises `RetriableError` if some partitions responded but could not be fenced: the operator
+        has only accepted that unresponsive partitions are left unfenced.
         """
         about, refused = self._context, sorted(self.unfinished & self._refused.keys())
         if refused:
@@ -337,7 +348,7 @@ class FencingRounds:
     def _leave_partitions_unfenced(
         self, partitions: Collection[TopicPartition], known: OffsetMap
     ) -> None:
-        """Record these partitions as left unfenced."""
+        """Record the given partitions as left unfenced, each with the reason."""
         why = {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **self._failed, **self._unanswered}
         self._record_results(
             [
@@ -375,7 +386,7 @@ class FencingRounds:
         )
 
     def _fence_partitions(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
-        """Fence these partitions, starting with those that have not failed yet."""
+        """Fence the given partitions, starting with those that have not failed before."""
         due = sorted(partitions, key=lambda each: (each in self._failed, each))
         try:
             fenced = self._context.fence_partitions(known, due)
@@ -418,6 +429,6 @@ class FencingRounds:
 def list_partitions_to_fence(
     context: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
-    """List the partitions to fence, as `find_partitions_to_fence` does, with the timeout of the
-    move's context (`MoveContext`)."""
+    """List the partitions to fence: call `find_partitions_to_fence` for the clusters and with the
+    snapshot timeout of the move."""
     return find_partitions_to_fence(context.clusters, known, timeout_s=context.planner.timeout_s)

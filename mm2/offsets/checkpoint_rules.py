@@ -67,9 +67,11 @@ class CheckpointTable:
     _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
 
     def apply_record(self, key: bytes, value: bytes | None) -> str | None:
-        """Apply one record of the checkpoints topic; a `value` of None is a tombstone. Returns the
-        group if its checkpoint changed. If the record is malformed, raises `MalformedRecordError`
-        and changes nothing; the reader logs the error and continues."""
+        """Apply one record of the checkpoints topic; a `value` of None is a tombstone. Return the
+        name of the group if one of its checkpoints changed, else None.
+
+        Raises `MalformedRecordError`, without applying anything, if the record is malformed.
+        """
         about = mirrormaker2_records.decode_checkpoint_key(key)
         if not self.group_filter(about.group):
             return None
@@ -86,8 +88,9 @@ class CheckpointTable:
         return about.group
 
     def mark_unreadable(self, key: bytes, reason: str) -> None:
-        """Mark the current checkpoint of this key as unreadable until another record replaces it.
-        The previous checkpoint, now outdated, remains in the table."""
+        """Mark the checkpoint with this record key as unreadable, until a later record with the
+        same key is applied. The previous checkpoint, which is now outdated, remains in the
+        table."""
         self._unreadable[mirrormaker2_records.decode_checkpoint_key(key)] = reason
 
     def explain_unreadable(self, group: str) -> str:
@@ -155,7 +158,8 @@ class CheckpointRules:
     def compare_group(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> NewCheckpoints:
-        """Compare a group's offsets on the source with its published checkpoints.
+        """Compare a group's committed offsets on the source with its published checkpoints, and
+        return the checkpoints to publish.
 
         Offsets that cannot be translated are omitted. Metadata that is too long for a checkpoint is
         replaced by "".
@@ -186,8 +190,9 @@ class CheckpointRules:
         point: Checkpoint,
         standing: Checkpoint | None,
     ) -> bool:
-        """Return whether the published checkpoint is ahead of the exactly known offset, because the
-        topic was recreated or the checkpoint was computed with less information."""
+        """Return whether the published checkpoint is higher than the exact target offset. This
+        happens if the topic was recreated, or if the checkpoint was computed from incomplete
+        data."""
         if standing is None or point.downstream >= standing.downstream:
             return False
         match self.translate_exactly(partition, standing.upstream):
@@ -233,12 +238,12 @@ class CheckpointRules:
 
 
 def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool:
-    """Return whether checkpoint `point` should replace the published one (Java:
+    """Return whether checkpoint `point` should replace the published checkpoint (Java:
     `checkpointIsMoreRecent`).
 
-    True if no checkpoint was published, if the group was rewound on the source, or if `point` is
-    ahead on the target. An equal or lower target offset proves nothing, because translations of old
-    offsets become less precise over time.
+    True if no checkpoint was published, if the group was rewound on the source, or if the target
+    offset of `point` is higher. An equal or lower target offset alone does not mean that the group
+    was rewound, because translations of old offsets become less precise over time.
     """
     if published is None:
         return True
@@ -258,8 +263,8 @@ def _limit_metadata(metadata: str) -> str:
 
 
 class CheckpointRound(NamedTuple):
-    """A completed round over all groups: its time (monotonic clock) and the number of groups with
-    checkpoints."""
+    """A completed round of checkpoints (one pass over all groups): when it ended (monotonic clock),
+    and the number of groups with checkpoints."""
 
     ended_at_s: float
     groups: int
@@ -269,8 +274,8 @@ class CheckpointRound(NamedTuple):
 class AcknowledgedRounds:
     """Tracks which rounds of checkpoints the target has acknowledged. Not thread-safe.
 
-    Invariants: no more records are acknowledged than were sent; each pending round ended after more
-    sent records than the previous round.
+    Invariants: the number of acknowledged records never exceeds the number of sent records; from
+    one pending round to the next, the number of records sent by the end of the round increases.
     """
 
     sent: int = 0
@@ -292,8 +297,8 @@ class AcknowledgedRounds:
         self._waiting.append((self.sent, found))
 
     def take_acknowledged_round(self) -> CheckpointRound | None:
-        """Return the latest checkpoint round that became acknowledged since the last call; None if
-        there is none."""
+        """Return the latest round of checkpoints for which the target has acknowledged all records,
+        or None if no further round was completely acknowledged since the last call."""
         found = None
         while self._waiting and self._waiting[0][0] <= self.acknowledged:
             _, found = self._waiting.popleft()

@@ -1,9 +1,10 @@
 """Decides which consumer group offsets are written on the target (`sync.group.offsets.enabled`).
 
-Follows `MirrorCheckpointTask.syncGroupOffset`, plus a guard: a group is written only after it was
-observed without members. Java treats a group that it does not know to be idle as new and writes all
-its offsets, so a group that becomes idle in the meantime is rewound (KAFKA-19794). Callers plan,
-read the group again just before writing, and plan again, so the remaining race lasts one request.
+The rules are those of `MirrorCheckpointTask.syncGroupOffset`, with one additional condition:
+offsets are written only for a group that was observed without members. Java treats a group that it
+does not know to be idle as new and writes all its offsets, so a group that becomes idle in the
+meantime is rewound (KAFKA-19794). Callers plan, read the group again just before writing, and plan
+again, so the remaining race lasts one request.
 
 Therefore neither a task that started with old checkpoints nor a second writer moves a group back.
 Changes during that one request (a group that resumes and stops, two concurrent writers) are
@@ -27,14 +28,15 @@ class GroupState(enum.Enum):
     KIP-848."""
 
     ABSENT = "absent"
-    """Unknown to the broker, or dead. The group has no offsets that could be rewound."""
+    """The broker does not know the group, or reports it as dead. The group has no offsets that
+    could be rewound."""
     EMPTY = "empty"
     """The group has committed offsets and no members."""
     ACTIVE = "active"
     """The group has members or is about to have some: stable, (re)balancing, assigning or
     reconciling."""
     FOREIGN = "foreign"
-    """Not a consumer group, but for example a Connect, share or streams group."""
+    """The group is not a consumer group but, for example, a Connect, share or streams group."""
     UNKNOWN = "unknown"
     """The broker did not report the group's state, or the request failed."""
 
@@ -51,7 +53,8 @@ class UnchangedReason(enum.Enum):
     """Reason why a partition's offset on the target is not written."""
 
     AHEAD = "ahead"
-    """The group's offset on the target already equals the checkpoint's or is higher."""
+    """The group's committed offset on the target is already equal to or higher than the
+    checkpoint's target offset."""
     MISSING = "missing"
     """The partition does not exist on the target (any more), so a request that includes it would
     fail."""
@@ -87,13 +90,13 @@ def plan_group_sync(
 ) -> GroupSyncPlan:
     """Plan the offsets to write for a group from its checkpoints.
 
-    `partitions` contains the partition counts of the target's topics and `ends` the log end
-    offsets, as far as they are known.
+    `partitions` (partition counts of the target's topics) and `ends` (log end offsets on the
+    target) may be incomplete.
 
     Offsets only move forward. If a group was rewound on the source, its target offset remains
-    unchanged, because it is unknown whether the rewind is wanted on the target, and the group may
-    have run there. Its checkpoints do move back, and `mm2 failover` moves the group back on
-    request.
+    unchanged: it is unknown whether the group should also be rewound on the target, where it may
+    have consumed records in the meantime. Its checkpoints do move back, and `mm2 failover` moves
+    the group back on request.
     """
     if target_group.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupSyncPlan(group=group, blocked_by=target_group.state)

@@ -1,9 +1,11 @@
-"""Selects the consumer groups to follow and assigns them to checkpoint tasks.
+"""Selects the consumer groups for which checkpoints are written, and assigns them to checkpoint
+tasks.
 
 As in `MirrorCheckpointConnector.findConsumerGroups`, these are the groups that pass the group
-filter and have committed offsets of a topic that passes the topic filter. Heartbeats, internal
-topics and cycles are not treated specially. Unlike in Java, a group that cannot be read for lack of
-permission does not block the other groups.
+filter and have committed offsets of a topic that passes the topic filter. As in Java, committed
+offsets of heartbeats topics, internal topics and topics in replication cycles count like those of
+any other topic. Unlike in Java, a group that mm2 is not authorized to read does not block the other
+groups.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class ListedGroup:
     """A group as listed by the cluster.
 
     `type` is "" on brokers before 3.7, which only have classic groups. `protocol` is "" for a group
-    without members whose offsets are managed manually.
+    without members that only commits offsets and does not use group management, for example a
+    consumer with manually assigned partitions.
     """
 
     group: str
@@ -54,8 +57,8 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredGroups:
-    """Result of applying the group filter: the sorted names that pass, and those that cannot be
-    matched."""
+    """Result of applying the group filter: the sorted names of the groups that pass it, and the
+    groups whose names could not be matched in bounded time."""
 
     accepted: tuple[str, ...]
     """Groups that pass the filter."""
@@ -66,7 +69,8 @@ class FilteredGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroups:
-    """Groups to follow, from one snapshot of the source."""
+    """Groups for which checkpoints are written, selected from one snapshot of the source
+    cluster."""
 
     groups: frozenset[str]
     unread: frozenset[str] = frozenset()
@@ -88,8 +92,8 @@ class GroupSelectionChange:
 
 
 def filter_candidates(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
-    """Select the listed groups whose type and name qualify. Their committed offsets are read
-    next."""
+    """Select the listed groups that are consumer groups and pass the group filter. The caller then
+    reads their committed offsets and calls `select_groups`."""
     return filter_groups(flow.groups, (each.group for each in listed if each.is_consumer))
 
 
@@ -112,8 +116,9 @@ def select_groups(
     *,
     followed: Collection[str] = (),
 ) -> SelectedGroups:
-    """Select the groups to follow from the candidates. `topics` maps each candidate to the topics
-    with committed offsets, or to None if its offsets are unreadable."""
+    """Select the groups for which checkpoints are written. `topics` maps each candidate group to
+    the topics for which it has committed offsets, or to None if its offsets cannot be read.
+    `followed` contains the currently selected groups."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     wanted = {
         group
@@ -128,8 +133,8 @@ def select_groups(
 
 
 def compare_selection(followed: Collection[str], selected: SelectedGroups) -> GroupSelectionChange:
-    """Return which groups to add and remove, compared with the groups that are currently
-    followed."""
+    """Return which groups are new in the selection and which are gone, compared with the groups for
+    which checkpoints are currently written."""
     return GroupSelectionChange(
         new=selected.groups - set(followed), gone=frozenset(followed) - selected.groups
     )

@@ -1,10 +1,11 @@
-"""Aligns two logs record by record to find which target record is a copy of which source record.
+"""Aligns two logs record by record, to find the source record of which each target record is a
+copy.
 
 Used if there is no offset map. Records are compared by digests of their entire content. A digest
-that occurs once on each side is a match, because replication preserves the source's order. Records
-between two matches are matched one to one, in order, if both sides are equal and no record is
-missing. If records were replicated twice, the last copy counts. Ambiguous records are not paired:
-their result is a bound, never a guess.
+that occurs once in each log is a match, because replication preserves the source's order. The
+records between two matches are paired one by one, in log order, if the two sequences of records are
+equal and no record is missing. If records were replicated twice, the last copy counts. Ambiguous
+records are not paired: only bounds of their target offsets are determined, never a guess.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ class LogDigests:
     """Digests of one log's items from offset `start` on, in order. An item is a record or a batch
     of consecutive records.
 
-    `optional` items may be missing on the other side. These are aborted records: MirrorMaker 2
-    replicates them by default, mm2 does not. A *hole* is a gap in the offsets that no marker
-    explains, left by compaction. Invariant: `end` is after every item that was added or skipped.
-
-
+    `optional` items may have no counterpart in the other log. These are aborted records:
+    MirrorMaker 2 replicates them by default, mm2 does not. A *hole* is a gap in the offsets that no
+    marker explains, left by compaction. Invariant: `end` is greater than the offset of every item
+    that was added and of every offset that was skipped.
     """
 
     start: int
@@ -81,12 +81,12 @@ class LogDigests:
         return self.offsets[at] + self.spans[at]
 
     def is_copy_required(self, at: int) -> bool:
-        """Return whether the item at index `at` must exist on the other side."""
+        """Return whether the item at index `at` must have a counterpart in the other log."""
         return not self._flags[at] & _OPTIONAL_FLAG
 
     def has_hole(self, first: int, last: int) -> bool:
-        """Return whether there is a hole before any item from index `first` to `last`
-        (inclusive)."""
+        """Return whether offsets are missing because of compaction (a hole) immediately before any
+        of the items from index `first` to `last` (inclusive)."""
         return any(self._flags[at] & _HOLE_FLAG for at in range(first, last + 1))
 
     def check_invariants(self) -> None:
@@ -104,8 +104,8 @@ class MatchedItems(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """Result of matching the items of two logs: all matched pairs, and the pairs that are certain
-    to be copies."""
+    """Result of matching the items of two logs: all matched pairs, and those that are known for
+    certain to be a record and its copy."""
 
     pairs: list[MatchedItems]
     """All matched pairs, in log order."""
@@ -118,12 +118,12 @@ class LogMatches:
 
 
 class AlignedRange(NamedTuple):
-    """A source offset range from `first` up to `through` (exclusive), whose copies are below target
-    offset `target_next`. `runs` contains (source offset, delta) pairs: from that offset on, target
-    offset = source offset + delta.
+    """A range of source offsets from `first` to `through` (exclusive), with its target offsets. The
+    copies of all its records are below target offset `target_next`. `runs` contains (source offset,
+    delta) pairs: from that source offset on, target offset = source offset + delta.
 
-    If `below` or `above` is set, only the first offset is exact. Later offsets may be lower or
-    higher by that amount on the target.
+    If `below` or `above` is not 0, only the target offset of `first` is exact. The target offsets
+    of later source offsets may be lower by up to `below` or higher by up to `above`.
     """
 
     first: int
@@ -161,8 +161,8 @@ class LogAlignment:
 
 
 def build_alignment(source: LogDigests, target: LogDigests, matches: LogMatches) -> LogAlignment:
-    """Build the alignment of two logs from their matches, which must include at least one certain
-    pair."""
+    """Build the alignment of two logs from their matches. At least one matched pair must be
+    certain, that is, known to be a record and its copy."""
     return _AlignmentBuilder(source, target, matches).build()
 
 
@@ -209,8 +209,9 @@ class _AlignmentBuilder:
         return offset, self._target.offsets[pair.target] - offset
 
     def _add_bounded_range(self, index: int) -> None:
-        """Add the range after the certain pair at `index`. It starts at the last record of that
-        pair, whose target offset is exact; for later offsets only bounds are known."""
+        """Add the range of offsets after the pair at `index` of the certain pairs (pairs that are
+        known to be a record and its copy). The range starts at the last record of that pair, whose
+        target offset is exact; for later offsets only bounds are known."""
         pair = self._sure[index]
         _, delta = self._get_offset_and_delta(pair)
         last = self._source.get_end_offset(pair.source) - 1
@@ -247,8 +248,9 @@ class _AlignmentBuilder:
     def _find_alignment_end(self) -> tuple[int, int]:
         """Find the source and target offset at which the alignment ends.
 
-        The end is right after the last certain pair if unknown items follow on the target,
-        otherwise before the next record to replicate.
+        If unmatched target items follow the last certain pair (a pair that is known to be a record
+        and its copy), the alignment ends right after that pair. Otherwise it ends before the next
+        source record to replicate.
         """
         source, target, last = self._source, self._target, self._sure[-1]
         if last.target + 1 < len(target):
@@ -265,9 +267,10 @@ _BYTES_PER_PAIR = 360
 
 
 def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
-    """Estimate how many source records `align_logs` can handle in `memory_bytes` in addition to
-    `target` target records. Based on measurements: all digests are in memory simultaneously, and
-    all pairs during matching."""
+    """Estimate the maximum number of source records that `align_logs` can process with
+    `memory_bytes` of memory if the target log has `target` records. The estimate is based on
+    measurements: the digests of both logs are in memory simultaneously, and all pairs during
+    matching."""
     left = max(0, memory_bytes - target * _BYTES_PER_RECORD)
     if left <= target * (_BYTES_PER_RECORD + _BYTES_PER_PAIR):
         return left // (_BYTES_PER_RECORD + _BYTES_PER_PAIR)
@@ -277,11 +280,11 @@ def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
 def align_logs(
     source: LogDigests, target: LogDigests, *, assume_unique: bool = False
 ) -> LogAlignment | None:
-    """Align a source and a target log. Returns None if no record on the target is known to be from
-    the source.
+    """Align a source and a target log. Returns None if no target record is known to be a copy of a
+    source record.
 
-    If `assume_unique` is True, no two source records may ever have been equal, including deleted
-    records.
+    If `assume_unique` is True, the caller states that no two source records were ever equal,
+    including deleted records.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(
@@ -294,7 +297,8 @@ def align_logs(
 def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
     """Find the longest sequence of matched pairs that are in the same order in both logs.
 
-    A target record that occurs only before a copy of an earlier source record is not a copy.
+    Pairs outside this sequence are coincidences: a target record before the copy of an earlier
+    source record cannot be a copy, because replication preserves the order.
     """
     ends: list[int] = []
     at_end: list[int] = []
@@ -339,9 +343,9 @@ class _LogMatcher:
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
     def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """Add the pairs that certainly match before, between and after the already matched pairs of
-        `chain`. Also returns the indexes of pairs followed by target items that may be copies but
-        cannot be matched."""
+        """Extend `chain`, the pairs that are already matched, by the pairs before, between and
+        after them that must match. Also return the indexes of pairs that are followed by target
+        items which may be copies but cannot be matched."""
         if not chain:
             return self._match_whole_logs(), set()
         pairs = self._extend_pairs_backward(chain[0])
@@ -357,12 +361,14 @@ class _LogMatcher:
         return pairs, unknown
 
     def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Return the matched pairs before the first one that is dubious.
+        """Return the matched pairs before the first dubious pair.
 
-        A record that is unique now may have had an equal predecessor that was deleted, and the
-        target record may be a copy of that predecessor. The pairs after a record without a known
-        copy are therefore dubious if at least as many records were deleted immediately before it as
-        pairs follow. If the record certainly has no copy, all records deleted before it count.
+        A source record that is unique now may have had an equal predecessor that was deleted, and
+        the target record may be a copy of that predecessor. The pairs after a source record without
+        a known copy are therefore dubious if enough records were deleted before that record: at
+        least as many as there are pairs after it. Deleted records count only if they were
+        immediately before that record; if the record is known to have no copy, all deleted records
+        before it count.
         """
         gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
@@ -377,8 +383,8 @@ class _LogMatcher:
         return pairs
 
     def _has_uncopied_item(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
-        """Return whether any of the source items `among` certainly has no copy on the target
-        between the two matched pairs."""
+        """Return whether at least one of the source items with the indexes `among` is known to have
+        no copy on the target between the two matched pairs."""
         target = self._target
         if not among or target.has_hole(left.target + 1, right.target):
             return False
@@ -388,8 +394,8 @@ class _LogMatcher:
         return any(self._source.digests[at] not in copies for at in among)
 
     def mark_certain(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
-        """Return the matches, in which a pair is certain unless a copy of an earlier source record
-        follows it on the target."""
+        """Build the matches from `pairs`. A pair is marked as certain (known to be a record and its
+        copy) unless a copy of an earlier source record follows it on the target."""
         behind = self._compute_copy_ends()
         sure: list[_Pair] = []
         unsure: set[int] = set()
@@ -406,7 +412,8 @@ class _LogMatcher:
 
     def _count_missing_items_before(self, left: _Pair, right: _Pair) -> int:
         """Return the number of source records that may have been deleted between two matched pairs.
-        For the first pair this is at least one if the log no longer begins at offset 0."""
+        For the first pair, count the records before it: at least one if the log no longer begins at
+        offset 0."""
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
@@ -447,9 +454,9 @@ class _LogMatcher:
         return None
 
     def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """Match the source items between two already matched pairs with their last copy on the
-        target, because they may have been replicated more than once. Returns None if that copy is
-        incomplete."""
+        """Match the source items between two already matched pairs with the last of their copies on
+        the target, because they may have been replicated more than once. Returns None if the last
+        copy is incomplete."""
         pairs = self._extend_pairs_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
         if self._source.has_hole(left.source + 1, begins):
@@ -468,8 +475,8 @@ class _LogMatcher:
         return alike or source.has_hole(left.source + 1, right.source)
 
     def _extend_pairs_forward(self, link: _Pair) -> list[_Pair]:
-        """Match the items after the pair `link`, as long as both logs have equal items and no
-        holes."""
+        """Match the items after the matched pair `link` one by one, as long as the items are equal
+        and no offsets are missing (no holes) in either log."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link.source + 1, link.target + 1
@@ -494,8 +501,8 @@ class _LogMatcher:
     def _extend_pairs_backward(
         self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR
     ) -> list[_Pair]:
-        """Match the items before the pair `link`, as long as both logs have equal items and no
-        holes."""
+        """Match the items before the matched pair `link` one by one, backwards, as long as the
+        items are equal and no offsets are missing (no holes) in either log."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link
@@ -513,8 +520,8 @@ class _LogMatcher:
         return pairs[::-1]
 
     def _compute_copy_ends(self) -> array[int]:
-        """Compute, for each source index plus one, the target offset after all known copies of
-        earlier source items."""
+        """Compute an array with one more entry than there are source items. Entry i is the target
+        offset after all known copies of the source items before index i."""
         last = {digest: at for at, digest in enumerate(self._target.digests)}
         highest = self._target.start
         behind = array("q")

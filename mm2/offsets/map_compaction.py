@@ -1,9 +1,11 @@
-"""Plans which records of one partition's offset map are deleted or thinned out.
+"""Plans which records of one partition's offset map are deleted or merged to save space.
 
-Segments about source records that no longer exist are deleted. If the map exceeds its size budget,
-old runs (ranges with a constant offset difference) are removed evenly and neighboring segments are
-merged. The newer half of the budget is never changed, because the next acquisition resumes from
-there. The owner applies the changes in order, and the map is correct after each change.
+A segment is a map record that covers a range of source offsets. Segments for source records that no
+longer exist are deleted. If the map exceeds its size budget, old runs (ranges with a constant
+offset difference) are removed evenly and neighboring segments are merged. The newest segments, up
+to half of the budget, are never changed, because the next acquisition resumes from there. The
+process that owns the partition applies the changes in order, and the map is correct after each
+change.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_map import EraRuns, OwnerSegments, PartitionMap
 
 MERGED_SEGMENT_BYTES = 2048
-"""Size of a segment merged from two others, unless half of their total size is larger."""
+"""Maximum size of a segment that is merged from two segments, in bytes. If half of their total size
+is larger, that is the maximum."""
 
 
 class MapChange(NamedTuple):
@@ -38,11 +41,11 @@ def plan_compaction(
     segment_bytes: int = MERGED_SEGMENT_BYTES,
 ) -> list[MapChange]:
     """Plan the next changes that compact a partition's offset map: at most `changes_max`, or one
-    more. Apply them and call again until the list is empty.
+    more so that a merge is complete. Apply them and call again until the list is empty.
 
     `log_start` is the log start offset of the source topic of the newest era (mirror generation).
-    The resume point and the newer half of the budget are never changed, and the last segment of an
-    era is never deleted.
+    The resume point and the newest segments, up to half of `budget_bytes`, are never changed, and
+    the last segment of an era is never deleted.
     """
     found = [
         MapChange(key, None)
@@ -83,9 +86,10 @@ def _find_expired_segments(known: PartitionMap, log_start: int) -> Iterator[MapS
 def _find_expired_segments_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
-    """Find the segments before the last one whose first run begins below the log start.
+    """Find the segments that are no longer needed: those before the last segment whose first run
+    begins below the log start.
 
-    Only offsets of deleted records would be looked up in these segments.
+    They would be used only to look up the offsets of deleted records.
     """
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
@@ -106,8 +110,9 @@ def _find_expired_segments_in_era(
 
 
 def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
-    """Return whether only this owner's segments prove that another owner's late era (mirror
-    generation) is invalid."""
+    """Return whether `owner` has the only segments that show that another process began an era
+    (mirror generation) after it had lost the partition, so that this era is invalid. These segments
+    must be kept."""
     return any(
         each.era > owner.era and each.owner_order < owner.owner_order for each in known.era_records
     )
@@ -160,8 +165,8 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
 def _exclude_newest_segments(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
-    """Return all segments except the newest. The newest segments total at most `exact_bytes` bytes,
-    but always include the resume point."""
+    """Return all segments except the newest ones, which are kept unchanged: at most `exact_bytes`
+    bytes of segments, and always the segment with the resume point."""
     kept = 0
     for place in range(len(pieces) - 1, -1, -1):
         kept += pieces[place].size
@@ -173,11 +178,11 @@ def _exclude_newest_segments(
 def _pair_neighboring_segments(
     pieces: Sequence[_ThinnableSegment],
 ) -> list[list[_ThinnableSegment]]:
-    """Pair neighboring segments to merge, most precise first, then oldest. Returns single segments
-    if there are no pairs.
+    """Group neighboring segments in pairs to merge; the most precise come first, then the oldest.
+    Returns single segments if there are no pairs.
 
-    No segment is in two groups, and precision differs little between groups, so segments are
-    thinned out evenly.
+    A segment is in at most one group. Groups that are much less precise than the first are left
+    out, so that all segments lose precision evenly.
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
@@ -233,8 +238,8 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
 
 
 def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
-    """Compute by how much the deltas (target minus source offset) of removed runs may be below and
-    above the delta of the preceding run that is kept."""
+    """Compute the largest amounts by which the deltas (target minus source offset) of removed runs
+    may be below and above the delta of the preceding run that is kept."""
     below = above = 0
     for place, each in enumerate(runs):
         difference = each.run.delta - runs[place - place % step].run.delta

@@ -3,9 +3,9 @@
 The records are derived from an alignment of both logs.
 
 A lost map is rebuilt for the newest owner, which has fenced the partition and not written yet;
-replication resumes from the rebuilt map. Records before the first known era (mirror generation)
-become an era of their own. Its owner sorts before all others, so the era does not affect
-replication.
+replication resumes from the rebuilt map. Records before the first known era (mirror generation) are
+assigned to a separate era, whose owner is ordered before all other owners, so that this era does
+not affect replication.
 """
 
 from __future__ import annotations
@@ -104,15 +104,16 @@ MapRecord = tuple[MapKey, MapValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingOwner:
-    """The owner that fenced the partition for the rebuild. All target records before its fence
-    marker were matched."""
+    """The owner (transactional producer) that fenced the partition for the rebuild. All target
+    records before its fence marker have been compared with the source."""
 
     producer_id: int
     epoch: int
     marker: int
-    """Target offset of the owner's fence marker."""
+    """Target offset of the fence marker: the commit marker of the empty transaction with which the
+    owner fenced the partition."""
     leader_epoch: int
-    """Leader epoch in which the owner's fence marker was written."""
+    """Leader epoch of the target partition in which the fence marker was written."""
 
 
 def rebuild_lost_map(
@@ -122,10 +123,12 @@ def rebuild_lost_map(
     *,
     fencing_owner: FencingOwner,
 ) -> list[MapRecord]:
-    """Create the map records of a partition whose map is lost, to be stored in this order.
+    """Create the map records of a partition whose map is lost. They must be stored in the returned
+    order.
 
-    `era` names the topics and the reason. The resume point comes last; the next acquisition matches
-    the target records that follow it.
+    `era` is the era record to store, with the topics and the reason of the rebuild. The last record
+    is the resume point; the next acquisition compares the target records that follow it with the
+    source.
     """
     writers = [
         each for each in alignment.producer_ids if each not in {-1, fencing_owner.producer_id}
@@ -155,11 +158,11 @@ def rebuild_lost_map(
 def rebuild_first_era(
     partition: TopicPartition, alignment: LogAlignment, era: Era
 ) -> list[MapRecord]:
-    """Create the map records of the part before the first known era (mirror generation), to be
-    stored in this order.
+    """Create the map records for the records before the first known era (mirror generation). They
+    must be stored in the returned order.
 
-    The era record comes last. Until it is stored, the partition counts as not rebuilt and is
-    rebuilt again.
+    The era record is last: if storing is interrupted before it, the partition counts as not
+    rebuilt, and the rebuild is repeated.
     """
     owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
     return [*_build_segments(owner, alignment, leader_epoch=-1), (owner, era)]

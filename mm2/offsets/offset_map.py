@@ -1,10 +1,12 @@
-"""Builds the offset map of one flow from its topic: eras, producer ids, resume points and runs
+"""Builds the offset map of one flow from the map topic: eras, producer ids, resume points and runs
 (ranges with a constant offset difference) per partition.
 
-An era is a generation of a mirror in which the target contains the source's records without a
-break. Segments of an older owner are valid only below the source offset at which a newer owner
-acquired the partition. An owner whose segments end before that offset stored them too late, and
-they are ignored.
+An era is a generation of a mirror topic: within an era, the source's records are replicated to the
+target without a gap. An owner is a producer (ordinal and epoch) that acquired the partition, and a
+segment is a map record in which an owner stored the runs of a range of source offsets. Segments of
+an older owner are valid only below the source offset at which a newer owner acquired the partition.
+If the segments of an owner end before that offset, the newer owner did not know them when it
+acquired the partition, and they are ignored.
 
 Segments remain encoded (two or three bytes per run, a fiftieth of an object's size) and are decoded
 when an offset near them is looked up, because the map of a compacted topic or of a topic full of
@@ -59,15 +61,17 @@ _decode_large_cached = functools.lru_cache(maxsize=CACHED_LARGE_SEGMENTS_MAX)(_d
 
 
 class OwnerSegments:
-    """Segments of one owner of a partition, in the order of their source offsets.
+    """Offset map segments that one owner (a producer that acquired the partition) stored, in the
+    order of their source offsets.
 
-    Invariants: `firsts` is increasing and has as many entries as `values`.
+    Invariants: `firsts` is strictly increasing and has as many entries as `values`.
     """
 
     __slots__ = ("_valid", "any_key", "firsts", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """Create an owner without segments. `name` is the key of any of its segments."""
+        """Create an owner without segments. `name` is the record key of any segment of this owner;
+        it identifies the partition, the era (mirror generation) and the owner."""
         self.any_key = name
         self.firsts = array("q")
         self.values: list[bytes] = []
@@ -141,11 +145,11 @@ class OwnerSegments:
             del self.values[at]
 
     def select_valid(self) -> OwnerSegments:
-        """Select the valid segments. Segments merged into an earlier segment and segments before a
-        gap are excluded.
+        """Select the valid segments. Segments that were merged into an earlier segment, and
+        segments before a gap, are excluded.
 
-        Merged segments are about to be deleted. Segments before a gap cannot be trusted, because a
-        process that compacted the map after losing the partition may have deleted the missing
+        The merged segments are about to be deleted. Segments before a gap cannot be trusted: a
+        process that lost the partition but still compacted the map may have deleted the missing
         segments.
         """
         if self._valid is None:
@@ -241,8 +245,8 @@ class OffsetBounds(NamedTuple):
 
 
 class _StoredRun(NamedTuple):
-    """An offset run (range with a constant delta), and how far the deltas of removed runs that
-    followed it may lie below and above its own delta."""
+    """An offset run (range with a constant delta), and the bounds of removed runs that followed it:
+    their deltas may be lower than its own delta by up to `below`, and higher by up to `above`."""
 
     run: OffsetRun
     below: int
@@ -269,7 +273,7 @@ class EraRuns:
     """Segments of the owners that replicated in this era (mirror generation), oldest owner
     first."""
     ends: list[int]
-    """Source offsets up to which the segments of the owners are valid, in the order of `owners`."""
+    """For each entry of `owners`, the source offset up to which its segments are valid."""
     begins: int
     """First source offset of the era (mirror generation)."""
     floor: int
@@ -433,8 +437,8 @@ class MappedOffset(NamedTuple):
 class PartitionMap:
     """Offset map of one source partition.
 
-    Invariant: the resume point is that of the newest (ordinal, epoch). Records that an older owner
-    stored after a newer owner had read the map are ignored.
+    Invariant: the resume point belongs to the owner with the highest (ordinal, epoch). Segments
+    that an older owner stored after a newer owner had read the map are ignored.
     """
 
     era_records: dict[EraKey, Era] = field(default_factory=dict)
@@ -449,8 +453,8 @@ class PartitionMap:
 
     @property
     def had_progress(self) -> bool:
-        """True if an era (mirror generation) was ever begun, even if an operator has since skipped
-        its unreadable record."""
+        """True if an era (mirror generation) was ever begun. Also true if the only trace of an era
+        is an unreadable record that an operator has skipped."""
         request = self.request
         lost = request is not None and request.request.startswith(
             offset_map_records.LOST_ERA_REQUEST_PREFIX
@@ -459,15 +463,16 @@ class PartitionMap:
 
     @property
     def next_ordinal(self) -> int:
-        """Ordinal for the partition's next producer id, greater than all earlier ordinals."""
+        """Ordinal to assign to the partition's next producer id; greater than all ordinals assigned
+        before."""
         owners = [each.any_key.ordinal for each in self.segments.owners]
         eras = [each.ordinal for each in self.era_records]
         return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
 
     @property
     def eras(self) -> dict[int, Era]:
-        """Eras (mirror generations) by number, except for eras that a late owner began and no other
-        owner continued."""
+        """Eras (mirror generations) by number, without those that were begun by an owner that had
+        already lost the partition, and that no other owner continued."""
         begun = {key.owner_order: era for key, era in self.era_records.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
@@ -493,7 +498,7 @@ class PartitionMap:
 
     @property
     def resume_point(self) -> ResumePoint | None:
-        """Resume point of the newest owner that stored one; None if no owner did."""
+        """Resume point of the newest owner that has stored segments; None if there is none."""
         key = self.segments.newest_segment_key
         if key is None:
             return None
@@ -511,20 +516,21 @@ class PartitionMap:
 
     @property
     def open_request(self) -> NewEraRequest | None:
-        """The operator's request for a new era (mirror generation), unless an era has already
-        fulfilled it."""
+        """The operator's pending request to begin a new era (mirror generation); None if there is
+        no request or if it was fulfilled."""
         if self.request is None:
             return None
         answered = any(era.request == self.request.request for era in self.era_records.values())
         return None if answered else self.request
 
     def find_resume_position(self, target: int) -> MappedOffset | None:
-        """Find where to resume if the target's log ends at `target`. Returns None if no era (mirror
-        generation) was ever begun, except era 0 of a rebuilt map.
+        """Find the source and target offset at which to resume if the target's log ends at
+        `target`.
 
-        In every era, each record to replicate before the returned source offset is below the
-        returned target offset. The target offset is `target`, or an earlier one if the map is no
-        longer exact there.
+        The returned target offset is `target` or, if the map is not exact there, an earlier offset.
+        In every era (mirror generation), all records before the returned source offset that had to
+        be replicated are on the target below the returned target offset. Returns None if no era was
+        ever begun (era 0 of a rebuilt map does not count).
         """
         eras = self.eras
         if not eras:
@@ -541,8 +547,9 @@ class PartitionMap:
         return MappedOffset(min([*later, source]), place)
 
     def list_superseded_keys(self, owner: MapSegmentKey) -> list[MapSegmentKey]:
-        """List the keys of older owners' segments in `owner`'s era (mirror generation) that begin
-        at or after the source offset at which `owner` acquired the partition."""
+        """List the keys of the segments that `owner` has made invalid: segments of older owners in
+        the same era (mirror generation) that begin at or after the source offset at which `owner`
+        acquired the partition."""
         start = self.segments[owner].acquired_from
         return [
             each.get_key(at)
@@ -581,8 +588,8 @@ class UnreadableMapRecord:
 
     @property
     def is_era(self) -> bool:
-        """True if the record is an era (mirror generation) record. A partition must be reset
-        without its era record."""
+        """True if the record is an era (mirror generation) record. If an era record is skipped, its
+        partition must be reset."""
         return isinstance(self.decoded_key, EraKey)
 
     def may_affect_partition(self, partition: TopicPartition) -> bool:
@@ -604,11 +611,12 @@ class UnreadableMapRecord:
 
 @dataclass(slots=True)
 class OffsetMap:
-    """Offset maps of all partitions of one flow. Call `fold` with the map topic's records in
-    order."""
+    """Offset maps of all partitions of one flow. Call `apply_record` with each record of the map
+    topic, in order."""
 
     key_filter: Callable[[MapKey], bool] = lambda _: True
-    """Selects the records to keep, by key. Other records are ignored."""
+    """Function that decides by the record key whether a record is kept. Other records are
+    ignored."""
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
@@ -642,8 +650,8 @@ class OffsetMap:
         return [each for each in found if each.may_affect_partition(partition)]
 
     def apply_record(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record of the map topic; a `value` of None is a tombstone. Raises the errors of
-        `offset_map_records.decode_map_key`."""
+        """Apply one record of the map topic; a `value` of None is a tombstone. Raises one of
+        `offset_map_records.UNREADABLE_RECORD_ERRORS` if the key or the value cannot be decoded."""
         name = offset_map_records.decode_map_key(key)
         if not self.key_filter(name):
             return

@@ -1,11 +1,11 @@
 """Offset syncs as in MirrorMaker 2: the store that translates offsets, and the writer that decides
 when a sync is written.
 
-`OffsetSyncStore` keeps a bounded number of syncs per partition, more of them near the newest sync:
-translation is precise there, and its precision halves with every doubling of the distance. In any
-one state of the store, later offsets translate to later offsets. Over time an offset may translate
-to an earlier one, because a sync in between was dropped; publishers must not publish the earlier
-offset then.
+`OffsetSyncStore` keeps a bounded number of syncs per partition. They are denser near the newest
+sync: translation is precise there, and becomes half as precise with every doubling of the distance
+from it. In any one state of the store, higher source offsets never translate to lower target
+offsets. After a sync in between was dropped, however, a source offset may translate to a lower
+target offset than before, which publishers must not publish.
 
 `OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record since the start, at
 a gap in the source's offsets, when the target's offsets moved back, and when the last sync is
@@ -69,7 +69,8 @@ class OffsetSyncStore:
     Kafka does not allow the topic's name."""
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
-    """The slots of each partition, without the repetitions of the last sync at the end."""
+    """Offset syncs in the slots of each partition. The last sync of the list also fills all
+    remaining slots, but is stored only once."""
 
     def apply_record(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the offset-syncs topic. A `value` of None is a tombstone, which
@@ -103,12 +104,13 @@ class OffsetSyncStore:
         )
 
     def mark_ready(self) -> None:
-        """Mark the initial read of the topic as complete. Offsets can be translated from now on."""
+        """Mark the initial read of the offset-syncs topic as complete. Offsets can be translated
+        from now on."""
         self._ready = True
 
     @property
     def is_ready(self) -> bool:
-        """True if the topic was read to its end, so that offsets can be translated."""
+        """True if the offset-syncs topic was read to its end, so that offsets can be translated."""
         return self._ready
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
@@ -142,7 +144,8 @@ class OffsetSyncStore:
         return () if syncs is None else tuple(_fill_slots(syncs))
 
     def describe_ignored_syncs(self) -> str:
-        """Return the text of a warning about `ignored_syncs`."""
+        """Return the text of a warning about the number of ignored offset syncs, with the reasons
+        for which syncs are ignored."""
         return (
             f"{plurals.format_count(self.ignored_syncs, 'offset sync')} ignored: syncs of at most "
             f"{self.partitions_max:,} partitions are kept, and their topics must have valid names; "
@@ -165,13 +168,14 @@ class OffsetSyncStore:
 
 
 def _fill_slots(syncs: PartitionSyncs) -> PartitionSyncs:
-    """Return all slots of a partition: the last sync is also in the slots after it."""
+    """Return the syncs in all slots of a partition. The last stored sync is repeated in all slots
+    after it."""
     return syncs + syncs[-1:] * (SYNCS_PER_PARTITION - len(syncs))
 
 
 def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
-    """Insert the newest sync. Repairs invariant A first, then invariant B slot by slot until a slot
-    is valid."""
+    """Insert the newest sync into slot 0, which restores invariant A of `OffsetSyncStore`. Then
+    restore invariant B slot by slot, until a slot already satisfies it."""
     syncs = [newest, *old[1:]]
     replacement, at = newest, 0
     for slot in range(1, SYNCS_PER_PARTITION):
@@ -185,8 +189,9 @@ def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
 def _choose_replacement(
     syncs: PartitionSyncs, old: PartitionSyncs, slot: int, *, replacement: OffsetSync, at: int
 ) -> tuple[OffsetSync, int]:
-    """Choose a sync for `slot`, and return it with the old slot to consider next. An old sync that
-    fits is preferred, so that few syncs are dropped."""
+    """Choose the sync for `slot`, preferably one of the previous syncs in `old` that satisfies the
+    invariants, so that few syncs are dropped. Return it, and the index in `old` at which to
+    continue the search for the next slot."""
     while True:
         candidate = old[at]
         apart = _is_far_enough(syncs[slot - 1], candidate, slot - 1)
@@ -208,15 +213,16 @@ def _choose_replacement(
 
 
 def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
-    """Return whether `one` in slot i and `other` in slot j satisfy invariant B. Always true beyond
-    64 bits."""
+    """Return whether sync `one` in slot i and sync `other` in slot j satisfy invariant B of
+    `OffsetSyncStore`: `one` is recent enough compared with `other`. True if the bound exceeds 64
+    bits."""
     bound = other.upstream + (1 << j) - (1 << i)
     return one is other or not 0 <= bound < _INT64_END or one.upstream <= bound
 
 
 def _is_far_enough(one: OffsetSync, other: OffsetSync, i: int) -> bool:
-    """Return whether `one` in slot i and `other` in a later slot satisfy invariant C. Always false
-    beyond 64 bits."""
+    """Return whether sync `one` in slot i and sync `other` in a later slot satisfy invariant C of
+    `OffsetSyncStore`: `one` is far enough from `other`. False if the bound exceeds 64 bits."""
     bound = other.upstream + (1 << max(i - 2, 0))
     return one is other or (0 <= bound < _INT64_END and one.upstream >= bound)
 
@@ -228,21 +234,23 @@ _NO_OFFSET = -1
 
 @dataclass(slots=True)
 class PartitionSyncState:
-    """Last acknowledged offsets of one source partition since start (Java: `PartitionState`)."""
+    """Last acknowledged offsets of one source partition since the task started (Java:
+    `PartitionState`)."""
 
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
     last_sync_downstream: int = _NO_OFFSET
-    """Target offset of the last sync that was due at once, not only at the next commit."""
+    """Target offset of the last sync that had to be written immediately, not only at the next
+    commit of source offsets."""
 
     def record_acknowledgement(
         self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
     ) -> int | None:
-        """Record that the target acknowledged `records` consecutive records starting at these
-        offsets.
+        """Record that the target acknowledged `records` consecutive records; `upstream` and
+        `downstream` are the source and target offset of the first one.
 
-        Returns how many of them precede the last record for which a sync is due. Returns None if no
-        sync is due.
+        Returns the index of the last of these records for which a sync is due; None if no sync is
+        due.
         """
         due: int | None = None
         if (
@@ -265,11 +273,11 @@ class PartitionSyncState:
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """Queues the offset syncs of one task. The caller writes the syncs that `pop_due_syncs` returns
-    and reports the results.
+    """Queues the offset syncs of one task. The caller writes the syncs that `take_due_syncs`
+    returns, and reports each result with `record_write_result`.
 
-    Invariants: at most `in_flight_max` syncs are in flight; a delayed sync was acknowledged after
-    the pending sync of the same partition.
+    Invariants: at most `in_flight_max` syncs are in flight; a delayed sync is newer than the
+    pending sync of the same partition.
     """
 
     offset_lag_max: int
@@ -282,8 +290,9 @@ class OffsetSyncWriter:
     def record_acknowledgement(
         self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
     ) -> None:
-        """Record that the target acknowledged `records` consecutive records starting at these
-        offsets. Same result as one call per record (Java: `maybeQueueOffsetSyncs`)."""
+        """Record that the target acknowledged `records` consecutive records; `upstream` and
+        `downstream` are the source and target offset of the first one. Equivalent to one call of
+        Java's `maybeQueueOffsetSyncs` for each record."""
         assert records > 0, records
         state = self._states.setdefault(partition, PartitionSyncState())
         due = state.record_acknowledgement(
@@ -303,8 +312,8 @@ class OffsetSyncWriter:
         self._delayed.clear()
 
     def take_due_syncs(self) -> list[OffsetSync]:
-        """Remove and return the syncs to write now, oldest first. Call `on_written` for each sync
-        (Java: `firePendingOffsetSyncs`)."""
+        """Remove and return the syncs to write now, oldest first (Java: `firePendingOffsetSyncs`).
+        The caller must call `record_write_result` for each of them."""
         taken: list[OffsetSync] = []
         while self._pending and self._under_way < self.in_flight_max:
             taken.append(self._pending.pop(next(iter(self._pending))))
@@ -312,11 +321,11 @@ class OffsetSyncWriter:
         return taken
 
     def record_write_result(self, sync: OffsetSync, *, stored: bool) -> None:
-        """Record whether writing a popped sync succeeded (`stored`).
+        """Record whether a sync that `take_due_syncs` returned was written (`stored`).
 
-        A failed sync is written again at the next commit unless a newer sync exists; Java drops it.
-        An older sync must not follow a newer one, because readers would conclude that the source
-        was rewound.
+        A sync that could not be written is written again at the next commit of source offsets,
+        unless a newer sync of the partition exists; Java drops it. An older sync must not be
+        written after a newer one, because readers would conclude that the source was rewound.
         """
         assert self._under_way > 0, sync
         self._under_way -= 1
@@ -327,10 +336,10 @@ class OffsetSyncWriter:
             self._delayed[sync.partition] = sync
 
     def forget_partition(self, partition: TopicPartition) -> None:
-        """Drop the state of a partition that is now assigned to another task.
+        """Drop the state and the queued syncs of a partition that is now assigned to another task.
 
-        Its queued syncs are dropped, because written after a newer sync of the other task, they
-        would look as if the source was rewound.
+        If the queued syncs were written after newer syncs of the other task, readers would conclude
+        that the source was rewound.
         """
         for table in (self._states, self._pending, self._delayed):
             table.pop(partition, None)
@@ -359,8 +368,8 @@ def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> O
 
 
 class ReplicatedSpan(NamedTuple):
-    """Replicated records with consecutive offsets, starting at these offsets on source and
-    target."""
+    """Replicated records with consecutive offsets: the source and target offset of the first
+    record, and the number of records."""
 
     upstream: int
     downstream: int
@@ -369,17 +378,20 @@ class ReplicatedSpan(NamedTuple):
 
 @dataclass(slots=True)
 class ReplicatedSpanTracker:
-    """Derives newly replicated spans from the map segments of one task's partitions.
+    """Derives newly replicated spans (records with consecutive offsets) from the map segments of
+    one task's partitions.
 
-    Invariant: for each partition, everything below the stored source offset of the stored era
-    (mirror generation) was returned, or was replicated before this object was created.
+    Invariant: for each partition, all spans below the source offset in `_reported`, in the era
+    (mirror generation) in `_reported`, were returned or had been replicated before this tracker was
+    created.
     """
 
     _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def extract_new_spans(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
-        """Return the replicated spans that are new in this version of a map segment. The first
-        segment of a partition or era (mirror generation) only sets the start."""
+        """Return the replicated spans that this version of a map segment adds to what was returned
+        before. For the first segment of a partition or era (mirror generation), only record its end
+        and return no spans."""
         name = TopicPartition(key.topic, key.partition)
         era, reported = self._reported.get(name, (0, 0))
         self._reported[name] = (key.era, segment.through)
@@ -389,10 +401,11 @@ class ReplicatedSpanTracker:
 
 
 def _extract_segment_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
-    """Yield the replicated spans of a segment from source offset `begin` on.
+    """Return the replicated spans of a segment, starting at source offset `begin`.
 
-    The span of a run (range with a constant offset difference) ends before the next run on both
-    sides. It is followed by a gap on the source, or by a marker or foreign record on the target.
+    A span ends where the next run (range with a constant offset difference) begins on the source or
+    on the target, whichever is reached first. The remaining offsets before the next run are a gap
+    on the source, or markers or foreign records on the target.
     """
     found: list[ReplicatedSpan] = []
     if not segment.runs:

@@ -1,10 +1,10 @@
-"""Translates source offsets to target offsets and back, with outcome objects instead of sentinel
-values.
+"""Translates source offsets to target offsets and back.
 
-`downstream` is the offset at which to continue on the other cluster. With the complete offset map,
-translation is exact wherever mm2 replicated. If old runs (ranges of offsets with a constant
-difference) were removed to save space, the outcome is `EarlierOffset` with a bound. Offsets whose
-part of the map was deleted are `TOO_OLD`.
+The result of a translation is an object (`ExactOffset`, `EarlierOffset` or `UntranslatedReason`),
+not a sentinel value. `downstream` is the offset at which to continue on the other cluster. With the
+complete offset map, translation is exact wherever mm2 replicated. If old runs (ranges of offsets
+with a constant difference) were removed to save space, the result is `EarlierOffset` with a bound.
+If the part of the map that covers an offset was deleted, the offset is `TOO_OLD`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ the topic's name on the source."""
 def choose_closest_translation(one: TranslatedOffset, other: TranslatedOffset) -> TranslatedOffset:
     """Choose whichever of two valid translations re-reads fewer records.
 
-    Returns `one` if both are equal or if `one` is exact: a higher offset would then belong to a
-    recreated topic.
+    Returns `one` if both are equal, or if `one` is exact: a higher offset in `other` can then only
+    come from a recreated topic.
     """
     if isinstance(other, UntranslatedReason) or isinstance(one, ExactOffset):
         return one
@@ -108,7 +108,8 @@ class MapTranslator:
         """Find the first known target offset for a source offset that is `TOO_OLD` to translate.
 
         Returns None if no target offset is known, or if the map also has eras (mirror generations)
-        of recreated topics, whose offsets may have been translated before.
+        of topics that were deleted and recreated: the source offset may then belong to one of those
+        topics.
         """
         eras = self._eras
         if not eras or self._has_other_topics:
@@ -120,8 +121,9 @@ class MapTranslator:
     def agrees_with_sync(self, newest: OffsetSync) -> bool:
         """Return whether the map is consistent with the newest offset sync of the partition.
 
-        If it is not, MirrorMaker 2 has replicated after this flow: it recreated the topic, so that
-        the map has different offsets, or it replicated some records again.
+        If it is not, MirrorMaker 2 has replicated the partition since mm2 stored the map: either it
+        recreated the topic, so that target offsets differ from the map, or it replicated some
+        records again.
         """
         match self.translate_offset(newest.upstream):
             case ExactOffset(downstream=downstream):
@@ -139,22 +141,22 @@ def translate_to_target(partition_map: PartitionMap, upstream: int) -> Translate
     """Translate a source offset to the target. Beyond the replicated records, the result is the
     offset at which replication continues.
 
-    Between two eras (mirror generations), the result is the end of the older era's map. It is
-    followed by records that a crashed owner replicated without recording them, and `reread_max`
-    counts all of them. Those that the source still had were replicated again; those that compaction
-    has removed since are unknown.
+    Between two eras (mirror generations), the result is the end of the older era's map. The records
+    after it on the target were replicated by a crashed owner that did not store them in the map,
+    and `reread_max` counts all of them. Some were replicated again in the newer era: those that
+    still existed on the source.
     """
     return MapTranslator(partition_map).translate_offset(upstream)
 
 
 def translate_to_source(partition_map: PartitionMap, downstream: int) -> TranslatedOffset:
-    """Translate a target offset to the source. The outcome's `downstream` is a source offset.
+    """Translate a target offset to the source. `downstream` of the result is a source offset.
 
-    Foreign records have no source offset, so the result is the next record that this flow
-    replicated. After everything that is known to be replicated, and in gaps between eras (mirror
-    generations), the outcome is `EarlierOffset`, whose `reread_max` counts all records there as
-    copies. The same applies if a newer era replicated records again, because the target may have
-    lost them in between.
+    Foreign records have no source offset, so their offsets translate to the next record that this
+    flow replicated. In gaps between eras (mirror generations), and after the last record that is
+    known to be replicated, the result is an `EarlierOffset` whose `reread_max` assumes that all
+    records there are copies. The same applies if a newer era replicated records again, because the
+    target may have lost them in between.
     """
     eras = _select_current_eras(partition_map.eras)
     if not eras:

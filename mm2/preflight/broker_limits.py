@@ -158,8 +158,8 @@ class _TargetBrokerCheck:
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
                     effect=(
-                        "brokers expire producer ids so early that records older than half of "
-                        "this time are replicated in transactions, and fences have to be renewed"
+                        "brokers expire producer ids early: records older than half of this time "
+                        "must be replicated in transactions, and partitions must be fenced again"
                     ),
                     fix=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
                     severity=CheckSeverity.WARNING,

@@ -79,7 +79,8 @@ class CheckFinding:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """All clusters, flows or the engine to which this finding applies."""
+        """Names of everything to which this finding applies: clusters, flows, or the copy
+        engine."""
         return (self.subject, *self.other_subjects)
 
 

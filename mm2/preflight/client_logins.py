@@ -90,7 +90,8 @@ def build_client_accesses(
 def build_operator_commands(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
-    """Create the operator commands for each client, with the client's cluster and principal."""
+    """Create the builder of suggested operator commands (`ClusterCommands`) for each client of a
+    flow. The commands use the client's cluster and principal."""
     return {
         client: command_arguments.build_cluster_commands(each) for client, each in found.items()
     }

@@ -40,8 +40,8 @@ from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 def fetch_broker_certificate_expiry_ms(
     address: str, settings: SecuritySettings, timeout_s: float
 ) -> int | None:
-    """Read the expiry time of the certificate of "host:port". Returns None without TLS or without a
-    response."""
+    """Connect to `address` ("host:port") and return the expiry time of the broker's certificate.
+    Returns None if the connection does not use TLS or fails."""
     context = tls.create_tls_context(settings)
     if context is None:
         return None
@@ -114,8 +114,8 @@ def check_connectivity(
 
 
 def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
-    """Build the result for a cluster to which no connection was attempted or, with `why`, whose
-    addresses all failed for this reason."""
+    """Build the connection result of a cluster that cannot be reached. `why` is the reason for
+    which all its bootstrap addresses failed, or "" if no connection was attempted."""
     access = login.access
     tried = (
         ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)
@@ -225,8 +225,8 @@ class _AddressChecks:
         done: Callable[[K], bool],
         failed: Callable[[K], ConnectError | None],
     ) -> dict[K, ConnectError | None]:
-        """Poll until every request is done or failed. Returns the failures, with None for requests
-        that are done."""
+        """Poll until every request has succeeded, failed or timed out. Returns the failure of each
+        request, or None if it succeeded."""
         end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
         found: dict[K, ConnectError | None] = {}
         while len(found) < len(wanted):

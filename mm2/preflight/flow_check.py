@@ -217,8 +217,8 @@ class FlowCheck:
 
 
 def _find_error_area(error: ConnectError, word: CheckArea) -> CheckArea:
-    """Return the check area that an error belongs to, or the default `word` if the error does not
-    indicate its area."""
+    """Return the check area to which an error belongs, or `word` if the error does not indicate an
+    area."""
     match error:
         case NotAuthorizedError():
             return CheckArea.RIGHTS

@@ -62,8 +62,8 @@ class ObservedInternalTopic:
 def check_internal_topic(
     flow: str, topic: ExpectedInternalTopic, seen: ObservedInternalTopic, *, tool: ClusterCommands
 ) -> Iterator[CheckFinding]:
-    """Compare an internal topic with its expected settings. `tool` contains commands for the
-    topic's cluster."""
+    """Yield the findings about an internal topic whose settings differ from the expected settings.
+    `tool` builds the suggested commands for the topic's cluster."""
     severity = CheckSeverity.FAILED if topic.is_required else CheckSeverity.WARNING
     if topic.partitions is not None and seen.partitions != topic.partitions:
         yield CheckFinding(
@@ -133,7 +133,7 @@ class InternalTopicUse:
     user: FlowClient
     """Client that writes and reads the topic."""
     effect: str = ""
-    """Effect of missing access; "" if the flow does not start without access."""
+    """Effect on the flow if access to the topic is missing; "" if the flow then does not start."""
     severity: CheckSeverity = CheckSeverity.FAILED
     is_written: bool = True
     """True if the flow writes to the topic."""

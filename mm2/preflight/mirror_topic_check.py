@@ -189,8 +189,8 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     "soon after they were replicated"
                 ),
                 fix=(
-                    f"set {_RETENTION_KEY} on the source topic, whose setting mirror topics "
-                    "follow, or on the target's brokers"
+                    f"set {_RETENTION_KEY} on the source topic (its mirror topic gets the same "
+                    "setting), or on the target's brokers"
                 ),
                 severity=CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS,

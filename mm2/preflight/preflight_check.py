@@ -59,7 +59,7 @@ def run_concurrently(
 
 
 def _ignore_thread_end(_: UnexpectedThreadEnd) -> None:
-    """Ignore the end of a check thread, because a check thread ends when its check is done."""
+    """Do nothing when a check thread ends: this is expected when its check is done."""
 
 
 _TIMEOUT_MARGIN_S = 5.0
@@ -71,8 +71,8 @@ _MAX_REQUESTS_PER_FLOW = 20
 
 @dataclass(frozen=True, slots=True)
 class _ClusterResults:
-    """Connection results for every login to every cluster, and findings by flow name for the flows
-    whose clusters all respond."""
+    """Results of the cluster checks: the connection result of every login to every cluster, and the
+    findings by flow name for the flows whose clusters all respond."""
 
     reached: Sequence[ConnectResult]
     flows: Mapping[str, Sequence[CheckFinding]]

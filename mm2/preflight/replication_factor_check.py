@@ -40,7 +40,8 @@ class MissingTopic:
 
 
 def build_broker_cause(alias: str) -> ReplicationFactorCause:
-    """Return the cause for a replication factor that is left to the brokers' default."""
+    """Return the `ReplicationFactorCause` of a topic that is created with the default replication
+    factor of the brokers of cluster `alias`."""
     return ReplicationFactorCause(
         key=_BROKER_DEFAULT_KEY, place=f"{_BROKER_DEFAULT_KEY} on the brokers of {alias}"
     )

@@ -1,6 +1,6 @@
 """ACLs that each client of a flow needs, and findings about missing ACLs.
 
-The list covers all requests of connectors and copier. Connectors and copier need no other
+The ACLs cover all requests that the flow's connectors and copy processes send; these need no other
 authorization.
 """
 
@@ -80,8 +80,8 @@ class InternalTopicAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOperations:
-    """Operations of a flow that need ACLs. A flow that only emits heartbeats does not replicate
-    topics."""
+    """Topics and groups that a flow uses, and its optional operations, which together determine the
+    ACLs that it needs. A flow that only emits heartbeats does not replicate topics."""
 
     topics: tuple[str, ...]
     """Source topics that the flow replicates."""
@@ -90,7 +90,8 @@ class FlowOperations:
     internal_topics: tuple[InternalTopicAcls, ...]
     worker_group: str
     reverse_flow_topics: tuple[ClientResource, ...] = ()
-    """Topics of the reverse flow. Used only if topics keep their names."""
+    """Topics of the reverse flow that this flow reads. Used only if mirror topics have the same
+    names as their source topics."""
     has_visible_groups: bool | None = None
     """True if any source group is visible; None if no checkpoints are written."""
     synced_groups: tuple[str, ...] = ()

@@ -143,8 +143,8 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
 
 
 def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:
-    """Connect to the masters of `spark://a:1,b:1`. Returns the first master that accepts the
-    connection and "", or the last address and its error."""
+    """Try to connect to each master of a master URL such as `spark://a:1,b:1`. Returns the address
+    of the first master that accepts the connection and "", or the last address and its error."""
     address = refused = ""
     for address in master.removeprefix(data_plane.SPARK_STANDALONE_PREFIX).split(","):
         host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""Checks the topics of a flow on both clusters: mirrored, mirror and internal topics.
+"""Checks the topics of a flow on both clusters: source topics, mirror topics and internal topics.
 
 Missing topics are created with `validate_only`, so that the brokers report whether they could be
 created.
@@ -192,8 +192,8 @@ class TopicCheck:
         )
 
     def check_replication_factors(self) -> Iterator[CheckFinding]:
-        """Report the topics whose replication factor exceeds the number of brokers, as found by the
-        checks that ran before."""
+        """Report the topics whose replication factor exceeds the number of brokers. `check_mirrors`
+        and `check_internal_topics` collect these topics and must run first."""
         yield from replication_factor_check.check_replication_factors(
             self._flow.name, self._too_many, self._deps.brokers
         )
@@ -274,7 +274,7 @@ def _find_leaderless_partitions(
 
 
 def _describe_failures(failed: Mapping[str, ConnectError]) -> dict[str, str]:
-    """Format failures, except missing ACLs, which are reported separately, and topics that already
-    exist."""
+    """Return the errors of topics that could not be created, by topic. Topics that already exist
+    and missing ACLs, which are reported separately, are left out."""
     known = (NotAuthorizedError, TopicExistsError)
     return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}

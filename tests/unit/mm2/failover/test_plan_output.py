@@ -212,7 +212,7 @@ def test_what_nobody_counted_is_not_called_none():
 @pytest.mark.parametrize(
     ("unheard", "mirror", "exists", "state"),
     [
-        ("it hangs", "east.orders (no response)", None, "moves: no response there"),
+        ("it hangs", "east.orders (no response)", None, "moves: no response from the destination"),
         ("", "east.orders (missing)", False, "no mirror"),
     ],
 )
