@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.api import schema
 from connect_runtime.api.errors import DataError
-from connect_runtime.api.schema import SchemaAndValue
+from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import added_data_limit, header_converter, java_text
 from connect_runtime.plugins.added_data_limit import MAX_ADDED_BYTES, MAX_ADDED_VALUES
@@ -192,6 +194,30 @@ def test_maps_whose_keys_are_not_strings_have_at_most_5000_entries(keys):
     assert time.thread_time() - start_s < 1.0
     many = {"type": "map", "keys": {"type": "string"}, "values": {"type": "int8"}}
     assert len(made().decode(envelope(many, {str(key): 1 for key in range(6_000)})).value) == 6_000
+
+
+def test_writing_defaults_of_structs_does_not_compare_parameters_for_each_value():
+    class CountingText(str):
+        comparisons = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            CountingText.comparisons += 1
+            return str.__eq__(self, other)
+
+    builder = SchemaBuilder.struct().field("f", schema.OPTIONAL_INT8_SCHEMA)
+    builder.parameter("p", CountingText("x"))
+    default = Struct(builder.build())
+    described = SchemaBuilder.array(
+        Schema(
+            type=SchemaType.STRUCT,
+            default=default,
+            parameters={"p": CountingText("x")},
+            struct_fields=default.schema.struct_fields,
+        )
+    ).build()
+    made().encode(SchemaAndValue(described, [None] * 1_000))
+    assert 0 < CountingText.comparisons < 10
 
 
 def test_the_texts_of_written_schemas_are_cached_up_to_a_total_length():
