@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 
 from connect_runtime.api import schema
 from connect_runtime.api.errors import DataError
@@ -23,6 +24,7 @@ because the conversion takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
 """Maximum size of an encoded Decimal in bytes: no value of this size has more than
 `MAX_DECIMAL_DIGITS` digits."""
+_SCALE_PATTERN = re.compile(r"[+-]?[0-9]{1,10}")
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -63,11 +65,9 @@ def read_scale(described: Schema) -> int:
     text = (described.parameters or {}).get(SCALE_FIELD)
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
-    try:
-        scale = int(text)
-    except ValueError as error:
-        raise DataError("Invalid scale parameter found in Decimal schema.") from error
-    if not -(1 << 31) <= scale < 1 << 31:
+    # The pattern bounds the time per value: `int` would also read any number of blanks or zeros.
+    scale = int(text) if _SCALE_PATTERN.fullmatch(text) else None
+    if scale is None or not -(1 << 31) <= scale < 1 << 31:
         raise DataError("Invalid scale parameter found in Decimal schema.")
     return scale
 

@@ -96,9 +96,13 @@ class Schema:
     _last_equal: weakref.ref[Schema] | None = field(init=False)
     """The last other object that was found equal. Without it, comparing schemas whose defaults are
     structs of nested schemas, which have defaults too, would take exponential time."""
+    _last_equal_ignoring_default: weakref.ref[Schema] | None = field(init=False)
+    """The last other object that was found equal except for the default. Without it, writing the
+    default of a struct would compare all parameters of the schema for each value."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_last_equal", None)
+        object.__setattr__(self, "_last_equal_ignoring_default", None)
         fields = self.struct_fields or ()
         if self.type is SchemaType.STRUCT:
             object.__setattr__(self, "struct_fields", fields)
@@ -147,9 +151,15 @@ class Schema:
         return self.elements
 
     def equals_ignoring_default(self, other: Schema) -> bool:
-        return self._hash == other._hash and all(
+        known = self._last_equal_ignoring_default
+        if known is not None and known() is other:
+            return True
+        if self._hash != other._hash or not all(
             getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS
-        )
+        ):
+            return False
+        object.__setattr__(self, "_last_equal_ignoring_default", weakref.ref(other))
+        return True
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -41,6 +41,9 @@ REPLAY_WINDOW_MS = 60_000
 CLOCK_SKEW_MS = 2_000
 """Maximum time by which a request's signing time may precede the receiver's start, because clocks
 differ."""
+_CLOCK_TOLERANCE_S = 1.0
+"""Additional time for which nonces are remembered, because the monotonic clock and the wall clock
+run at slightly different speeds, and the wall clock is read in whole milliseconds."""
 _MAX_NONCES = 10_000
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,15}")
 _NONCE_PATTERN = re.compile(r"[0-9a-f]{32}")
@@ -246,7 +249,8 @@ class ReplayGuard:
 
     Not thread-safe. Nonces are lost when the worker ends, so requests that were signed before the
     worker started are refused. Clocks differ, so a request that was signed up to `CLOCK_SKEW_MS`
-    before the start, or by a sender whose clock is ahead, can be accepted once more.
+    before the start, or by a sender whose clock is ahead, can be accepted once more. The same
+    applies if the wall clock is set back by more than the replay window.
     """
 
     def __init__(self, receiver: str, *, started_ms: int) -> None:
@@ -254,7 +258,8 @@ class ReplayGuard:
         start time in milliseconds since the epoch."""
         self._receiver = receiver
         self._started_ms = started_ms
-        self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
+        self._expires_s: dict[str, float] = {}
+        """Monotonic time by nonce, in the order of arrival. The wall clock may jump."""
 
     def verify_request(
         self,
@@ -265,11 +270,13 @@ class ReplayGuard:
         key: SessionKey | None,
         settings: SessionKeySettings,
         wall_ms: int,
+        now_s: float,
     ) -> SignedUserRequest | SignatureInvalid:
         """Verify the headers of a `SignedUserRequest`, and return the request.
 
         `headers` must not contain a header more than once. The caller must also compare the body
-        with the request's digest.
+        with the request's digest. `wall_ms` is compared with the signing time, and `now_s` is
+        monotonic time in seconds.
         """
         by_name = {name.lower(): value for name, value in headers.items()}
         signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")
@@ -291,12 +298,14 @@ class ReplayGuard:
             request.signed_bytes, headers, key=_derive_request_key(key), settings=settings
         )
         if isinstance(result, SignatureValid):
-            result = self._check_replay(request, wall_ms)
+            result = self._check_replay(request, wall_ms=wall_ms, now_s=now_s)
         return request if isinstance(result, SignatureValid) else result
 
-    def _check_replay(self, request: SignedUserRequest, wall_ms: int) -> SignatureCheck:
-        while self._expires_ms and next(iter(self._expires_ms.values())) <= wall_ms:
-            del self._expires_ms[next(iter(self._expires_ms))]
+    def _check_replay(
+        self, request: SignedUserRequest, *, wall_ms: int, now_s: float
+    ) -> SignatureCheck:
+        while self._expires_s and next(iter(self._expires_s.values())) < now_s:
+            del self._expires_s[next(iter(self._expires_s))]
         apart_ms = abs(wall_ms - request.signed_ms)
         if apart_ms > REPLAY_WINDOW_MS:
             return SignatureInvalid(
@@ -309,16 +318,16 @@ class ReplayGuard:
             return SignatureInvalid(
                 503, "This worker started after the request was signed; try again"
             )
-        if request.nonce in self._expires_ms:
+        if request.nonce in self._expires_s:
             return SignatureInvalid(
                 FORBIDDEN_STATUS,
                 "Forwarded request was rejected as a replay: its nonce was already used",
             )
-        if len(self._expires_ms) >= _MAX_NONCES:
+        if len(self._expires_s) >= _MAX_NONCES:
             return SignatureInvalid(
                 503, "Too many forwarded requests within a minute; try again soon"
             )
-        self._expires_ms[request.nonce] = wall_ms + 2 * REPLAY_WINDOW_MS
+        self._expires_s[request.nonce] = now_s + 2 * REPLAY_WINDOW_MS / 1000 + _CLOCK_TOLERANCE_S
         return SignatureValid()
 
 

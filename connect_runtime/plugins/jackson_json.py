@@ -70,6 +70,8 @@ _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t"}
 _SHORT_ESCAPES |= {"\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _CHARACTERS_TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _BLANKS = " \t\r\n"
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+"""Maximum size of JSON that is parsed. Parsed JSON takes many times the memory of its text."""
 _LEADING_ZEROS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![0-9.eE+\-])(-?)0+(?=[0-9])', re.DOTALL)
 """Matches either a string up to its closing quote or the end of the text, or the leading zeros of a
 number."""
@@ -113,7 +115,13 @@ _decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_nonfinit
 
 def parse_payload(payload: bytes) -> JsonNode | MissingJson:
     """Parse the first JSON value of a payload. Return `MISSING_JSON` if the payload is empty.
-    Raises `DataError` if the JSON is invalid."""
+    Raises `DataError` if the JSON is invalid or larger than `MAX_PAYLOAD_BYTES`."""
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise DataError(
+            f"Converting bytes to Connect data failed: the payload has {len(payload):,} bytes, but"
+            f" JSON may have at most {MAX_PAYLOAD_BYTES:,}: make the records smaller or use"
+            " ByteArrayConverter"
+        )
     try:
         text = payload.decode(json.detect_encoding(payload)).lstrip(_BLANKS)
         if not text:

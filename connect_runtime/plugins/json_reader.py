@@ -41,6 +41,10 @@ write. Each level takes up to three levels of Python's stack."""
 _MAX_EQUAL_HASHES = 100
 """Maximum number of map keys with the same hash. Inserting many of them takes quadratic time, and
 unlike strings, numbers can be chosen so that their hashes are equal."""
+_MAX_NON_STRING_KEYS = 5_000
+"""Maximum number of entries of a map whose keys are not strings. Numbers can also be chosen so that
+a dict tries many of the same slots for each of them, which takes quadratic time: less than
+50 ms for this many keys."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:
@@ -178,8 +182,13 @@ class JsonReader:
                 "Maps with non-string fields should be encoded as JSON array of tuples, "
                 f"but found {_get_jackson_node_type(node)}"
             )
+        if len(node) > _MAX_NON_STRING_KEYS:
+            raise DataError(
+                f"A map has {len(node):,} entries, but a map whose keys are not strings may have at"
+                f" most {_MAX_NON_STRING_KEYS:,}: use strings as keys, or an array of structs"
+            )
         found: dict[Any, Any] = {}
-        hashes: collections.Counter[int] = collections.Counter()
+        equal: collections.Counter[str] = collections.Counter()  # Python salts hashes of strings
         for entry in node:
             if not isinstance(entry, list):
                 raise DataError(
@@ -191,14 +200,16 @@ class JsonReader:
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
             key = _convert_to_map_key(self.parse_value(described.key_schema, entry[0]))
-            if type(key) is not int and key not in found:  # of 64-bit integers, 8 are equal
-                hashes[hash(key)] += 1
-                if hashes[hash(key)] > _MAX_EQUAL_HASHES:
+            known = len(found)
+            found[key] = self.parse_value(values, entry[1])
+            if type(key) is not int and len(found) > known:  # of 64-bit integers, 8 are equal
+                hashed = str(hash(key))
+                equal[hashed] += 1
+                if equal[hashed] > _MAX_EQUAL_HASHES:
                     raise DataError(
                         f"More than {_MAX_EQUAL_HASHES} keys of a map have the same hash in Python:"
                         " use strings as keys"
                     )
-            found[key] = self.parse_value(values, entry[1])
         return found
 
     def _convert_struct(self, described: Schema, node: JsonNode) -> Struct:

@@ -186,6 +186,7 @@ class SignatureMiddleware:
             key=key,
             settings=self._keys,
             wall_ms=self._clock.wall_ms(),
+            now_s=self._clock.now_s(),
         )
         if isinstance(verdict, SignatureInvalid):
             raise RestError(verdict.status, verdict.message)

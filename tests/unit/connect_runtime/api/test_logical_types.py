@@ -54,6 +54,31 @@ def test_decimals_are_never_rounded():
         logical_types.decimal_from_logical(described, Decimal("1.5"))
 
 
+@pytest.mark.parametrize(
+    ("text", "scale"),
+    [
+        ("-2147483648", -(2**31)),
+        ("+2", 2),
+        ("007", 7),
+        ("2147483648", None),
+        ("00000000002", None),
+        (" 2", None),
+        ("2\n", None),
+        ("1_0", None),
+        ("\u0662", None),
+        ("", None),
+        (" " * 1_000_000 + "2", None),
+    ],
+)
+def test_a_scale_is_a_short_number_without_blanks(text, scale):
+    described = Schema(type=SchemaType.BYTES, name=schema.DECIMAL_NAME, parameters={"scale": text})
+    if scale is not None:
+        assert logical_types.read_scale(described) == scale
+        return
+    with pytest.raises(DataError, match="Invalid scale parameter"):
+        logical_types.read_scale(described)
+
+
 def test_a_decimal_schema_has_a_scale():
     assert logical_types.decimal_schema(2).parameters == {"scale": "2"}
     bare = Schema(type=SchemaType.BYTES, name=schema.DECIMAL_NAME)

@@ -129,7 +129,7 @@ def test_unknown_algorithms_are_told_at_the_start():
 def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
     guard = ReplayGuard("http://a:1/", started_ms=0)
 
-    def taken(number, wall_ms, signed_ms=None):
+    def taken(number, wall_ms, signed_ms=None, now_s=None):
         request = SignedUserRequest(
             receiver="http://a:1",
             method="GET",
@@ -140,20 +140,32 @@ def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
         )
         given = request.build_headers(KEY, algorithm="HmacSHA256")
         verdict = guard.verify_request(
-            "GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=wall_ms
+            "GET",
+            "/",
+            given,
+            key=KEY,
+            settings=SETTINGS,
+            wall_ms=wall_ms,
+            now_s=wall_ms / 1000 if now_s is None else now_s,
         )
         return 200 if isinstance(verdict, SignedUserRequest) else verdict.status
 
     assert taken(1, 1_000_000) == 200
     assert taken(1, 1_060_000, 1_000_000) == 403
-    assert taken(1, 1_000_000 + 120_000, 1_060_000) == 200  # another request by the same number
+    assert taken(2, 1_000_000, 1_060_000) == 200  # the sender's clock is ahead
+    assert taken(2, 1_120_000, 1_060_000) == 403
+    assert taken(3, 1_130_000) == 200
+    assert taken(4, 2_000_000, now_s=1_131) == 200  # the clock jumps and is set back
+    assert taken(3, 1_132_000, 1_130_000) == 403
+    assert taken(1, 1_400_000) == 200  # another request by the same number
     most = session_keys._MAX_NONCES
     start = 2_000_000
     assert {taken(number, start) for number in range(most)} == {200}
     assert taken(most, start) == 503
-    assert len(guard._expires_ms) == most
-    assert taken(most, start + 120_000) == 200
-    assert len(guard._expires_ms) == 1
+    assert len(guard._expires_s) == most
+    assert taken(most, start + 120_000) == 503
+    assert taken(most, start + 121_001) == 200
+    assert len(guard._expires_s) == 1
 
 
 @pytest.mark.parametrize(
@@ -178,6 +190,8 @@ def test_a_request_is_for_one_worker_that_ran_when_it_was_signed(receiver, signe
     )
     guard = ReplayGuard("http://a:1/", started_ms=1_000_000)
     given = request.build_headers(KEY, algorithm="HmacSHA256")
-    verdict = guard.verify_request("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001)
+    verdict = guard.verify_request(
+        "GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001, now_s=7
+    )
     found = 200 if isinstance(verdict, SignedUserRequest) else verdict.status
     assert found == status

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.api import schema
 from connect_runtime.api.errors import DataError
-from connect_runtime.api.schema import SchemaAndValue
+from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import added_data_limit, header_converter, java_text
 from connect_runtime.plugins.added_data_limit import MAX_ADDED_BYTES, MAX_ADDED_VALUES
@@ -140,12 +142,82 @@ def test_equal_schemas_with_nested_defaults_are_compared_at_once():
 def test_map_keys_with_equal_hashes_are_refused():
     keys = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "0"}}
     described = {"type": "map", "keys": keys, "values": {"type": "int8"}}
-    equal = [[(2**61 - 1) * each + 5, 1] for each in range(20_000)]
+    equal = [[(2**61 - 1) * each + 5, 1] for each in range(5_000)]
     with pytest.raises(DataError, match="same hash"):
         made().decode(envelope(described, equal))
-    different = [[each, 1] for each in range(20_000)]
-    assert len(made().decode(envelope(described, different)).value) == 20_000
-    assert len(made().decode(envelope(described, [[7, 1]] * 20_000)).value) == 1
+    different = [[each, 1] for each in range(5_000)]
+    assert len(made().decode(envelope(described, different)).value) == 5_000
+    assert len(made().decode(envelope(described, [[7, 1]] * 5_000)).value) == 1
+
+
+def colliding_keys(bits: int) -> list[int]:
+    """Numbers for which a dict with 2**bits slots tries many occupied slots."""
+    size = 1 << bits
+    walk, position, slot = [], {}, 0
+    for number in range(size):
+        walk.append(slot)
+        position[slot] = number
+        slot = (5 * slot + 1) % size
+    keys = walk[: size // 3 + 10]
+    candidate = size
+    while len(keys) < size * 2 // 3 - 20:
+        rest, slot = candidate, candidate % size
+        while position[slot] < len(keys) and rest:
+            rest >>= 5
+            slot = (5 * slot + rest + 1) % size
+        if position[slot] < size // 16:
+            keys.append(candidate)
+        candidate += 1
+    return keys
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"type": "int64"},
+        {"type": "double"},
+        {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "0"}},
+        array({"type": "int64"}),
+        struct({"type": "int64"}),
+    ],
+)
+def test_maps_whose_keys_are_not_strings_have_at_most_5000_entries(keys):
+    described = {"type": "map", "keys": keys, "values": {"type": "int8"}}
+    wrap = {"array": lambda key: [key], "struct": lambda key: {"f0": key}}.get(keys["type"], int)
+    entries = [[wrap(key), 1] for key in colliding_keys(13)]
+    assert len(entries) > 5_000
+    with pytest.raises(DataError, match="at most 5,000: use strings as keys"):
+        made().decode(envelope(described, entries))
+    allowed = envelope(described, entries[:5_000])
+    start_s = time.thread_time()
+    assert len(made().decode(allowed).value) == 5_000
+    assert time.thread_time() - start_s < 1.0
+    many = {"type": "map", "keys": {"type": "string"}, "values": {"type": "int8"}}
+    assert len(made().decode(envelope(many, {str(key): 1 for key in range(6_000)})).value) == 6_000
+
+
+def test_writing_defaults_of_structs_does_not_compare_parameters_for_each_value():
+    class CountingText(str):
+        comparisons = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            CountingText.comparisons += 1
+            return str.__eq__(self, other)
+
+    builder = SchemaBuilder.struct().field("f", schema.OPTIONAL_INT8_SCHEMA)
+    builder.parameter("p", CountingText("x"))
+    default = Struct(builder.build())
+    described = SchemaBuilder.array(
+        Schema(
+            type=SchemaType.STRUCT,
+            default=default,
+            parameters={"p": CountingText("x")},
+            struct_fields=default.schema.struct_fields,
+        )
+    ).build()
+    made().encode(SchemaAndValue(described, [None] * 1_000))
+    assert 0 < CountingText.comparisons < 10
 
 
 def test_the_texts_of_written_schemas_are_cached_up_to_a_total_length():

@@ -58,6 +58,13 @@ def test_texts_are_escaped_as_by_jackson(text, quoted):
     assert jackson_json.quote_text(text) == jackson_json.quote_field_name(text) == quoted
 
 
+def test_only_payloads_of_bounded_size_are_parsed():
+    most = jackson_json.MAX_PAYLOAD_BYTES
+    assert jackson_json.parse_payload(b"1".ljust(most)) == 1
+    with pytest.raises(DataError, match="67,108,865 bytes, but JSON may have at most 67,108,864"):
+        jackson_json.parse_payload(b"1".ljust(most + 1))
+
+
 @given(st.text())
 def test_every_text_is_read_back(text):
     assert json.loads(jackson_json.quote_text(text)) == text
