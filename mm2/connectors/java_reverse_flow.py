@@ -8,15 +8,17 @@ partitions are replicated by mm2.
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
+from connect_runtime.storage import offset_topic
+from connect_runtime.storage.offset_topic import InvalidSourceOffset
 from mm2.connectors import connect_offsets
 from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSetupPlan
 from mm2.formats import mirrormaker2_records, offset_map_records
@@ -66,8 +68,20 @@ class JavaReverseFlow:
         self, plan: PartitionSetupPlan, timeout_s: float
     ) -> PartitionSetupPlan:
         """Exclude partitions that would be replicated in a loop: move them from the plan's
-        partitions to its findings. Raises the same errors as `find_topics`."""
-        flow, java = self._flow, self.find_topics(timeout_s)
+        partitions to its findings. Raises the same errors as `find_topics`. If the check fails for
+        another reason, adds a warning to the plan."""
+        flow = self._flow
+        try:
+            java = self.find_topics(timeout_s)
+        except ConnectError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whoever writes these topics stops no flow
+            warning = (
+                f"{flow.name}: checking whether Java MirrorMaker 2 replicates in the reverse "
+                f"direction failed ({type(error).__name__}: {error}); topics are replicated "
+                "without this check: make sure that no MirrorMaker 2 replicates them back"
+            )
+            return replace(plan, warnings=(*plan.warnings, warning))
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
         }
@@ -184,10 +198,9 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
     """Decode the source partition from a Connect offset's key. Returns an empty mapping if no
     mirror connector can have written the key."""
     try:
-        _, where = json.loads(key)
-    except (ValueError, TypeError):
+        return offset_topic.decode_offset_key(key).partition or {}
+    except InvalidSourceOffset:
         return {}
-    return where if isinstance(where, dict) else {}
 
 
 def _collect_era_reasons(
