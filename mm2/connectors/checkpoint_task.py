@@ -51,8 +51,9 @@ from mm2.connectors.status_registry import (
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.formats.primitive_types import StringTooLongError
-from mm2.kafka import consumer_groups, state_topic_reader
+from mm2.kafka import consumer_groups
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import (
     AcknowledgedRounds,
@@ -114,6 +115,7 @@ class CheckpointRounds:
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
         self._visible_until_s = clock.now_s() + TOPIC_VISIBILITY_TIMEOUT_S
         self._published: TopicTail | None = None
+        self._applier = RecordApplier(self._apply_published_checkpoint)
         self._has_history: bool | None = None
         self._syncs: OffsetSyncsFollower | None = None
         self._source = clients.create_source_groups_client()
@@ -355,9 +357,7 @@ class CheckpointRounds:
 
     def _read_published_checkpoints(self) -> None:
         assert self._published is not None
-        state_topic_reader.apply_records(
-            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._apply_published_checkpoint
-        )
+        self._published.read_each_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the checkpoints topic, possibly written by this task."""

@@ -24,7 +24,7 @@ from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSe
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.offset_map_records import Era, UnknownMapVersionError
 from mm2.formats.primitive_types import MalformedRecordError
-from mm2.kafka.client_interfaces import Admin, TopicTail
+from mm2.kafka.client_interfaces import Admin, TopicRecord, TopicTail
 from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
@@ -158,13 +158,22 @@ class JavaReverseFlow:
             if isinstance(failure, TopicMissingError):
                 return {}
             raise failure
+        newest: dict[bytes, bytes] = {}
+
+        def keep_newest(record: TopicRecord) -> None:
+            if record.key is None:
+                return
+            if record.value is None:
+                newest.pop(record.key, None)
+            else:
+                newest[record.key] = record.value
+
         tail = on.connect_tail(topic, found.partition_count)
         try:
-            records = tail.read_to_end(self._compute_remaining_s(end))
+            tail.read_each_to_end(self._compute_remaining_s(end), keep_newest)
         finally:
             tail.close()
-        newest = {each.key: each.value for each in records if each.key is not None}
-        return {key: value for key, value in newest.items() if value is not None}
+        return newest
 
     def _find_partitions_with_offsets(self, stored: Collection[bytes]) -> set[TopicPartition]:
         """Find the partitions of the reverse flow that have a source offset."""

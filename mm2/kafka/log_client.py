@@ -25,6 +25,7 @@ from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import api_versions, fetch, request_builders, varints
 from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
 from connect_runtime.protocol.request_builders import NodeTarget, OffsetQuery
+from mm2.formats import compression
 from mm2.formats.compression import DecompressionError
 from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError
 from mm2.kafka.client_interfaces import PerPartitionResult
@@ -86,14 +87,16 @@ AcceptBatches = Callable[[TopicPartition, FetchedBatches], bool]
 been read far enough. After a `FatalError`, the partition has failed."""
 
 
-def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
+def iter_records(
+    batch: SourceBatch, *, doing: str, max_bytes: int = compression.DECOMPRESSED_BYTES_MAX
+) -> Iterator[BatchRecord]:
     """Iterate over the records of a batch from offset `batch.first` on, decoding them in parts.
 
-    Raises `FatalError` if the batch is malformed or decompresses to more than 256 MB. `doing`
+    Raises `FatalError` if the batch is malformed or decompresses to more than `max_bytes`. `doing`
     starts the error message.
     """
     try:
-        decoder = BatchDecoder(batch.header, batch.batch)
+        decoder = BatchDecoder(batch.header, batch.batch, max_bytes=max_bytes)
         while decoder.remaining:
             found = decoder.decode_next_records(_MAX_DECODED_RECORDS)
             if found[0].offset < batch.first:
