@@ -15,6 +15,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey, MapKey, MapSegmentKey
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord, TopicTail
@@ -28,10 +29,18 @@ _LOG = logging.getLogger(__name__)
 
 class OffsetSyncsFollower:
     """Reads the offset syncs of a flow as they are written, and translates offsets with them. Not
-    thread-safe. `keep_history` is passed to `OffsetSyncStore`."""
+    thread-safe. Keeps only topics for which `takes_topic` returns True. `keep_history` is passed to
+    `OffsetSyncStore`."""
 
-    def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], TopicTail],
+        takes_topic: Callable[[str], bool],
+        *,
+        keep_history: bool,
+    ) -> None:
         self._connect = connect
+        self._takes_topic = takes_topic
         self._keep_history = keep_history
         self._tail: TopicTail | None = None
         self._table = OffsetSyncStore(keep_history=keep_history)
@@ -79,7 +88,8 @@ class OffsetSyncsFollower:
             tail.close()
 
     def _apply_record(self, key: bytes, value: bytes | None) -> None:
-        self._table.apply_record(key, value)
+        if self._takes_topic(mirrormaker2_records.decode_offset_sync_key(key).topic):
+            self._table.apply_record(key, value)
 
 
 MAP_RETRY_DELAY_S = 60.0
