@@ -21,7 +21,7 @@ OAUTHBEARER = "OAUTHBEARER"
 SASL_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 MIN_SCRAM_ITERATIONS = 4096
-MAX_SCRAM_ITERATIONS = 1_000_000
+MAX_SCRAM_ITERATIONS = 100_000
 """Maximum number of SCRAM iterations. Kafka stores at most 16,384. Each iteration takes about 0.3
 us and blocks all other threads."""
 
@@ -140,5 +140,5 @@ class _ScramExchange:
         if not MIN_SCRAM_ITERATIONS <= iterations <= MAX_SCRAM_ITERATIONS:
             raise SaslExchangeRefused(
                 f"{self._mechanism}: the broker requests {iterations} iterations; allowed: "
-                f"{MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS}"
+                f"{MIN_SCRAM_ITERATIONS:,} to {MAX_SCRAM_ITERATIONS:,}"
             )

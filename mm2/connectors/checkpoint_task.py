@@ -15,6 +15,7 @@ task retries failed reads and reports why no checkpoints are emitted.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import math
 import threading
@@ -50,9 +51,10 @@ from mm2.connectors.status_registry import (
 )
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
-from mm2.formats.primitive_types import StringTooLongError
-from mm2.kafka import consumer_groups, state_topic_reader
+from mm2.formats.primitive_types import MalformedRecordError, StringTooLongError
+from mm2.kafka import consumer_groups
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import (
     AcknowledgedRounds,
@@ -61,7 +63,8 @@ from mm2.offsets.checkpoint_rules import (
     CheckpointTable,
 )
 from mm2.offsets.offset_translation import ExactOffset, TranslatedOffset
-from mm2.topics import task_assignment
+from mm2.topics import naming, task_assignment, topic_selection
+from mm2.topics.flow_config import Flow
 
 TOPIC_READ_TIMEOUT_S = 2.0
 """Time limit of one read of a topic, in seconds. The next read continues where the previous one
@@ -114,6 +117,7 @@ class CheckpointRounds:
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
         self._visible_until_s = clock.now_s() + TOPIC_VISIBILITY_TIMEOUT_S
         self._published: TopicTail | None = None
+        self._applier = RecordApplier(self._apply_published_checkpoint)
         self._has_history: bool | None = None
         self._syncs: OffsetSyncsFollower | None = None
         self._source = clients.create_source_groups_client()
@@ -124,9 +128,12 @@ class CheckpointRounds:
         self._failed_reads: set[str] = set()
         self._map_resets = 0
         self._refresh_due_s = clock.now_s()
+        self._takes_topic = functools.lru_cache(_CACHED_TOPICS_MAX)(
+            functools.partial(_has_checkpoints, config.flow)
+        )
         self._map = OffsetMapFollower(
             clients.create_offset_map_reader,
-            config.flow.topics.matches,
+            self._takes_topic,
             flow=config.flow.name,
             clock=clock,
         )
@@ -134,7 +141,7 @@ class CheckpointRounds:
             source=config.flow.source,
             target=config.flow.target,
             policy=config.flow.policy,
-            takes_topic=config.flow.topics.matches,
+            takes_topic=self._takes_topic,
             translate=self._translate_offset,
             translate_exactly=self._translate_with_offset_map,
             is_replicated=self._is_record_replicated,
@@ -154,7 +161,9 @@ class CheckpointRounds:
                 return False
         if self._syncs is None:
             self._syncs = OffsetSyncsFollower(
-                self._clients.create_offset_syncs_reader, keep_history=self._has_history
+                self._clients.create_offset_syncs_reader,
+                self._takes_topic,
+                keep_history=self._has_history,
             )
         self._syncs.refresh(TOPIC_READ_TIMEOUT_S)
         return self._syncs.is_ready
@@ -356,12 +365,18 @@ class CheckpointRounds:
 
     def _read_published_checkpoints(self) -> None:
         assert self._published is not None
-        state_topic_reader.apply_records(
-            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._apply_published_checkpoint
-        )
+        self._published.read_each_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record of the checkpoints topic, possibly written by this task."""
+        """Apply a record of the checkpoints topic, possibly written by this task. Raises
+        `MalformedRecordError`, also for a topic that is not a mirror topic."""
+        flow = self._config.flow
+        topic = mirrormaker2_records.decode_checkpoint_key(key).partition.topic
+        replicated = naming.map_topic_to_source(
+            flow.policy, topic, source_alias=flow.source, target_alias=flow.target
+        )
+        if naming.is_cycle(flow.policy, replicated, target_alias=flow.target):
+            raise MalformedRecordError(f"topic {topic} is not a mirror topic of {flow.name}")
         with self._table_lock:
             changed = self.table.apply_record(key, value)
         if changed is not None:
@@ -378,6 +393,16 @@ class CheckpointRounds:
             tail.close()
 
 
+def _has_checkpoints(flow: Flow, topic: str) -> bool:
+    """Return whether positions in a source topic become checkpoints: the flow replicates the topic,
+    and as in Java, its topic filter selects the topic.
+
+    If topics that are not replicated had checkpoints, a source with a topic `west.payments` could
+    move positions in the topic `payments` of the target `west`.
+    """
+    return flow.topics.matches(topic) and topic_selection.should_replicate_topic(flow, topic)
+
+
 POLL_INTERVAL_S = 1.0
 """Maximum duration of a poll. Kept short because tasks are paused only between polls."""
 ROUND_RETRY_DELAY_S = 5.0
@@ -388,6 +413,7 @@ EMITTING_CHECKPOINTS = "emitting checkpoints"
 WRITING_GROUP_OFFSETS = "writing group offsets"
 _T = TypeVar("_T")
 _CHECKPOINTS_PARTITION = 0
+_CACHED_TOPICS_MAX = 10_000
 _CONNECT_OFFSET = {connect_offsets.OFFSET_KEY: 0}
 _UNKNOWN_TASK_NUMBER = "?"
 _UNKNOWN_TASK_INDEX = -1

@@ -28,6 +28,7 @@ from mm2.kafka.client_interfaces import (
     FlowStateTopic,
     LogTruncatedError,
     OnRecorded,
+    StoredLogRecord,
 )
 from mm2.kafka.flow_state_topics import MisconfiguredTopicError
 from mm2.offsets.offset_map import OffsetMap
@@ -164,10 +165,12 @@ class FlowStateStore:
         the partition (`OffsetMap.list_unreadable_records`). Raises `RetriableError` in the same
         cases as `FlowStateLog.read_to_end`.
         """
-        for record in self._log.read_to_end(timeout_s):
-            if record.topic is FlowStateTopic.MAP:
-                self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
+        self._log.read_each_to_end(timeout_s, self._apply_record)
         return self._map
+
+    def _apply_record(self, record: StoredLogRecord) -> None:
+        if record.topic is FlowStateTopic.MAP:
+            self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
 
     def _clear_superseded_segments(self, partition: TopicPartition) -> None:
         """Delete offset map segments of older owners that the newest owner's segments replace."""

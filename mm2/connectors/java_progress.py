@@ -16,8 +16,8 @@ from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissing
 from mm2.connectors import connect_offsets
 from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.formats import mirrormaker2_records
-from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicTail
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
 from mm2.replication.recovery_instructions import JavaMirrorProgress
 
@@ -45,6 +45,7 @@ class JavaProgressReader:
         self._offsets = offsets
         self._connect_syncs = connect_syncs
         self._tail: TopicTail | None = None
+        self._applier = RecordApplier(self._apply_offset_sync)
         self._syncs: dict[TopicPartition, JavaOffsetSyncs] = {}
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
@@ -86,7 +87,7 @@ class JavaProgressReader:
         if self._tail is None:
             self._tail = self._connect_syncs()
         try:
-            found = self._tail.read_to_end(READ_TIMEOUT_S)
+            self._tail.read_each_to_end(READ_TIMEOUT_S, self._applier.apply_record)
         except (TopicMissingError, NotAuthorizedError) as error:
             self._warnings.warn(
                 READING_OFFSET_SYNCS, f"{error}; matching Java's records without offset syncs"
@@ -96,7 +97,6 @@ class JavaProgressReader:
             self.close()
             self._syncs = {}
             raise
-        state_topic_reader.apply_records(found, self._apply_offset_sync)
 
     def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the offset-syncs topic. Raises

@@ -8,21 +8,23 @@ partitions are replicated by mm2.
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
+from connect_runtime.storage import offset_topic
+from connect_runtime.storage.offset_topic import InvalidSourceOffset
 from mm2.connectors import connect_offsets
 from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSetupPlan
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.offset_map_records import Era, UnknownMapVersionError
 from mm2.formats.primitive_types import MalformedRecordError
-from mm2.kafka.client_interfaces import Admin, TopicTail
+from mm2.kafka.client_interfaces import Admin, TopicRecord, TopicTail
 from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
@@ -66,8 +68,20 @@ class JavaReverseFlow:
         self, plan: PartitionSetupPlan, timeout_s: float
     ) -> PartitionSetupPlan:
         """Exclude partitions that would be replicated in a loop: move them from the plan's
-        partitions to its findings. Raises the same errors as `find_topics`."""
-        flow, java = self._flow, self.find_topics(timeout_s)
+        partitions to its findings. Raises the same errors as `find_topics`. If the check fails for
+        another reason, adds a warning to the plan."""
+        flow = self._flow
+        try:
+            java = self.find_topics(timeout_s)
+        except ConnectError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whoever writes these topics stops no flow
+            warning = (
+                f"{flow.name}: checking whether Java MirrorMaker 2 replicates in the reverse "
+                f"direction failed ({type(error).__name__}: {error}); topics are replicated "
+                "without this check: make sure that no MirrorMaker 2 replicates them back"
+            )
+            return replace(plan, warnings=(*plan.warnings, warning))
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
         }
@@ -144,13 +158,22 @@ class JavaReverseFlow:
             if isinstance(failure, TopicMissingError):
                 return {}
             raise failure
+        newest: dict[bytes, bytes] = {}
+
+        def keep_newest(record: TopicRecord) -> None:
+            if record.key is None:
+                return
+            if record.value is None:
+                newest.pop(record.key, None)
+            else:
+                newest[record.key] = record.value
+
         tail = on.connect_tail(topic, found.partition_count)
         try:
-            records = tail.read_to_end(self._compute_remaining_s(end))
+            tail.read_each_to_end(self._compute_remaining_s(end), keep_newest)
         finally:
             tail.close()
-        newest = {each.key: each.value for each in records if each.key is not None}
-        return {key: value for key, value in newest.items() if value is not None}
+        return newest
 
     def _find_partitions_with_offsets(self, stored: Collection[bytes]) -> set[TopicPartition]:
         """Find the partitions of the reverse flow that have a source offset."""
@@ -184,10 +207,9 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
     """Decode the source partition from a Connect offset's key. Returns an empty mapping if no
     mirror connector can have written the key."""
     try:
-        _, where = json.loads(key)
-    except (ValueError, TypeError):
+        return offset_topic.decode_offset_key(key).partition or {}
+    except InvalidSourceOffset:
         return {}
-    return where if isinstance(where, dict) else {}
 
 
 def _collect_era_reasons(

@@ -15,10 +15,11 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey, MapKey, MapSegmentKey
-from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord, TopicTail
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
 from mm2.offsets.offset_translation import MapTranslator, TranslatedOffset, UntranslatedReason
@@ -28,13 +29,22 @@ _LOG = logging.getLogger(__name__)
 
 class OffsetSyncsFollower:
     """Reads the offset syncs of a flow as they are written, and translates offsets with them. Not
-    thread-safe. `keep_history` is passed to `OffsetSyncStore`."""
+    thread-safe. Keeps only topics for which `takes_topic` returns True. `keep_history` is passed to
+    `OffsetSyncStore`."""
 
-    def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], TopicTail],
+        takes_topic: Callable[[str], bool],
+        *,
+        keep_history: bool,
+    ) -> None:
         self._connect = connect
+        self._takes_topic = takes_topic
         self._keep_history = keep_history
         self._tail: TopicTail | None = None
         self._table = OffsetSyncStore(keep_history=keep_history)
+        self._applier = RecordApplier(self._apply_record)
 
     @property
     def is_ready(self) -> bool:
@@ -48,7 +58,7 @@ class OffsetSyncsFollower:
             self._tail = self._connect()
         ignored = self._table.ignored_syncs
         try:
-            self._tail.read_each_to_end(timeout_s, self._apply_record)
+            self._tail.read_each_to_end(timeout_s, self._applier.apply_record)
         except LogTruncatedError as error:
             _LOG.warning("%s", error)
             self.close()
@@ -77,8 +87,9 @@ class OffsetSyncsFollower:
         if tail is not None:
             tail.close()
 
-    def _apply_record(self, record: TopicRecord) -> None:
-        state_topic_reader.apply_records((record,), self._table.apply_record)
+    def _apply_record(self, key: bytes, value: bytes | None) -> None:
+        if self._takes_topic(mirrormaker2_records.decode_offset_sync_key(key).topic):
+            self._table.apply_record(key, value)
 
 
 MAP_RETRY_DELAY_S = 60.0
@@ -103,6 +114,7 @@ class OffsetMapFollower:
         self._clock = clock
         self._tail: TopicTail | None = None
         self._map = self._create_map()
+        self._is_complete = False
         self._due_s = clock.now_s()
         self._logged_reason = ""
         self._contradicted: set[TopicPartition] = set()
@@ -123,12 +135,9 @@ class OffsetMapFollower:
         if self._tail is None:
             self._tail = self._connect()
         try:
-            found = self._tail.read_to_end(timeout_s)
-            for each in found:
-                self._apply_record(each)
+            self._tail.read_each_to_end(timeout_s, self._apply_record)
             self._raise_if_unreadable()
-            if found:
-                self._clear_caches()
+            self._is_complete = True
         except LogTruncatedError as error:
             self._reset_map(f"{error}; reading it again", delay_s=0.0)
         except TopicMissingError:
@@ -147,7 +156,7 @@ class OffsetMapFollower:
         ignored, because it may describe a deleted topic or Java may have replicated records since
         the map was written.
         """
-        if self._is_map_contradicted(partition, newest):
+        if not self._is_complete or self._is_map_contradicted(partition, newest):
             return UntranslatedReason.UNKNOWN
         return self._get_translator(partition).translate_offset(upstream)
 
@@ -156,7 +165,7 @@ class OffsetMapFollower:
     ) -> int | None:
         """Return the next source offset to replicate, according to the map. Returns None if the map
         is ignored; see `translate`."""
-        if self._is_map_contradicted(partition, newest):
+        if not self._is_complete or self._is_map_contradicted(partition, newest):
             return None
         return self._map.get_partition(partition).replicated_to
 
@@ -198,6 +207,7 @@ class OffsetMapFollower:
         if record.key is None:
             raise FatalError(f"{record.topic}: the record at offset {record.offset} has no key")
         self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
+        self._clear_caches()
 
     def _raise_if_unreadable(self) -> None:
         for each in self._map.list_unreadable_records():
@@ -208,6 +218,7 @@ class OffsetMapFollower:
         self.close()
         self.reset_count += bool(self._map.list_partitions())
         self._map = self._create_map()
+        self._is_complete = False
         self._clear_caches()
         self._due_s = self._clock.now_s() + delay_s
         if reason and reason != self._logged_reason:

@@ -21,7 +21,7 @@ from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissing
 from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import control_messages
 from mm2.formats.offset_map_records import MapKey, MapProducerKey
-from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicTail
+from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicRecord, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 
 MISSING_TOPIC_GRACE_S = 30.0
@@ -99,20 +99,19 @@ class ReverseOffsetMapReader:
         if self._tail is None:
             self._tail = self._connect_tail()
         try:
-            found = self._tail.read_to_end(timeout_s)
+            self._tail.read_each_to_end(timeout_s, self._apply_record)
         except (LogTruncatedError, TopicMissingError) as error:
             self._close_topic_reader()
             self._map = OffsetMap(key_filter=self._collect_producer_id)
             raise RetriableError(str(error)) from error
         self._has_existed = True
-        for record in found:
-            self._map.apply_or_keep_unreadable(
-                record.key or b"", record.value, offset=record.offset
-            )
         for each in self._map.list_unreadable_records():
             raise FatalError(
                 each.format_error(topic=f"{self._topic} on the source", flow=self._flow)
             )
+
+    def _apply_record(self, record: TopicRecord) -> None:
+        self._map.apply_or_keep_unreadable(record.key or b"", record.value, offset=record.offset)
 
     def _collect_producer_id(self, key: MapKey) -> bool:
         """Collect the producer id from a record's key, and return False so that the map does not

@@ -467,6 +467,11 @@ class StoredLogRecord:
     value: bytes | None
 
 
+StoredRecordHandler = Callable[[StoredLogRecord], object]
+"""Function that is called with each record of a flow's log. If it raises an error, it receives the
+record again at the next call."""
+
+
 class FlowStateLog(Protocol):
     """Durable log of one flow: appends records in order, reports when they are stored, and reads
     them up to the current end."""
@@ -518,6 +523,10 @@ class FlowStateLog(Protocol):
         before the timeout. Raises `LogTruncatedError` if records that were already read no longer
         exist: discard them and call `open`.
         """
+
+    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
+        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
+        read."""
 
     def close(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for pending records, run all remaining callbacks and close."""

@@ -14,6 +14,7 @@ from mm2.kafka.client_interfaces import (
     FlowStateTopic,
     OnRecorded,
     StoredLogRecord,
+    StoredRecordHandler,
     TopicRecord,
 )
 from mm2.kafka.flow_state_log_writer import FlowStateLogWriter, UnacknowledgedLimits
@@ -53,6 +54,23 @@ class FlowStateLogReader:
                 for each in self._reader.read_to_end(timeout_s, at_least=ends)
             ]
         raise self._foreign_record_error  # later records were read and are discarded
+
+    def read_each_to_end(
+        self,
+        timeout_s: float,
+        take: StoredRecordHandler,
+        *,
+        at_least: Mapping[FlowStateTopic, int],
+    ) -> None:
+        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
+        read."""
+        if self._foreign_record_error is not None:
+            raise self._foreign_record_error
+        self._reader.read_each_to_end(
+            timeout_s,
+            lambda record: take(self._to_stored_record(record)),
+            at_least={self._names[topic]: offset for topic, offset in at_least.items()},
+        )
 
     def close(self) -> None:
         self._reader.close()
@@ -147,6 +165,10 @@ class KafkaFlowStateLog:
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
         recorded = self._get_writer().next_offsets
         return self._get_reader().read_to_end(timeout_s, at_least=recorded)
+
+    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
+        recorded = self._get_writer().next_offsets
+        self._get_reader().read_each_to_end(timeout_s, take, at_least=recorded)
 
     def close(self, timeout_s: float) -> None:
         writer, self._writer = self._writer, None

@@ -25,7 +25,8 @@ from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import api_versions, fetch, request_builders, varints
 from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
 from connect_runtime.protocol.request_builders import NodeTarget, OffsetQuery
-from mm2.formats.compression import DecompressionError
+from mm2.formats import compression, record_batch
+from mm2.formats.compression import DecompressedTooLargeError, DecompressionError
 from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError
 from mm2.kafka.client_interfaces import PerPartitionResult
 from mm2.kafka.leader_calls import NO_CONTENT, LeaderCall, RequestGroup
@@ -35,6 +36,7 @@ from mm2.replication.read_committed import SourceBatch
 _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """Maximum size of a Fetch response. A leader exceeds it only if the first batch is larger."""
 _MAX_DECODED_RECORDS = 10_000
+_TIMESTAMP_BATCH_BYTES_MAX = 1024 * 1024
 _MAX_WAIT_MS = 10
 _EMPTY_TIME_AT_END_S = 0.5
 _NO_SESSION_EPOCH = -1
@@ -86,14 +88,16 @@ AcceptBatches = Callable[[TopicPartition, FetchedBatches], bool]
 been read far enough. After a `FatalError`, the partition has failed."""
 
 
-def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
+def iter_records(
+    batch: SourceBatch, *, doing: str, max_bytes: int = compression.DECOMPRESSED_BYTES_MAX
+) -> Iterator[BatchRecord]:
     """Iterate over the records of a batch from offset `batch.first` on, decoding them in parts.
 
-    Raises `FatalError` if the batch is malformed or decompresses to more than 256 MB. `doing`
+    Raises `FatalError` if the batch is malformed or decompresses to more than `max_bytes`. `doing`
     starts the error message.
     """
     try:
-        decoder = BatchDecoder(batch.header, batch.batch)
+        decoder = BatchDecoder(batch.header, batch.batch, max_bytes=max_bytes)
         while decoder.remaining:
             found = decoder.decode_next_records(_MAX_DECODED_RECORDS)
             if found[0].offset < batch.first:
@@ -104,6 +108,25 @@ def iter_records(batch: SourceBatch, *, doing: str) -> Iterator[BatchRecord]:
             f"{doing}: the batch at offset {batch.header.base_offset} is malformed: {error}; find "
             "the program that wrote it"
         ) from error
+
+
+def iter_timestamps(batch: SourceBatch, *, doing: str) -> Iterator[tuple[int, int]]:
+    """Iterate over the offsets and timestamps of a batch's records from offset `batch.first` on.
+
+    If the batch decompresses to more than 1 MB, yields only its first and last offset, with the
+    approximate timestamps in its header. Raises `FatalError` if the batch is malformed.
+    """
+    try:
+        for record in iter_records(batch, doing=doing, max_bytes=_TIMESTAMP_BATCH_BYTES_MAX):
+            yield record.offset, record.timestamp
+    except FatalError as error:
+        if not isinstance(error.__cause__, DecompressedTooLargeError):
+            raise
+        header = batch.header
+        is_append_time = header.attributes & record_batch.LOG_APPEND_TIME
+        oldest = header.max_timestamp if is_append_time else header.oldest_timestamp
+        yield max(batch.first, header.base_offset), oldest
+        yield header.last_offset, header.max_timestamp
 
 
 class LogClient:

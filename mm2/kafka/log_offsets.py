@@ -70,11 +70,11 @@ class KafkaLogOffsets:
 
         def accept_first_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
-                for record in log_client.iter_records(
+                for _, timestamp in log_client.iter_timestamps(
                     batch, doing=self._describe_timestamp_read(partition)
                 ):
-                    if record.timestamp != NO_TIMESTAMP:
-                        found[partition] = record.timestamp
+                    if timestamp != NO_TIMESTAMP:
+                        found[partition] = timestamp
                     return True
             return fetched.next_offset >= fetched.end
 
@@ -92,11 +92,11 @@ class KafkaLogOffsets:
         def accept_last_record(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             last = ends[partition].end
             for batch in fetched.batches:
-                for record in log_client.iter_records(
+                for offset, timestamp in log_client.iter_timestamps(
                     batch, doing=self._describe_timestamp_read(partition)
                 ):
-                    if record.offset < last and record.timestamp != NO_TIMESTAMP:
-                        found[partition] = record.timestamp
+                    if offset < last and timestamp != NO_TIMESTAMP:
+                        found[partition] = timestamp
             return fetched.next_offset >= min(last, fetched.end)
 
         positions = {

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from connect_runtime.base.errors import FatalError
+from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
@@ -24,6 +24,9 @@ from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 from mm2.kafka.log_client import FetchedBatches, LogClient, LogPosition
 from mm2.replication.read_committed import SourceBatch
 
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum decompressed size of a batch of a state topic. Writers of state topics send batches of at
+most a few MB."""
 _NO_MIN_END_OFFSETS: Mapping[str, int] = {}
 
 
@@ -84,7 +87,7 @@ class TopicReader:
 
         def accept_batches(partition: TopicPartition, fetched: FetchedBatches) -> bool:
             for batch in fetched.batches:
-                self._pass_records_to_caller(partition, batch, take)
+                self._pass_records_to_caller(partition, batch, take, end)
             return fetched.next_offset >= ends[partition]
 
         self._client.fetch_batches(
@@ -135,13 +138,15 @@ class TopicReader:
         return dataclasses.replace(position, offset=max(at_least, position.offset))
 
     def _pass_records_to_caller(
-        self, partition: TopicPartition, batch: SourceBatch, take: RecordHandler
+        self, partition: TopicPartition, batch: SourceBatch, take: RecordHandler, end: Deadline
     ) -> None:
         """Pass the records of a batch to `take`, and advance the partition's position after each
-        record."""
+        record. At least one record is passed, even if the deadline has expired."""
         position, topic = self._positions[partition], partition.topic
         doing = f"reading {partition} on {self._where}"
-        for offset, time_ms, body in log_client.iter_records(batch, doing=doing):
+        for offset, time_ms, body in log_client.iter_records(
+            batch, doing=doing, max_bytes=BATCH_BYTES_MAX
+        ):
             try:
                 key, value, _ = records.decode_record_body(body)
             except MalformedRecordsError as error:
@@ -151,6 +156,11 @@ class TopicReader:
                 ) from error
             take(TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=time_ms))
             position.offset = offset + 1
+            if end.is_expired(self._clock.now_s()):
+                raise RetriableError(
+                    f"{doing}: the timeout expired before the end was read; the next attempt "
+                    f"continues at offset {position.offset}"
+                )
 
 
 class KafkaStateTopics:
@@ -204,15 +214,42 @@ ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
 has changed nothing."""
 
 
-def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
-    """Pass all records in order to the function `apply`. Records without a key and unreadable
-    records are logged and skipped."""
-    for each in found:
-        where = f"{each.topic}: the record at offset {each.offset}"
-        if each.key is None:
-            _LOG.warning("%s has no key; skipped", where)
-            continue
+class RecordApplier:
+    """Passes records to a function. Records without a key and unreadable records are skipped.
+
+    Logs the first skipped record, and another one whenever the number of skipped records has
+    doubled, so that no writer of the topic can fill the log. Not thread-safe.
+    """
+
+    def __init__(self, apply: ApplyRecord) -> None:
+        self._apply = apply
+        self._skipped = 0
+
+    def apply_record(self, record: TopicRecord) -> None:
+        """Apply one record, or skip it."""
+        if record.key is None:
+            self._skip(record, "it has no key")
+            return
         try:
-            apply(each.key, each.value)
+            self._apply(record.key, record.value)
         except MalformedRecordError as error:
-            _LOG.warning("%s cannot be read (%s); skipped", where, error)
+            self._skip(record, str(error))
+
+    def _skip(self, record: TopicRecord, reason: str) -> None:
+        self._skipped += 1
+        if self._skipped & (self._skipped - 1) == 0:  # a power of two
+            _LOG.warning(
+                "%s: the record at offset %d cannot be read (%s); skipped (records skipped so far: "
+                "%d)",
+                record.topic,
+                record.offset,
+                reason,
+                self._skipped,
+            )
+
+
+def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
+    """Pass all records in order to the function `apply`, like `RecordApplier`."""
+    applier = RecordApplier(apply)
+    for each in found:
+        applier.apply_record(each)

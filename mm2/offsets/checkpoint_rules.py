@@ -137,8 +137,8 @@ class CheckpointRules:
     target: str
     policy: ReplicationPolicy
     takes_topic: NamePredicate
-    """The flow's topic filter, by source topic name. As in Java, heartbeats and internal topics are
-    not treated specially."""
+    """Returns whether positions in a source topic become checkpoints. False for each topic that the
+    flow does not replicate."""
     translate: TranslateOffset
     """Translates a source offset with the best available data, even if the result is not exact."""
     translate_exactly: TranslateOffset = lambda *_: UntranslatedReason.UNKNOWN

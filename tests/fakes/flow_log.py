@@ -19,6 +19,7 @@ from mm2.kafka.client_interfaces import (
     LogTruncatedError,
     OnRecorded,
     StoredLogRecord,
+    StoredRecordHandler,
 )
 from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.kafka.flow_state_topics import FlowStateTopics
@@ -108,6 +109,10 @@ class FakeFlowStateLog:
                 found.append(record)
             self._positions[topic] = len(records)
         return found
+
+    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
 
     def close(self, timeout_s: float) -> None:
         if not self._opened:

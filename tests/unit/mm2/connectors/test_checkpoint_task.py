@@ -656,3 +656,26 @@ def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
     running.poll()
     assert shown().last_write_s == running.context.clock.now_s()
     assert shown().done_until_s == shown().last_round_s
+
+
+def test_the_source_moves_no_offsets_of_the_targets_own_topics(clusters, start):
+    theirs = TopicPartition("B.payments", 0)
+    clusters.source.commit("g1", {theirs: 20, T0: 20})
+    clusters.synced(theirs, 20, 7)
+    clusters.synced(T0, 20, 7)
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 7)]
+
+
+def test_published_checkpoints_of_the_targets_own_topics_are_skipped(clusters, start, caplog):
+    forged = Checkpoint(
+        group="g1", partition=TopicPartition("payments", 0), upstream=1, downstream=1, metadata=""
+    )
+    for each in (forged, point(20, 7)):
+        clusters.checkpoints_log.append(mirrormaker2_records.encode_checkpoint(each))
+    running = start()
+    running.load()
+    table = running.task._rounds.table
+    assert list(table.get_group_checkpoints("g1")) == [MIRROR]
+    assert "topic payments is not a mirror topic of A->B" in caplog.text

@@ -146,7 +146,9 @@ def test_progress_of_other_clusters_and_what_was_deleted_do_not_count(source):
 
 def test_what_others_store_there_is_passed_over(source):
     source.progress("t")
-    for key in (b"", b"no json", b'["heartbeats",{"sourceClusterAlias":"west"}]', b"17", b"[1,2]"):
+    nested = b"[" * 5_000
+    strange = (b"", b"no json", b'["heartbeats",{"sourceClusterAlias":"west"}]', b"17", b"[1,2]")
+    for key in (*strange, nested):
         source.cluster.topics[OFFSETS].log.append((key, b"{}"))
     source.era("u")
     source.cluster.topics[MAP].log.append((b"\x63strange", b"v"))
@@ -200,3 +202,14 @@ def test_who_begins_at_the_latest_record_never_meets_it():
     source = Source(start=StartPosition(StartAt.LATEST))
     source.progress("t")
     assert source.back.exclude_looping_partitions(plan(), 5.0) == plan()
+
+
+def test_an_unexpected_failure_of_the_check_is_a_warning(source, monkeypatch):
+    def fail(timeout_s):
+        raise RecursionError("nested too deeply")
+
+    monkeypatch.setattr(source.back, "find_topics", fail)
+    found = source.back.exclude_looping_partitions(plan(), 5.0)
+    assert (found.partitions, found.findings) == (plan().partitions, ())
+    (warning,) = found.warnings
+    assert "RecursionError: nested too deeply" in warning

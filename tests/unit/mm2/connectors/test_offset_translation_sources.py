@@ -18,7 +18,7 @@ from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
-from tests.fakes.checkpoint_clients import FakeClusters
+from tests.fakes.checkpoint_clients import FakeClusters, FakeTail
 from tests.fakes.plugin_contexts import Clock
 
 T7 = copied_map.T7
@@ -130,3 +130,18 @@ def test_a_map_that_syncs_contradict_is_left_alone_and_told_once(world, caplog):
         assert world.translate(newest=(20, 16)) is UNKNOWN
     assert len(caplog.records) == 1
     assert world.translate(newest=(40, 2)) == EXACT, "of what came later it says nothing"
+
+
+def test_a_map_that_is_read_in_part_is_not_used(world, monkeypatch):
+    def read_in_part(tail, timeout_s, take):
+        for each in tail.read_to_end(timeout_s):
+            take(each)
+        raise UnreachableError("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeTail, "read_each_to_end", read_in_part)
+        with pytest.raises(UnreachableError):
+            world.refresh()
+    assert world.translate() is UNKNOWN
+    world.refresh()
+    assert world.translate() == EXACT

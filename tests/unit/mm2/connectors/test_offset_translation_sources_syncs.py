@@ -21,7 +21,11 @@ def clusters():
 
 @pytest.fixture
 def syncs(clusters):
-    made = OffsetSyncsFollower(clusters.create_offset_syncs_reader, keep_history=True)
+    made = OffsetSyncsFollower(
+        clusters.create_offset_syncs_reader,
+        lambda topic: not topic.startswith("B."),
+        keep_history=True,
+    )
     yield made
     made.close()
     assert clusters.all_closed()
@@ -80,3 +84,11 @@ def test_a_topic_that_was_made_anew_is_read_anew(clusters, syncs):
     first, second = clusters.made
     assert first.closed
     assert not second.closed
+
+
+def test_only_topics_of_the_flow_are_kept(clusters, syncs):
+    clusters.synced(TopicPartition("B.t", 0), 5, 3)
+    clusters.synced(T0, 5, 3)
+    syncs.refresh(1.0)
+    assert syncs.translate(TopicPartition("B.t", 0), 5) is UntranslatedReason.UNKNOWN
+    assert syncs.translate(T0, 5) == ExactOffset(downstream=3)

@@ -12,6 +12,7 @@ from connect_runtime.kafka.client_errors import (
     UnreachableError,
 )
 from connect_runtime.system.clock import SystemClock
+from mm2.formats import compression
 from mm2.kafka.log_offsets import KafkaLogOffsets
 from mm2.offsets.log_bounds import LogBounds
 from tests.fakes import batches
@@ -149,3 +150,22 @@ def test_a_malformed_response_is_an_error_within_the_deadline(two):
     assert set(found.succeeded) == {T1}
     assert "unexpected bytes at the end" in str(found.failed[T0])
     assert offsets.read_timestamps({T0: 3, T1: 0}, SHORT_S) == {T1: TIME_MS}
+
+
+def test_a_batch_that_decompresses_to_much_has_the_times_of_its_header(two, monkeypatch):
+    decompressed = []
+    real = compression.decompress
+
+    def decompress(codec, data, *, max_bytes):
+        plain = real(codec, data, max_bytes=max_bytes)
+        decompressed.append(len(plain))
+        return plain
+
+    monkeypatch.setattr(compression, "decompress", decompress)
+    cluster, offsets = two
+    bomb = batch(b"a", bytes(3_000_000), b"c", at=3, codec=compression.GZIP)
+    cluster.logs["t", 0] = Log([bomb], start=3, end=6)
+    assert offsets.read_timestamps({T0: 3}, WAIT_S) == {T0: TIME_MS + 3}
+    ends = {T0: LogBounds(start=3, end=6)}
+    assert offsets.read_newest_timestamps(ends, WAIT_S) == {T0: TIME_MS + 5}
+    assert decompressed == []

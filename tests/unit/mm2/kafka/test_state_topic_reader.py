@@ -15,8 +15,11 @@ from connect_runtime.kafka.client_errors import (
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.system.clock import SystemClock, wait_until
-from mm2.kafka.client_interfaces import LogTruncatedError
-from mm2.kafka.state_topic_reader import TopicReader
+from mm2.formats import compression
+from mm2.formats.primitive_types import MalformedRecordError
+from mm2.kafka import state_topic_reader
+from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord
+from mm2.kafka.state_topic_reader import RecordApplier, TopicReader
 from tests.fakes import batches
 from tests.fakes.batches import Stamp
 from tests.support import log_brokers
@@ -382,3 +385,49 @@ def test_a_damaged_batch_is_an_error_within_the_deadline(one, damage):
     found.batches = [damage(found.batches[0])]
     with pytest.raises(ConnectError, match="offsets-0 on hostile"):
         reader.read_to_end(SHORT_S)
+
+
+def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch):
+    monkeypatch.setattr(state_topic_reader, "BATCH_BYTES_MAX", 100_000)
+    found = log(batch(b"a", at=0), batch(b"k" * 100_000, at=1, codec=compression.GZIP), end=2)
+    with log_brokers.serve({(TOPIC, 0): found}) as cluster:
+        reader = reader_of(cluster)
+        taken = []
+        with pytest.raises(FatalError, match=r"offsets-0 .* offset 1 .* more than 100000 bytes"):
+            reader.read_each_to_end(WAIT_S, lambda record: taken.append(record.key))
+        assert taken == [b"a"]
+        reader.close()
+
+
+def test_the_deadline_holds_within_a_batch(one):
+    _, _, reader = one
+    taken = []
+
+    def take(record):
+        taken.append(record.key)
+        if len(taken) == 1:
+            wait_until(lambda: False, timeout_s=2 * SHORT_S)
+
+    with pytest.raises(RetriableError, match="continues at offset 1"):
+        reader.read_each_to_end(SHORT_S, take)
+    assert taken == [b"a"]
+    reader.read_each_to_end(WAIT_S, take)
+    assert taken == [b"a", b"b", b"c", b"d"]
+
+
+def test_malformed_records_do_not_fill_the_log(caplog):
+    applied = []
+
+    def apply(key, value):
+        if key == b"bad":
+            raise MalformedRecordError("too short")
+        applied.append(key)
+
+    applier = RecordApplier(apply)
+    for offset, key in enumerate([b"bad", b"a", None, *[b"bad"] * 10_000, b"b"]):
+        applier.apply_record(TopicRecord(topic=TOPIC, offset=offset, key=key, value=b""))
+    assert applied == [b"a", b"b"]
+    lines = [each.getMessage() for each in caplog.records]
+    assert len(lines) == 14
+    assert lines[0].startswith("offsets: the record at offset 0 cannot be read (too short)")
+    assert "it has no key" in lines[1]
