@@ -300,5 +300,5 @@ def test_integers_and_texts():
     for value in (True, 1.0, "1", None, 2**63):
         with pytest.raises(ValueError, match="64-bit"):
             control_messages.decode_integer(value)
-    with pytest.raises(TypeError, match="text"):
+    with pytest.raises(TypeError, match="string"):
         control_messages.decode_text(1)
