@@ -116,6 +116,7 @@ class Fleet:
 
     next: deque[Member] = field(default_factory=deque)
     made: list[tuple[str, Member]] = field(default_factory=list)
+    settings: list[DistributedSettings] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
 
     @property
@@ -139,6 +140,7 @@ class Fleet:
         found.on_leading = on_leading
         found.before_joining = before_joining
         found.on_trouble = on_trouble
+        self.settings.append(settings)
         self.made.append(("->".join(namespace), found))
         return as_member(found)
 

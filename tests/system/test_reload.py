@@ -265,7 +265,7 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
         # Who leads is asked first, or last: then its file was written before the other asked.
         assert led[1] is None
         if led[0] is not None:
-            assert "they differ in MirrorSourceConnector: topics" in told[0]
+            assert "the differences are: MirrorSourceConnector: topics" in told[0]
             assert nodes[0].reload() == "nothing has changed\n"
         kafka.produce(source, second, [Outgoing(value=b"x", partition=p) for p in (0, 1)])
         eventually.eventually(lambda: count(target, second) == 2, 2 * DEADLINE_S)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.herder.herder_requests import HerderRequest, RequestRefused, RestartTask
@@ -499,3 +500,14 @@ def test_connectors_that_are_held_are_those_of_the_group():
     flow.does(look, holds_checkpoints, look)
     assert found == [{}, {}, {flow_plan.CHECKPOINT_CONNECTOR: OverrideKind.PAUSED}]
     assert flow.worker.connector_overrides == {}
+
+
+def test_its_worker_uses_no_stored_connections_but_those_of_the_plan_as_it_is_now():
+    flow = Flow()
+    flow.does(flow.looks)
+    (settings,) = flow.fleet.settings
+    stored = dict(plan("a.bootstrap.servers=c:1").connectors[flow_plan.SOURCE_CONNECTOR])
+    with pytest.raises(ConfigError, match=r"source\.cluster\.bootstrap\.servers"):
+        settings.resolve_connector_config(stored)
+    flow.worker.replace_plan(plan("a.bootstrap.servers=c:1"))
+    assert settings.resolve_connector_config(stored) == stored
