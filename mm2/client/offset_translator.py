@@ -35,11 +35,11 @@ from mm2.client.translation_outcomes import (
     TooOld,
     Unknown,
 )
-from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
-from mm2.kafka.client_interfaces import TopicRecord, TopicTail
+from mm2.kafka.client_interfaces import TopicTail
 from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.log_bounds import LogBounds
@@ -126,6 +126,7 @@ class FlowOffsetReader:
         self._syncs = syncs
         self._sync_tail: TopicTail | None = None
         self._sync_store = OffsetSyncStore(keep_history=True)
+        self._sync_applier = RecordApplier(self._apply_offset_sync)
         self._existing_topics: set[str] = set()
 
     def read_offset_map(self, timeout_s: float) -> OffsetMap:
@@ -156,7 +157,7 @@ class FlowOffsetReader:
                 self._sync_store = OffsetSyncStore(keep_history=True)
                 self._sync_tail = cluster.open_tail(topic)
             ignored = self._sync_store.ignored_syncs
-            self._sync_tail.read_each_to_end(timeout_s, self._apply_offset_sync_record)
+            self._sync_tail.read_each_to_end(timeout_s, self._sync_applier.apply_record)
             if self._sync_store.ignored_syncs > ignored:
                 _LOG.warning("%s", self._sync_store.describe_ignored_syncs())
         except FatalError as error:
@@ -182,13 +183,8 @@ class FlowOffsetReader:
             self._existing_topics.add(topic)
         return topic in self._existing_topics
 
-    def _apply_offset_sync_record(self, record: TopicRecord) -> None:
-        where = f"{record.topic}: the record at offset {record.offset}"
-        try:
-            if record.key is not None:
-                self._sync_store.apply_record(record.key, record.value)
-        except MalformedRecordError as error:
-            _LOG.warning("%s is not a valid offset sync (%s); skipping it", where, error)
+    def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
+        self._sync_store.apply_record(key, value)
 
     def _close_syncs_reader(self) -> None:
         tail, self._sync_tail = self._sync_tail, None

@@ -34,11 +34,12 @@ from mm2.formats import records
 from mm2.formats.compression import DecompressionError
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.record_sets import DamagedBatchError
-from mm2.formats.records import MalformedRecordsError
+from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError
 
 EXPORT_VERSION = 1
 FIND_TIMEOUT_S = 120.0
 _MAX_HEADER_CHARS = 4_096
+_MAX_DECODED_RECORDS = 10_000
 
 FindUnreplicated = Callable[
     [Mapping[TopicPartition, PartitionScanInputs]], Mapping[TopicPartition, UnreplicatedTail]
@@ -219,7 +220,7 @@ def _read_tail_lines(
                 waiting.pop()
             if waiting and waiting[-1].first <= header.last_offset and not header.is_control:
                 first, last, *_ = waiting[-1]
-                yield from _decode_batch(place.partition, header, batch, first=first, last=last)
+                yield from _read_batch_lines(place.partition, header, batch, first=first, last=last)
                 if last <= header.last_offset:
                     waiting.pop()
         if at > before:
@@ -230,7 +231,7 @@ def _read_tail_lines(
             )
 
 
-def _decode_batch(
+def _read_batch_lines(
     partition: TopicPartition,
     header: BatchHeader,
     batch: memoryview,
@@ -238,9 +239,10 @@ def _decode_batch(
     first: int,
     last: int,
 ) -> Iterator[dict[str, Any]]:
+    """Yield an export line for each record of a batch with an offset from `first` to `last`. The
+    batch is decoded in parts."""
     try:
-        found = records.decode_batch(header, batch)
-        for each in found:
+        for each in _decode_in_parts(header, batch):
             if first <= each.offset <= last:
                 fields = records.decode_record_body(each.body)
                 yield {
@@ -263,6 +265,12 @@ def _decode_batch(
         raise FatalError(
             f"{partition}: the batch at {header.base_offset} cannot be decoded: {error}"
         ) from error
+
+
+def _decode_in_parts(header: BatchHeader, batch: memoryview) -> Iterator[BatchRecord]:
+    decoder = BatchDecoder(header, batch)
+    while decoder.remaining:
+        yield from decoder.decode_next_records(_MAX_DECODED_RECORDS)
 
 
 def _encode_base64(content: bytes | None) -> str | None:

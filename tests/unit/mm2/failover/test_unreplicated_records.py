@@ -20,6 +20,7 @@ from mm2.failover.divergence import ScanBudget
 from mm2.failover.partition_thread_pool import PartitionThreadPool
 from mm2.failover.unreplicated_records import UnreplicatedRecordFinder
 from mm2.failover.unreplicated_tails import PartitionScanInputs, UnreplicatedTail
+from mm2.formats import records
 from mm2.offsets.log_bounds import LogBounds
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -231,6 +232,17 @@ def test_an_export_holds_each_record_of_many_tiny_batches(tmp_path: Path):
     assert exported(path, there, tail) == 13
     lines = [json.loads(each) for each in path.read_text().splitlines()[1:]]
     assert [each["offset"] for each in lines] == list(range(12, 25))
+
+
+def test_an_export_decodes_large_batches_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    there = FakeQuestions({EAST: log((10, 20, LOCAL))})
+    tail = find(there, NOTHING, begin(map_end=12))
+    monkeypatch.setattr(unreplicated_records, "_MAX_DECODED_RECORDS", 8)
+    monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 8)
+    path = tmp_path / "tail.jsonl"
+    assert exported(path, there, tail) == tail.counted
+    lines = [json.loads(each) for each in path.read_text().splitlines()[1:]]
+    assert [each["offset"] for each in lines][-15:] == list(range(15, 30))
 
 
 def test_more_stretches_than_there_is_room_for_are_not_counted(monkeypatch: pytest.MonkeyPatch):
