@@ -1,8 +1,9 @@
 """Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start
 are replicated.
 
-The end of a partition is the last stable offset when its copying starts. This end offset never
-changes afterwards. A flow is counted from its first snapshot that has a plan.
+The end offset of a partition is its last stable offset when its copying starts; it never changes
+afterwards. A flow is included in the totals from the first snapshot in which it is RUNNING and this
+node knows its partitions.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from mm2.status import topic_rows
 
 
 class CatchUpState(enum.Enum):
-    """Catch-up progress of one flow or of all flows. IN_ERROR means that a partition is halted and
-    nothing more can be replicated."""
+    """Catch-up progress of one flow or of all flows. A flow is IN_ERROR if records remain but
+    cannot be replicated, for example because every partition that has not caught up is halted, or
+    because the flow has failed or was stopped."""
 
     COPYING = "copying"
     CAUGHT_UP = "caught up"
@@ -55,7 +57,9 @@ class FlowCatchUp:
     def update_partition(
         self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool
     ) -> None:
-        """Update a partition's progress. `copied_to` and `end` are -1 while unknown."""
+        """Update a partition's progress. `copied_to` is the next source offset to replicate and
+        `end` is the partition's end offset; each is -1 while unknown. `stopped` is true if the
+        partition is halted."""
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
             self._copied[partition] = copied_to
@@ -67,7 +71,7 @@ class FlowCatchUp:
             self._failed.discard(partition)
 
     def compute_progress(self) -> FlowProgress:
-        """Compute the progress over all partitions."""
+        """Compute the flow's progress from the progress of its partitions."""
         done = {each for each in self.partitions if self.is_partition_done(each)}
         failed = self._failed - done
         if len(done) == len(self.partitions):
@@ -97,7 +101,8 @@ class FlowCatchUp:
 
 ETA_WINDOW_S = 10.0
 LISTED_PARTITIONS_MAX = 50
-"""Maximum number of unfinished partitions that are listed at the end. The rest is only counted."""
+"""Maximum number of partitions that have not caught up and are listed when the command ends.
+Further partitions are only counted."""
 
 JOIN_GRACE_S = 10.0
 """How long to wait for tasks after joining the group: a new node receives its tasks only in a
@@ -135,7 +140,7 @@ class CatchUpSnapshot:
 
 @dataclass(slots=True)
 class CatchUpTracker:
-    """Accumulates the flows' snapshots into the overall catch-up progress."""
+    """Computes the catch-up progress of all flows from successive status snapshots."""
 
     _flows: dict[str, FlowCatchUp] = field(default_factory=dict)
     _states: dict[str, CatchUpState] = field(default_factory=dict)
@@ -147,8 +152,8 @@ class CatchUpTracker:
 
     @property
     def needs_periodic_observation(self) -> bool:
-        """True if `observe` must be called even if no flow status changes, because the verdict may
-        change after a timeout."""
+        """True if `observe` must be called even if no flow status changes, because the catch-up
+        state may change when `JOIN_GRACE_S` expires."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> CatchUpSnapshot:
@@ -192,8 +197,8 @@ class CatchUpTracker:
         return result.verdict
 
     def _runs_only_on_other_nodes(self, status: FlowStatus, now_s: float) -> bool:
-        """Return True if other nodes run all of the flow's tasks. After `JOIN_GRACE_S`, the flow is
-        recorded as remote."""
+        """Return True if all of the flow's tasks run on other nodes. Once this has been the case
+        for `JOIN_GRACE_S`, also record the flow as remote."""
         runs = status.state is FlowState.RUNNING
         if not runs or status.has_local_partitions or not status.remote_partitions:
             self._nothing_since_s.pop(status.flow, None)
@@ -239,8 +244,8 @@ class CatchUpTracker:
     def list_unfinished_items(
         self, statuses: Sequence[FlowStatus]
     ) -> list[tuple[str, TopicPartition | None, str]]:
-        """Return (flow, partition, reason) for each flow or partition that is not finished. The
-        partition is None if the entry is about the whole flow."""
+        """Return (flow, partition, reason) for each flow or partition that has not caught up. The
+        partition is None if the reason applies to the whole flow."""
         found: list[tuple[str, TopicPartition | None, str]] = []
         for status in statuses:
             if self._states.get(status.flow) is CatchUpState.CAUGHT_UP:

@@ -4,7 +4,7 @@ Each node of a group reports the tasks that it runs itself. A flow is RUNNING on
 assigned all partitions and every task has started on some node.
 
 Operator overrides (paused, stopped) are read from the configuration stored by the Connect group.
-They are described with the command that ends them.
+The description of an override includes the command that resumes the flow.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _OVERRIDE_EFFECTS = {
 
 
 def find_operator_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
-    """Return the operator's override of the connector; None if the connector has no override or
-    does not exist."""
+    """Return the operator override (paused or stopped) of the connector; None if the connector has
+    no override or does not exist."""
     state = config.target_state(connector) if config.has_connector(connector) else None
     return None if state is None else _OVERRIDES.get(state)
 
@@ -56,8 +56,8 @@ def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, Overrid
 
 
 def describe_paused_flow(resume: str, beside: str = "") -> str:
-    """Describe a flow that an operator paused, with the command that resumes it. `beside` is an
-    additional reason for its state."""
+    """Describe a flow that an operator paused, with the command that resumes it. `beside` is a
+    further message about the flow, for example a task failure, or "" for none."""
     return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
 
 
@@ -108,8 +108,8 @@ class GroupStatus:
 
     @property
     def is_paused(self) -> bool:
-        """True if the connector or task is paused. A task that is paused from the start is not
-        started and reports nothing."""
+        """True if the connector or task reports that it is paused. A task that was already paused
+        when it was assigned is not started and reports no state."""
         return self.state == "PAUSED"
 
 
@@ -147,9 +147,9 @@ class WorkerSnapshot:
     """True if the connector that reports the plan runs with the configuration in the configuration
     file. Checked only on the leader."""
     is_assigned: bool = True
-    """True if the group's last rebalance assigned these tasks."""
+    """True if the group's last rebalance is based on the current task configurations."""
     is_config_applied: bool = True
-    """True if the tasks on this node run with the configuration in the configuration file."""
+    """True if the tasks on this node run with the settings in the configuration file."""
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
@@ -159,8 +159,8 @@ class WorkerSnapshot:
 
 
 def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) -> FlowStatus:
-    """Compute the flow status from a worker snapshot. Return the previous status `before` itself if
-    nothing has changed."""
+    """Compute the flow status from a worker snapshot. If nothing has changed since the previous
+    status `before`, return that same object."""
     state, reason = _compute_state(seen, before)
     tasks = [seen.task_snapshots[number] for number in sorted(seen.task_snapshots)]
     away = seen.configured.keys() - _find_reporting_tasks(seen)
@@ -219,7 +219,8 @@ def _format_task_location(number: int, told: GroupStatus) -> TaskPlacement:
 
 
 def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
-    """List the failed tasks, which no longer report a status themselves."""
+    """List the failed tasks of this node as reported to the Connect group. Their copy processes no
+    longer report a status."""
     return (
         TaskStatus(index=number, state=_TaskState.FAILED, reason=each.reason, restarts=0)
         for number, each in _list_tasks_failed_here(seen)
@@ -270,14 +271,15 @@ def _list_last_known_partitions(
 
 
 def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
-    """Mark a partition as waiting, because its last reported state is outdated."""
+    """Return the partition's last report with the phase "waiting", because its task is not running.
+    The report of a halted partition is returned unchanged."""
     if each.is_halted or each.reason == TASK_NOT_RUNNING:
         return each
     return replace(each, phase="waiting", reason=TASK_NOT_RUNNING)
 
 
 def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
-    """Return the task numbers of the tasks that report partitions."""
+    """Return the numbers of the tasks that report partitions."""
     return {number for number, each in seen.task_snapshots.items() if each.partitions}
 
 
@@ -291,8 +293,8 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
     """Explain why none of the tasks assigned to this node is running; return "" if at least one is
     running, or if an operator stopped the flow.
 
-    `made` is the flow's status. `begun` contains the tasks whose copy processes have run on this
-    node: a restarting task counts as ready.
+    `made` is the flow's status. `begun` contains the numbers of the tasks whose copy processes have
+    already run on this node; such a task counts as running while it restarts.
     """
     if seen.overrides.stopped:
         return ""
@@ -352,8 +354,8 @@ def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_St
 
 
 def _describe_java_workers(seen: WorkerSnapshot) -> str:
-    """Describe that Java workers run tasks of the flow, so that only Java MirrorMaker's guarantees
-    apply."""
+    """Return a warning that Java Connect workers run some of the flow's tasks, for which only the
+    guarantees of Java's MirrorMaker 2 apply; return "" if they run none."""
     return next(
         (each.java_warning for each in seen.task_snapshots.values() if each.java_warning), ""
     )
@@ -369,8 +371,8 @@ def _describe_failure(seen: WorkerSnapshot) -> str:
 
 
 def _describe_other_node(connector: GroupStatus) -> str:
-    """Describe a connector that runs on another node or on none yet. Its last status may be
-    outdated."""
+    """Describe a connector that runs on another node, or that is not assigned to a node yet. The
+    last status that the other node reported may be outdated."""
     node = connector.node.partition("/")[0]
     if connector.is_failed and node:
         why = f": {connector.reason}" if connector.reason else ""

@@ -78,8 +78,8 @@ def make_health_pages(
     within_s: float,
     clock: Clock,
 ) -> Mapping[str, PageRenderer]:
-    """Build the health pages by path. `within_s` is how long a flow may go without replicating a
-    batch while its source may have more records.
+    """Return the handler of each health page, by URL path. `within_s` is how long a flow may go
+    without replicating a batch while its source may have more records.
 
     A node is not ready if the target does not respond, because the flow's Connect group is stored
     there.
@@ -120,8 +120,8 @@ def make_health_pages(
 
 
 def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> HealthResult:
-    """Evaluate the replication health of each flow. Without any flow, the result is unhealthy
-    because nothing is replicated."""
+    """Evaluate the replication health of each flow. Without flows, the result is unhealthy, because
+    nothing is replicated."""
     if not reports:
         return HealthResult(
             findings=(

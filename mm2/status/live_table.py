@@ -46,7 +46,7 @@ _FLOW_STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFrame:
-    """Content of the live table. `notes` are lines above all flows."""
+    """Content of the live table. `notes` are lines that are shown above the table."""
 
     overview: FlowsOverview
     notes: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ class RowSelection:
 
 
 def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
-    """Select the topic rows to show: all rows by name if they fit, otherwise the rows in the worst
-    state first."""
+    """Select the topic rows to show. If all rows fit on `room` lines, they are returned in their
+    given order; otherwise the rows in the worst states are selected, the worst first."""
     room = max(room, TABLE_ROWS_MIN)
     if len(rows) <= room:
         return RowSelection(rows=tuple(rows), hidden=0)
@@ -81,8 +81,8 @@ def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
 
 
 def _count_wrapped_lines(words: str, width: int) -> int:
-    """Return the number of lines that the text occupies. Wrapping at word boundaries may need one
-    more line than the length implies."""
+    """Return the maximum number of terminal lines that the text occupies. Wrapping at word
+    boundaries may need one more line than wrapping at exactly `width` characters."""
     return 1 if len(words) <= width else len(words) // width + 2
 
 
@@ -190,8 +190,9 @@ def describe_batch_path(row: TopicRow) -> str:
 
 
 def describe_topic_state(row: TopicRow) -> str:
-    """Describe the topic's state in capitals, with the reason. If the partitions have different
-    states, include the number of partitions in the state."""
+    """Describe the topic's state in capitals, with the reason. If its partitions have different
+    states, the state of the worst partition is described, with the number of partitions in that
+    state."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{row.state.upper()}{share}{reason}"
@@ -271,11 +272,8 @@ def _make_topic_cells(row: TopicRow) -> list[text.Text]:
 
 
 def _group_halts(seen: FlowsOverview) -> list[tuple[str, int]]:
-    """Group halts by cause: return the first text of each cause and the number of further
-    partitions that it affects.
-
-    Partitions of one topic with the same cause are explained once.
-    """
+    """Group halts by flow, topic and cause. For each group, return the description of its first
+    halt and the number of its other partitions."""
     found: dict[tuple[str, str, str], tuple[str, int]] = {}
     for each in seen.halts:
         key = (each.flow, each.partition.topic, each.cause)

@@ -59,7 +59,7 @@ class OperatorAction:
     """Identifies the action without its value, so that a later throttle of the same topic replaces
     an earlier one in the compacted topic."""
     topic: str = ""
-    """Source topic, "" for the whole flow."""
+    """Source topic, or "" if the action applies to the whole flow."""
 
 
 def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
@@ -99,8 +99,9 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
 
 
 def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield text, id and topic of each action in a config patch. Only values of operator overrides
-    are included, because others may be secrets."""
+    """Yield text, action id and topic of each operator action in a config patch. Values of operator
+    overrides are included in the text; values of other keys are omitted, because they may be
+    secret."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -139,7 +140,7 @@ def _format_rate_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Build the id of the incident record that stores an operator action with this action id."""
+    """Build the incident record id of an operator action from its `OperatorAction.id`."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
@@ -170,8 +171,8 @@ def open_action_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PendingAction:
-    """An operator action that is not recorded yet, with the settings that were in effect when it
-    was executed."""
+    """An operator action that is not recorded yet, with the mm2 configuration that was in effect
+    when it was executed."""
 
     flow: Flow
     settings: Mm2Settings
@@ -191,8 +192,8 @@ class OperatorLog:
         now: Clock,
         open_target: OpenActionTarget = open_action_target,
     ) -> None:
-        """Create the log. `settings` returns the settings that are in effect when an action is
-        logged."""
+        """Create an operator log. `settings` is a function that returns the mm2 configuration
+        currently in effect; it is called when an action is logged."""
         self._settings = settings
         self._clock = now
         self._open_target = open_target
@@ -297,7 +298,8 @@ class OperatorLog:
     def _write_actions(
         self, entries: Sequence[_PendingAction]
     ) -> Mapping[str, list[_PendingAction]]:
-        """Write the actions of one flow; return the actions that failed, by reason."""
+        """Write the actions of one flow to its target. Return the actions that could not be
+        written, grouped by the reason."""
         newest, told = entries[-1], dict[_PendingAction, str]()
         try:
             with self._open_target(newest.settings, newest.flow) as target:
@@ -322,8 +324,8 @@ class OperatorLog:
         entries: Sequence[_PendingAction],
         told: dict[_PendingAction, str],
     ) -> None:
-        """Write actions to the flow's target. Store each action's error in `told`, or "" if the
-        action was written."""
+        """Write actions to the incident topic on the flow's target. Set `told[action]` to the error
+        of each action, or to "" if the action was written."""
         topic = naming.format_incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))

@@ -1,5 +1,5 @@
-"""Evaluates the liveness and readiness of a process, and tracks when each flow was last replicated.
-Pure.
+"""Evaluates the liveness and readiness of a process, and tracks when each flow last replicated
+records. Pure.
 
 A process is live if its main loop runs. It is ready if each flow's worker has joined its group, the
 connectors are configured as in the configuration file, and the tasks assigned to this node have
@@ -47,12 +47,12 @@ class ReplicationInstant:
 def find_last_replication(
     pulses: Iterable[LatencySnapshot], *, all_move: bool
 ) -> ReplicationInstant | None:
-    """Find the latest evidence in the reports of one flow's copy processes; return None if there is
-    none.
+    """Find the latest evidence of replication in the reports of one flow's copy processes
+    (`pulses`); return None if there is none.
 
     A batch replicated by any process counts as evidence, but NOTHING_LEFT (all records are
-    replicated) requires the reports of all processes. `all_move` is true if every partition of the
-    flow is being replicated; otherwise NOTHING_LEFT cannot be determined.
+    replicated) requires the reports of all processes. Set `all_move` to true if every partition of
+    the flow is being replicated; otherwise NOTHING_LEFT cannot be determined.
     """
     found = list(pulses)
     never_s = replication_latency.NEVER_S
@@ -69,14 +69,14 @@ def find_last_replication(
 class ReplicationActivity:
     """Replication activity of a flow, or of the part of the flow that this node replicates.
 
-    Wall-clock times are computed from the monotonic clock, so that they follow changes of the wall
-    clock.
+    Wall-clock times are recomputed from the monotonic clock in each snapshot, so that they stay
+    correct when the wall clock is set.
     """
 
     begun_ms: int
     """Time when this node started to replicate the flow."""
     last: LastReplication | None
-    """Latest evidence since `begun_ms`, or None if there is none."""
+    """Latest evidence of replication at or after `begun_ms`, or None if there is none."""
 
     @property
     def at_ms(self) -> int:
@@ -94,7 +94,8 @@ class ReplicationActivityTracker:
     _known: dict[str, tuple[float, ReplicationInstant | None, list[int]]] = field(
         default_factory=dict
     )
-    """Start of tracking, latest evidence, and the processes that reported the evidence, by flow."""
+    """For each flow: the monotonic time when tracking started, the latest evidence of replication,
+    and the incarnations of the copy processes that reported it."""
 
     def observe(
         self,
@@ -106,13 +107,15 @@ class ReplicationActivityTracker:
         now_s: float,
         wall_ms: int,
     ) -> ReplicationActivity | None:
-        """Process the reports of a flow's copy processes (`pulses`); return the flow's replication
-        activity as of `now_s` and `wall_ms`.
+        """Process the reports of a flow's copy processes and return the flow's replication
+        activity, or None if this node does not replicate the flow.
 
-        If this node does not replicate the flow (`copies` is false), forget the flow and return
-        None. `all_move` is true if every partition of the flow is being
-        replicated. Newer reports from the same processes replace older ones, because their clock
-        offset to this process becomes more accurate.
+        `pulses` are the reports. `copies` is true if this node replicates partitions of the flow;
+        if it is false, the flow is forgotten. `all_move` is true if every partition of the flow is
+        being replicated. `now_s` and `wall_ms` are the current monotonic and wall-clock times.
+
+        Newer reports from the same processes replace older ones, because their clock offset to this
+        process becomes more accurate.
         """
         if not copies:
             self._known.pop(flow, None)
@@ -159,7 +162,8 @@ class FlowReadiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFinding:
-    """A health finding about one flow, or about the whole process if `flow` is ""."""
+    """Result of checking one condition, for example "has joined its group", of one flow, or of the
+    whole process if `flow` is "". `reason` describes the state that was found."""
 
     is_healthy: bool
     reason: str
@@ -196,8 +200,8 @@ def check_liveness(*, silent_s: float, crashed: str) -> HealthResult:
 
 
 def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> HealthResult:
-    """Check the readiness of the copy engine and of all flows. `engine_ready` is true if copy
-    processes can be started."""
+    """Check that the Spark engine can start copy processes (`engine_ready`) and that all flows are
+    ready."""
     engine = "the copy engine is ready" if engine_ready else "the copy engine is starting"
     return HealthResult(
         findings=(
