@@ -265,7 +265,8 @@ class CatchUpTracker:
         return found
 
     def format_unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
-        """Format each entry of `unfinished` as one line."""
+        """Format each entry of `list_unfinished_items` as one line; at most `LISTED_PARTITIONS_MAX`
+        entries are listed, and further ones are only counted."""
         found = self.list_unfinished_items(statuses)
         lines = [
             f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"

@@ -57,8 +57,8 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """Request for the status of all flows. The response detail contains a `FlowReport` for each
-    flow."""
+    """Request for the status of all flows. The `detail` of the response contains a `FlowReport` for
+    each flow, encoded as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +195,10 @@ def query_processes(
 def _query_directory(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """Query each process that has a socket in the directory.
+    """Query each process that has a socket for the configuration file in the directory.
 
     The directory is opened, then checked and used through its descriptor, so that another user
-    cannot exchange it in between.
+    cannot replace it between the check and the use.
     """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -246,7 +246,8 @@ def _query_process(
 
 
 def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and name of each socket of the file in an open directory."""
+    """Yield the process id and the name of each socket in the directory that belongs to the
+    configuration file. `folder` is the directory's open descriptor."""
     prefix, suffix = f"{_make_name_prefix(file)}-", ".sock"
     for name in sorted(os.listdir(folder)):
         pid = name.removeprefix(prefix).removesuffix(suffix)
@@ -255,8 +256,10 @@ def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
 
 
 def _make_name_prefix(file: pathlib.Path) -> str:
-    """Hash the configuration file's path without resolving its last link, because Kubernetes
-    changes the link's target."""
+    """Return the common prefix of the names of the configuration file's sockets: a hash of the
+    file's path. Symbolic links to directories are resolved. If the file itself is a symbolic link,
+    it is not resolved, because Kubernetes changes the link's target when the configuration is
+    updated."""
     where = file.parent.resolve() / file.name
     return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
@@ -272,12 +275,12 @@ def _create_socket_directory(where: pathlib.Path) -> None:
 def _check_directory_owner(
     where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
 ) -> None:
-    """Raise `ProcessSocketError` if a user other than `uid` could listen in the directory, of which
-    `opened` is the descriptor.
+    """Raise `ProcessSocketError` if a user other than `uid` could create sockets in the directory.
+    `opened` is the directory's descriptor, if it is open.
 
-    If `ours` is true, the directory must be owned by user `uid`. Otherwise root may query the
-    directory of the user that runs the processes, but not a directory that anybody could have
-    created.
+    If `ours` is true, the directory must be owned by user `uid`. Otherwise root may also query a
+    directory that belongs to the user that runs mm2, unless every user can create directories in
+    its parent directory.
     """
     try:
         file_access.check_private_directory(

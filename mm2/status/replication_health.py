@@ -1,7 +1,7 @@
 """Decides whether a flow is replicating.
 
-`evaluate_flow` makes the decision behind exit codes, JSON output, `/health/replicating`, the status
-page and the metric `mm2_flow_healthy`.
+Exit codes, JSON output, `/health/replicating`, the status page and the metric `mm2_flow_healthy`
+all use `evaluate_flow`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mm2.status.status_document import FlowReport, ReportedFlowState
 from mm2.unreachable_cluster import UnreachableCluster
 
 LAG_NOTE_THRESHOLD_MS = 60_000
-"""Age of the lag from which a healthy flow is reported with a note."""
+"""Minimum lag in milliseconds for which the report of a running flow contains a note. The note does
+not affect the health."""
 _WAITING_STATES = frozenset({"waiting", "acquiring"})
 """States of partitions whose replication is currently interrupted."""
 PARTITION_WAIT_MAX_S = 10
@@ -59,7 +60,7 @@ class FlowHealthResult:
     reasons: tuple[str, ...] = ()
     """Reasons why the flow is not healthy, the most severe first; empty if it is healthy."""
     notes: tuple[str, ...] = ()
-    """Notes for the operator, independent of the health."""
+    """Notes for the operator. They do not affect the health."""
 
     @property
     def is_healthy(self) -> bool:
@@ -125,7 +126,8 @@ _HealthProblem = tuple[FlowHealth, str]
 
 
 def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
-    """Yield the problems that make a flow unhealthy in any state."""
+    """Yield the problems that are checked in every flow state, each with the resulting health. Only
+    a running flow without such problems is checked further."""
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable_clusters(report):
             yield FlowHealth.UNHEALTHY, each.format_description()
@@ -155,8 +157,8 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _list_unreachable_clusters(report: FlowReport) -> Iterator[UnreachableCluster]:
-    """Yield the unreachable clusters. Unreachable brokers are included only while a partition is
-    waiting."""
+    """Yield the unreachable clusters. Unreachable brokers are also yielded if the replication of a
+    partition is interrupted (waiting or acquiring)."""
     waits = any(each.state in _WAITING_STATES for each in report.partitions)
     for each in report.unreachable:
         if waits or not each.broker:
@@ -247,8 +249,9 @@ def _has_state_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
 
 
 def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    """Check the partitions whose process did not report. If their lag is old, report that their
-    health is unknown."""
+    """Check the partitions for which no copy process reported its status. If their oldest
+    unreplicated record is older than `within_s` and no replicating process has reported, yield that
+    the health is unknown."""
     unseen = [each for each in report.partitions if each.state == status_document.UNREPORTED_STATE]
     lag = status_document.sum_lag(unseen, report.at_ms)
     if report.activity is None and lag.ms is not None and lag.ms > within_s * 1000:

@@ -1,12 +1,13 @@
 """Estimates the time to data loss: how long the source retains the oldest unreplicated record.
 Pure.
 
-The beginning of a log is deleted by `retention.ms` (a segment is deleted once its newest record is
-that old), by `retention.bytes` (while at least that much remains) and by DeleteRecords. The
-estimate states when the oldest unreplicated record may be deleted if nothing is replicated until
-then. It is computed from samples of one partition.
+Kafka deletes the beginning of a log by `retention.ms` (a segment is deleted when its newest record
+is older than the limit), by `retention.bytes` (the oldest segment is deleted if the remaining log
+is still at least as large as the limit) and by DeleteRecords. The estimate states when the oldest
+unreplicated record may be deleted if no more records are replicated. It is computed from samples of
+one partition.
 
-Also describes a risk, with the command that increases the topic's retention.
+Also describes the risk of data loss, and builds the command that increases the topic's retention.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ START_MOVES_MAX = 8
 RATE_SAMPLING_MS = 600_000
 """Interval over which the write rate is measured."""
 SHORT_SHARE = 0.25
-"""Fraction of the retention below which a warning is logged."""
+"""A warning is logged if less than this fraction of the retention (time, bytes or offsets) is left
+before unreplicated records are deleted."""
 CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
 RETENTION_CONFIGS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRetention:
-    """Retention settings of a topic. A limit is None if it deletes nothing."""
+    """Retention settings of a topic. A limit is None if it is disabled."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
@@ -79,9 +81,9 @@ class RiskKind(enum.Enum):
     NOTHING_WAITS = "nothing-waits"
     """All records are replicated."""
     KEPT = "kept"
-    """Unreplicated records exist, but no known limit would delete them."""
+    """Unreplicated records exist, but no retention limit applies to them."""
     RUNS_OUT = "runs-out"
-    """Unreplicated records exist and will be deleted."""
+    """Unreplicated records exist and will be deleted unless they are replicated in time."""
     GONE = "gone"
     """Records were deleted before they were replicated, even if no copy process has detected this
     yet."""
@@ -90,7 +92,7 @@ class RiskKind(enum.Enum):
 
 
 class DeletionCause(enum.Enum):
-    """Limit that deletes the oldest unreplicated record first."""
+    """Cause that is expected to be the first to delete unreplicated records."""
 
     TIME = RETENTION_MS
     """Deletion by time, not before the estimate: a segment is deleted when its newest record
@@ -98,7 +100,8 @@ class DeletionCause(enum.Enum):
     SIZE = RETENTION_BYTES
     """Deletion because of the log's size, estimated from the current write rate."""
     START = "log-start"
-    """Deletion for any reason, estimated from the rate at which the log start has advanced."""
+    """Deletion by any cause, for example DeleteRecords, estimated from the rate at which the log
+    start offset has advanced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,7 @@ class RetentionRisk:
     left_ms: int | None = None
     """Time until deletion in milliseconds, for `RUNS_OUT`."""
     cause: DeletionCause | None = None
-    """Limit that deletes the records first."""
+    """Cause that is expected to be the first to delete unreplicated records, for `RUNS_OUT`."""
     share: float | None = None
     """`left_ms` as a fraction of the retention, from 0 to 1."""
     deleted_offsets: int = 0
@@ -173,8 +176,8 @@ class RetentionRiskEstimator:
         yield from self._estimate_by_log_start(now)
 
     def _estimate_by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
-        """Estimate when `retention.bytes` deletes the oldest unreplicated record: it is kept while
-        the log after it is smaller than the limit."""
+        """Estimate when `retention.bytes` deletes the oldest unreplicated record. The record may be
+        deleted when the size of the log from this record to the end reaches the limit `keeps`."""
         first = self._samples[0]
         passed_ms = now.at_ms - first.at_ms
         if now.bytes_per_record is None or not passed_ms:
@@ -189,8 +192,9 @@ class RetentionRiskEstimator:
             )
 
     def _estimate_by_log_start(self, now: RetentionSample) -> Iterator[RetentionRisk]:
-        """Estimate the deletion time from the rate of log start changes. Only complete intervals
-        between two changes are used, because the log start does not advance in between."""
+        """Estimate the deletion time from the average rate at which the log start offset has
+        advanced since the first remembered change. At least two changes are required, because the
+        log start offset advances in steps of whole segments."""
         if len(self._moves) < 2:
             return
         since_ms, since = self._moves[0]

@@ -1,10 +1,10 @@
 """Watches, during `mm2 run`, how long the sources retain unreplicated records, and logs warnings.
 
 Copy processes know the state of their source only while they are reading from it. For partitions
-that are halted, waiting, paused or lagging, this thread queries the source at intervals. It uses
-its own clients, and its failure does not affect replication. If this process has never known the
-position of a partition, the position is read from the flow's offset map on the target. The same
-thread records when flows and partitions entered their state.
+that are halted, waiting, paused or lagging, a thread queries the source at intervals. The thread
+has its own clients, and its failure does not affect replication. If this process has never known
+the position of a partition, the position is read from the flow's offset map on the target. The same
+thread records the times at which flows and partitions entered their state.
 """
 
 from __future__ import annotations
@@ -351,7 +351,8 @@ class RetentionWatch:
         self._failing: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Record state changes and collect retention snapshots until `stop` is set."""
+        """Record when flows and partitions change state, and collect retention snapshots from the
+        sources, until `stop` is set."""
         due_s, pause_s = self._clock.now_s() + HISTORY_INTERVAL_S, HISTORY_INTERVAL_S
         try:
             while not stop.wait(pause_s):
@@ -415,8 +416,9 @@ class RetentionWatch:
         return found
 
     def list_seconds_left(self) -> dict[tuple[str, ...], float]:
-        """Return the seconds until unreplicated records are deleted, by flow and topic; 0 if the
-        deletion has begun. Topics with an unknown time are omitted."""
+        """Return the seconds until unreplicated records may be deleted, by flow and topic; 0 if
+        they may be deleted at any time or some have already been deleted. Topics without an
+        estimate are omitted."""
         found: dict[tuple[str, ...], float] = {}
         with self._lock:
             for flow, looks in self._select_recent_snapshots().items():
@@ -427,8 +429,8 @@ class RetentionWatch:
         return found
 
     def _has_recent_snapshot(self, flow: Flow) -> bool:
-        """Return True if the flow's last snapshot is recent enough to show the current log ends.
-        The caller must hold the lock."""
+        """Return True if the flow's last snapshot is recent enough for its end offsets to count as
+        current. The caller must hold the lock."""
         age_s = self._clock.now_s() - self._snapshot_times_s.get(flow.name, float("-inf"))
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
@@ -443,7 +445,7 @@ class RetentionWatch:
         }
 
     def record_states(self) -> None:
-        """Record when flows and partitions entered their state."""
+        """Record the times at which flows and partitions change state."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
             self._history.observe(self._running.statuses(), now_s=now_s, wall_ms=wall_ms)
@@ -517,8 +519,9 @@ class RetentionWatch:
         return found
 
     def _has_waited_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
-        """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shorter
-        waits are normal: after a start, all partitions wait."""
+        """Return True if the partition has been in its current state, for example waiting, for at
+        least `UNMOVED_THRESHOLD_MS`. Shorter waits are normal: after a start, all partitions
+        wait."""
         since_ms = self._history.find_state_start_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 

@@ -1,8 +1,8 @@
 """Logs one line for each change between two status snapshots of the running flows.
 
-Tasks and copy processes log their own events. This module logs changes that are visible only across
-tasks: flow states, missing Spark slots, topics that cannot be replicated with the current
-configuration, and partitions that are replicated again after a halt.
+Tasks and copy processes log their own events. This module logs changes that no single task can see:
+flow states, missing Spark slots, topics that cannot be replicated with the current configuration,
+and partitions that are replicated again after a halt.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class StatusChangeLog:
     def observe(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus], now_s: float
     ) -> list[StatusLogLine]:
-        """Process a snapshot and return the lines to log; `seen` is the overview of `statuses`."""
+        """Process a status snapshot and return the lines to log. `seen` is the `FlowsOverview` made
+        from `statuses`."""
         lines: list[StatusLogLine] = []
         for row in seen.flows:
             found = (*self._log_flow_state(row), *self._log_slot_usage(row, now_s))

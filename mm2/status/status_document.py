@@ -52,7 +52,7 @@ class ReportedFlowState(enum.Enum):
 COPYING_STATE = "copying"
 """State of a partition that is being replicated."""
 HALTED_STATES = frozenset({"halted", "fenced"})
-"""States of a partition that is not replicated until an operator acts."""
+"""States of a partition that needs an operator action before it is replicated again."""
 _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TRUNCATED.value})
 TASK_FAILED = "FAILED"
 """Connect state of a task that does not restart on its own."""
@@ -95,7 +95,8 @@ class PartitionReport:
     def lag_records(self) -> int | None:
         """Lag in offsets, which is an upper bound if the log has gaps.
 
-        None if unknown, or if the source log is not the log that was replicated.
+        None if unknown, or if the partition is halted because the source topic was recreated or its
+        log was truncated, so that the offsets are not comparable.
         """
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None
@@ -144,9 +145,9 @@ class HaltGroup:
 
     topic: str
     state: str
-    """State of the group's first partition."""
+    """State of the first of these halted partitions."""
     reason: str
-    """Halt reason of the group's first partition."""
+    """Halt reason of the first of these halted partitions."""
     partitions: tuple[int, ...]
     since_ms: int | None
     """Time when the first of the partitions was halted."""
@@ -158,7 +159,8 @@ class FlowReport:
 
     flow: str
     seen_by: tuple[str, ...]
-    """Who reported the status: `REPORTED_BY_CLUSTERS`, or the processes that run the flow."""
+    """Origin of the report: `REPORTED_BY_CLUSTERS`, or "process" and the id of each process that
+    runs the flow and has reported."""
     at_ms: int
     """Time when the report was collected, in UTC milliseconds."""
     state: ReportedFlowState
@@ -180,11 +182,12 @@ class FlowReport:
     checkpoint_failures: tuple[str, ...] = ()
     """Failed checkpoint tasks, with their reasons."""
     other_nodes_error: str = ""
-    """Reason why the partitions on other nodes are unknown, or "" if they were not queried."""
+    """Reason why the status of the partitions on other nodes could not be read from the clusters,
+    or "" if it was read or was not needed."""
 
     def find_unreachable_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
-        """Return the source or target cluster, as selected by the argument, if it is entirely
-        unreachable; otherwise None."""
+        """Return the flow's source or target cluster (as given by `side`) if none of its brokers
+        responds; otherwise None."""
         found = (each for each in self.unreachable if each.side is side and not each.broker)
         return next(found, None)
 
@@ -246,13 +249,15 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
 
 
 def replace_partition_by_topic(place: TopicPartition, text: str) -> str:
-    """Replace the partition's name in a text by its topic name."""
+    """Replace a partition's name in a text by its topic's name, for example `orders-3` by
+    `orders`."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
     return re.sub(named, lambda _: place.topic, text)
 
 
 def list_past_problems(report: FlowReport) -> list[FlowProblem]:
-    """Return the problems except the reasons for current halts, which are reported separately."""
+    """Return the flow's recorded problems without those that describe current halts, which are
+    reported separately."""
     lasting = {
         replace_partition_by_topic(each.source_partition, each.reason)
         for each in report.partitions
@@ -279,8 +284,8 @@ def _drop_none_values(values: Sequence[int | None]) -> list[int]:
 
 
 def report_to_json(report: FlowReport) -> dict[str, Any]:
-    """Encode a flow report as JSON, with the lags computed from its values; decoded by
-    `parse_report`."""
+    """Encode a flow report as JSON for `parse_report`. The JSON also contains the lags, which are
+    derived from other fields."""
     return {
         **_get_field_values(report),
         "state": report.state.value,
@@ -344,8 +349,8 @@ def _get_field_values(each: Any) -> dict[str, Any]:
 
 
 def parse_report(found: Mapping[str, Any]) -> FlowReport:
-    """Decode a flow report. Raises `KeyError`, `TypeError` or `ValueError` if another release
-    encoded it."""
+    """Decode a flow report from JSON. Raises `KeyError`, `TypeError` or `ValueError` if the
+    encoding does not match, for example because another release encoded it."""
     plain = {key: found[key] for key in FlowReport.__dataclass_fields__}
     return FlowReport(
         **plain

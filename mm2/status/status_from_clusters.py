@@ -70,7 +70,8 @@ def collect_report(
 ) -> FlowReport:
     """Collect the flow's status from both clusters; errors are included in the report.
 
-    `lost` maps the clusters that are not queried to the reason.
+    `lost` contains the clusters that must not be queried, each with the reason, for example that it
+    did not respond earlier.
     """
     if lost.get(ClusterSide.TARGET):
         return _build_target_unreachable_report(flow, lost, at_ms=clock.wall_ms())
@@ -165,8 +166,8 @@ def make_report(
 
 
 def _describe_unreachable_cluster(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
-    """Describe an unreachable cluster. A single query cannot determine since when it is
-    unreachable."""
+    """Describe an unreachable cluster. The start of the outage is unknown, because the cluster was
+    queried only once."""
     return UnreachableCluster(side=side, cluster=alias, reason=reason)
 
 
@@ -213,7 +214,9 @@ def _find_flow_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_Repo
 
 
 def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
-    """Return the time when the state began; None if it is unknown because the process has ended."""
+    """Return the time when the flow entered its state, from the timestamp of the Connect group's
+    record. None if no record contains the time, for example because the flow's processes have
+    ended."""
     asked = (_ReportState.PAUSED, _ReportState.STOPPED)
     told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
     if state in asked:
@@ -305,8 +308,8 @@ def _make_partition_report(
 def _estimate_risk(
     each: MirroredPartition, *, at_ms: int, retention: TopicRetention | None
 ) -> RetentionRisk:
-    """Estimate the retention risk from a single sample, that is, from the retention settings alone
-    without rates."""
+    """Estimate the retention risk from a single sample. Only the retention settings are used,
+    because rates can be computed only from several samples."""
     if each.source_bounds is None:
         return status_document.UNKNOWN_RISK
     fold = RetentionRiskEstimator()

@@ -2,8 +2,8 @@
 
 Combines three inputs: the flow's own status snapshot; `StatusHistory`, which records when flows and
 partitions entered their state and their last failures; and `SourcePartitionSnapshot`s, read from
-the source for partitions that are currently not being replicated. These contain the number of
-unreplicated records, their age and how long the source retains them.
+the source for partitions that are currently not being replicated. The source snapshots contain the
+number of unreplicated records, their age and how long the source retains them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ corrected."""
 
 
 class _StateStart(NamedTuple):
-    """A state, and the time when it began on both clocks."""
+    """A state, and the time when it began: on the monotonic clock in seconds (`since_s`), and on
+    the wall clock in milliseconds (`stamp_ms`)."""
 
     state: str
     since_s: float
@@ -108,8 +109,8 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """Problems of a flow. `told` contains the problems that currently persist; each is recorded
-    only once while it persists."""
+    """Problems of a flow. `told` contains the texts of the problems that currently persist, so that
+    each problem is recorded only once while it persists."""
 
     told: frozenset[str] = frozenset()
     problems: deque[FlowProblem] = field(
@@ -130,8 +131,9 @@ class StatusHistory:
     _apart_ms: int | None = None
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
-        """Record state changes and new problems from a snapshot of the flows. An unchanged flow
-        status is the same object and is skipped."""
+        """Record state changes and new problems from a snapshot of all flows. If every flow status
+        is the same object as in the last snapshot, nothing has changed and the snapshot is
+        skipped."""
         self._correct_timestamps(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
@@ -148,8 +150,8 @@ class StatusHistory:
         self._since = since  # replaced as a whole: other threads read it
 
     def _correct_timestamps(self, apart_ms: int) -> None:
-        """Correct the stored timestamps after the wall clock was changed. `apart_ms` is the current
-        difference between wall clock and monotonic clock."""
+        """Correct the stored timestamps after the wall clock was set. `apart_ms` is the current
+        wall-clock time minus the monotonic time, in milliseconds."""
         if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
             return
         self._apart_ms = apart_ms
@@ -159,9 +161,9 @@ class StatusHistory:
         }
 
     def find_state_start_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
-        """Return the time when the current state began; None if the flow or partition is not
-        reported. The time follows the monotonic clock even if the wall clock has been set since
-        then."""
+        """Return the wall-clock time when the current state began; None if the flow or partition is
+        not reported. The time is computed from the monotonic clock, so that it is correct even if
+        the wall clock was set in the meantime."""
         found = self._since.get((flow, partition))
         if found is None:
             return None
@@ -234,8 +236,9 @@ def make_report(
     """Build the report of one flow.
 
     `snapshots` are snapshots of source partitions that are not being replicated. If
-    `snapshots_recent` is false, the snapshots are too old to show the current end offsets. If the
-    source is `unreachable`, end offsets are unknown. `resume` is the command that resumes the flow.
+    `snapshots_recent` is false, the snapshots are too old to show the current end offsets.
+    `unreachable` lists the clusters and brokers that do not respond; if the source is one of these
+    clusters, end offsets are reported as unknown. `resume` is the command that resumes the flow.
     """
     source_lost = _is_cluster_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
@@ -282,8 +285,9 @@ def _is_cluster_unreachable(unreachable: tuple[UnreachableCluster, ...], side: C
 
 
 def _make_task_reports(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
-    """Report all tasks of the group, with more detail for the tasks of this node. If `stale` is
-    true, the group's topics cannot be read, and the last statuses of other tasks are dropped."""
+    """Report all tasks in the flow's Connect group, with more detail for the tasks of this node. If
+    `stale` is true, the Connect group's internal topics cannot be read, and the tasks of other
+    nodes are reported without a status."""
     here = {each.index: each for each in status.tasks}
     known = {each.number: each for each in status.placements}
     return tuple(

@@ -45,7 +45,8 @@ def collect_status(
 ) -> StatusQueryResult:
     """Collect the status of the `wanted` flows of `file`, in the given order.
 
-    If `processes` is false, only the clusters are queried.
+    If `processes` is false, the local processes are not queried, and the status is read only from
+    the clusters.
     """
     told: list[FlowReport] = []
     notes: list[str] = []
@@ -87,7 +88,7 @@ def _query_processes(
 
 def are_reports_complete(reports: Sequence[FlowReport]) -> bool:
     """Return True if the reports of one flow together contain all of its partitions, or if the
-    target does not respond, so that nothing more can be known."""
+    target does not respond, because querying the clusters would then add nothing."""
     if any(each.find_unreachable_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
@@ -99,8 +100,9 @@ def are_reports_complete(reports: Sequence[FlowReport]) -> bool:
 
 
 def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
-    """Merge the reports of one flow. The report of a running flow takes precedence, otherwise the
-    first report."""
+    """Merge several reports of the same flow into one. Fields that cannot be combined are taken
+    from the first report with the state RUNNING, or from the first report if no report has this
+    state."""
     first = next((each for each in reports if each.state is ReportedFlowState.RUNNING), reports[0])
     if len(reports) == 1:
         return first
@@ -144,7 +146,8 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
 def _merge_unreachable_clusters(
     reports: Sequence[FlowReport],
 ) -> tuple[UnreachableCluster, ...]:
-    """Merge the unreachable clusters and brokers, each with its earliest outage."""
+    """Merge the unreachable clusters and brokers of several reports. Each keeps its earliest known
+    start of the outage."""
     found = sorted(
         (each for one in reports for each in one.unreachable),
         key=lambda each: float("inf") if each.since_ms is None else each.since_ms,

@@ -18,9 +18,9 @@ from mm2.status.status_query import StatusQueryResult
 
 SHOWN_PROBLEMS_MAX = 5
 SHOWN_HALTS_MAX = 20
-"""Maximum number of halts that are listed per flow."""
+"""Maximum number of halt groups (same topic and reason) that are listed per flow."""
 NAMED_PARTITIONS_MAX = 5
-"""Maximum number of halted partitions that are named per cause."""
+"""Maximum number of halted partitions that are named for each topic and halt reason."""
 _TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "TIME-TO-LOSS", "STATE"),)
 _LAG_COLUMNS = (
     *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "TIME-TO-LOSS"),
@@ -49,7 +49,8 @@ def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
 
 
 def select_topic_partitions(found: StatusQueryResult, topic: str) -> StatusQueryResult:
-    """Restrict the reports to the partitions of this source or mirror topic."""
+    """Remove from the reports all partitions that do not belong to the given source or mirror
+    topic."""
     return dataclasses.replace(
         found,
         flows=tuple(

@@ -1,8 +1,8 @@
 """Explains how each partition of a topic is replicated, with the reasons, for `mm2 why`.
 
 The explanation is built from the effective configuration and the status of the flows. Only the
-process that replicates a partition knows the path of its batches. The progress is also stored in
-the clusters.
+process that replicates a partition knows how its batches are copied (pass-through, re-encoded, in
+transactions). The replication progress can also be read from the clusters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OVERRIDE_ACTIONS = {
     ReportedFlowState.PAUSED.value: "pause",
     ReportedFlowState.STOPPED.value: "stop",
 }
-"""Operator action that causes each flow state."""
+"""Operator action that leads to a flow state, by state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class PartitionExplanation:
     not queried."""
     reason: str
     path: tuple[tuple[str, str], ...]
-    """Properties of the path that the batches take, each with the reason."""
+    """Descriptions of how the partition's batches are copied, for example pass-through or in
+    transactions, each with the reason or ""."""
     remedy: str
     """Command that resolves a problem, or "" if none is needed."""
     progress: PartitionReport | None = None
@@ -291,9 +292,9 @@ def read_override_actions(
 
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
-    """Return the last operator action that changed the state of the topic (or of the flow if
-    `topic` is ""). Return None if that action is not `verb`, the action that caused the current
-    state."""
+    """Return the last operator action that paused, stopped or resumed the topic (or the flow if
+    `topic` is ""). Return None if there is none, or if its kind is not `verb` ("pause", "stop" or
+    "resume")."""
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each
@@ -386,7 +387,8 @@ def _describe_unhealthy_flow(report: FlowReport | None, *, within_s: float) -> s
 
 
 def _make_unreported_partition(report: FlowReport, each: PartitionReport) -> PartitionExplanation:
-    """Explain a partition whose process was not queried."""
+    """Explain a partition for which the process that replicates it was not queried or did not
+    report."""
     state, reason = "unseen", each.reason
     if each.state == topic_rows.PAUSED_STATE:
         state = topic_rows.PAUSED_STATE

@@ -17,7 +17,8 @@ from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState, FlowStatus, PartitionStatus, TaskState
 
 RATE_WINDOW_S = 5.0
-"""Sliding window for rates in seconds. A longer window is smoother but hides changes."""
+"""Sliding window over which rates are averaged, in seconds. A longer window smooths the rates, but
+changes become visible later."""
 
 TopicKey = tuple[str, str]
 """Flow name and source topic."""
@@ -99,10 +100,11 @@ _TASK_STATE_REASONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTotal:
-    """Total lag over partitions: sum of the records and maximum of the ages. Unknown values are
-    ignored.
+    """Total lag over partitions: sum of the lags in records and maximum of the lags in seconds.
+    Partitions with an unknown lag are ignored.
 
-    None if no value is known; lower bounds unless `complete`.
+    `records` and `seconds` are None if unknown for all partitions, and lower bounds if `complete`
+    is false.
     """
 
     records: int | None
@@ -118,22 +120,23 @@ class TopicRow:
     topic: str
     partitions: int
     records: int
-    """Number of records replicated since the start."""
+    """Number of records that the topic's current tasks have replicated since they started."""
     bytes: int
-    """Number of bytes replicated since the start."""
+    """Number of bytes that the topic's current tasks have replicated since they started."""
     rate: CopyRate
     lag: LagTotal
     transactional: int
     """Number of partitions that are replicated in transactions."""
     reencoded: Mapping[str, int]
-    """Number of partitions whose batches are re-encoded, by reason; the others pass through."""
+    """Number of partitions whose batches are re-encoded, by reason. Batches of other partitions are
+    copied unchanged."""
     unfenced: int
     """Number of partitions that are replicated with at-least-once delivery because their writers
     are not fenced."""
     state: str
     """Copy phase of the partition in the worst state."""
     in_state: int
-    """Number of partitions in the state `state`."""
+    """Number of partitions whose state is `state`."""
     reason: str
     throttle: int = 0
     """Rate limit of the topic in bytes per second, or 0 if the topic has no limit of its own."""
@@ -161,7 +164,7 @@ class FlowRow:
     tasks: dict[TaskState, int]
     """Number of tasks by state."""
     slots_missing: int
-    """Number of missing Spark slots; 0 until Spark has started."""
+    """Number of Spark task slots that the flow's tasks still need; 0 until Spark has started."""
     engine_ready: bool
     topics: int
     partitions: int
@@ -174,7 +177,8 @@ class FlowRow:
     """Number of partitions that are replicated with at-least-once delivery because their writers
     are not fenced."""
     fencing_command: str
-    """Command that grants the authorization for fencing, or "" if mm2 is already authorized."""
+    """Command that grants mm2 the ACLs for its transactional ids, which it needs to fence zombie
+    writers, or "" if mm2 is already authorized."""
     remote_partitions: int
     """Number of partitions on other nodes."""
     paused: bool = False
@@ -229,8 +233,9 @@ def make_overview(
     engine_ready: bool,
     unreachable: Mapping[str, str] = _ALL_REACHABLE,
 ) -> FlowsOverview:
-    """Summarize the flow statuses. `wall_ms` is the current time. `unreachable` maps each affected
-    flow to its cluster that does not respond."""
+    """Summarize the flow statuses. `wall_ms` is the current time. `unreachable` describes the
+    source or target cluster that does not respond, by flow; flows whose clusters respond are
+    absent."""
     flow_rows: list[FlowRow] = []
     topic_rows: list[TopicRow] = []
     for status in statuses:
@@ -271,7 +276,8 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
 
 
 def describe_state_reason(reason: str) -> str:
-    """Return the reason for a partition's state as text, even if the reason is a task state."""
+    """Return the reason for a partition's state as text. A reason that is only the name of a task
+    state is replaced by a description."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
 

@@ -29,8 +29,8 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Caches whether a connector's or task's configuration satisfies a predicate, until the
-    configuration or the plan changes."""
+    """Caches whether a connector's or task's configuration satisfies a predicate, until this
+    configuration or the `FlowPlan` (the settings derived from the configuration file) changes."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
@@ -43,8 +43,9 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Return the value of predicate `question` for the connector or task `of`. The cached value
-        is used while its configuration and the plan are unchanged."""
+        """Return the result of the predicate `question` for the configuration `props` of the
+        connector or task `of`. The result is cached until `props` or `plan` is a different
+        object."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -76,8 +77,8 @@ class WorkerSnapshotReader:
         plan: FlowPlan,
         unreachable: str = "",
     ) -> WorkerSnapshot:
-        """Read the flow's snapshot on this node. `member` is the flow's worker, or None before it
-        starts."""
+        """Take a snapshot of the flow as seen by this node. `member` is the flow's worker, or None
+        before it starts."""
         shown = snapshot.connectors.get(plan.name)
         tasks_shown = snapshot.tasks.get(plan.name, _NO_TASK_SNAPSHOTS)
         if member is None:
@@ -151,7 +152,8 @@ class WorkerSnapshotReader:
         return self._configured
 
     def _has_plan_config(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
-        """Return True if the running connector has the plan's configuration."""
+        """Return True if the running connector has the configuration that was derived from this
+        node's configuration file (`plan`)."""
         return shown is not None and self._predicates.evaluate_cached(
             _connector_matches_plan, shown.props, plan, of="connector"
         )
@@ -165,8 +167,9 @@ def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
 
 
 def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
-    """Read the operator overrides from the group's stored configuration. Values that match the
-    leader's configuration file are taken from that file."""
+    """Read the operator overrides from the Connect group's stored configuration, whose values may
+    contain unresolved placeholders `${…}`. Values that equal those in this node's configuration
+    file are replaced by their resolved values."""
     stored, ours = (
         _convert_config_to_text(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
@@ -184,13 +187,14 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
 
 
 def _connector_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Return True if a connector's configuration equals the plan's, ignoring operator overrides."""
+    """Return True if a connector's configuration without operator overrides equals the one derived
+    from the configuration file (`plan`)."""
     return operator_overrides.strip_overrides(props) == plan.source_config
 
 
 def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Return True if a task's configuration contains all entries of the plan's connector
-    configuration."""
+    """Return True if a task's configuration contains every entry of the source connector
+    configuration that was derived from the configuration file (`plan`)."""
     return all(props.get(key) == value for key, value in plan.source_config.items())
 
 
