@@ -137,8 +137,8 @@ class PartitionState:
     def reset_retries(self) -> None:
         """Reset the retry delays after a batch was stored.
 
-        The delays after a halt with cause FENCED are not reset, because two owners that fence each
-        other alternately both store batches.
+        Repetitions of the cause FENCED remain counted, because two owners that alternately fence
+        each other both store batches.
         """
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):

@@ -227,7 +227,7 @@ def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool
     """Return True if the batch was written with a newer epoch of our producer id, which means that
     we are fenced.
 
-    If such a batch is found instead of our marker, an unclean leader election lost the marker.
+    If such a batch is found before our marker was read, an unclean leader election lost the marker.
     """
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 

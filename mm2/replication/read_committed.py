@@ -47,8 +47,8 @@ class UnreadableBatch:
     next_offset: int = -1
     """Source offset after the batch; -1 if unknown."""
     has_valid_checksum: bool = False
-    """True if the checksum is valid, which means that the batch was written as it is and not
-    damaged later."""
+    """True if the checksum is valid, which means that the producer itself wrote the faulty batch
+    and it was not damaged later."""
     by_transform: bool = False
     """True if the transform failed on the batch."""
     too_large: bool = False

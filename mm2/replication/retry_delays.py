@@ -37,7 +37,8 @@ class RetryCounter:
     """Time at which the series of consecutive occurrences ends (monotonic seconds)."""
 
     def continues_series(self, cause: HaltCause, now_s: float) -> bool:
-        """Return True if a problem with this cause counts as a consecutive occurrence."""
+        """Return True if a problem with this cause at `now_s` counts as a repetition of the
+        previous one."""
         return self.cause is cause and now_s <= self.until_s
 
     def count_occurrence(self, cause: HaltCause, now_s: float) -> int:

@@ -140,8 +140,8 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """Result of a failover estimate, which needs no failover plan. If the failover has costs and
-    some facts are unknown, the result is UNKNOWN."""
+    """Result of a failover estimate, which is made without building a failover plan. If the
+    failover has costs and some facts are unknown, the result is UNKNOWN."""
 
     UNKNOWN = "unknown"
     COSTS = "at a cost"
@@ -506,8 +506,8 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of the consumer groups whose names contain `text`: the first groups in
-    alphabetical order."""
+    """Build the document of the consumer groups whose names contain `text`. It is limited to the
+    first `LISTED_GROUPS_MAX` groups in alphabetical order."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}

@@ -121,8 +121,8 @@ class StatusSite:
     def make_pages(self) -> dict[str, PageRenderer]:
         """Return the pages by path.
 
-        The paths cannot conflict with the Connect REST paths of a cluster alias `ui`, which have
-        the form `/ui/<target>/connectors`.
+        No path conflicts with the Connect REST paths of a target cluster named `ui`, which have the
+        form `/ui/<target>/connectors`.
         """
         of_flows: Mapping[str, _MakeFlowPage] = {
             "flow": self._render_flow,
