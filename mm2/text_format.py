@@ -18,7 +18,8 @@ _DURATION_UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
 
 
 def format_count(number: float | None) -> str:
-    """Format a count as `1,234,567`. Fractions below 10 keep one digit."""
+    """Format a count with thousands separators, such as `1,234,567`. Values below 10 that are not
+    whole keep one decimal place."""
     if number is None:
         return UNKNOWN_NUMBER
     if 0 < number < 9.95 and number != int(number):
@@ -53,8 +54,9 @@ def format_rate(bytes_s: float) -> str:
 
 
 def format_time(ms: int | None, timespec: str = "seconds") -> str:
-    """Format a wall-clock time in UTC, for example `2026-11-22T14:40:00Z`. A time outside of the
-    years 1 to 9999, which a record may have, is formatted as `-5 ms` (since 1970)."""
+    """Format a wall-clock time in UTC, for example `2026-11-22T14:40:00Z`. A time outside the years
+    1 to 9999, which can occur in record timestamps, is formatted as milliseconds since 1970, such
+    as `253402300800000 ms`."""
     if ms is None:
         return UNKNOWN_NUMBER
     try:

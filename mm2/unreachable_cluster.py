@@ -11,9 +11,10 @@ import enum
 from dataclasses import dataclass
 
 PROBE_INTERVAL_S = 2.5
-"""Idle time in seconds after which a broker without in-flight requests is sent a probe request."""
+"""Seconds without in-flight requests after which a probe request is sent to a broker."""
 MIN_UNREACHABLE_AFTER_S, MAX_UNREACHABLE_AFTER_S = 5, 3600
-"""Limits of `unreachable.after.seconds`. The minimum is the duration of two probe intervals."""
+"""Minimum and maximum of `unreachable.after.seconds`, in seconds. The minimum is twice the probe
+interval."""
 
 
 class ClusterSide(enum.Enum):

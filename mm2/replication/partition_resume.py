@@ -413,8 +413,9 @@ def _create_era_after_transform_change(
 def _create_era_after_mismatch(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
-    """Create a new era (generation of the mirror) because the tail does not match after compaction,
-    retention, or a rewritten source."""
+    """Create a new era (generation of the mirror) because the target's last records do not match
+    the source, for example after compaction, after retention, or because the source log was
+    rewritten."""
     why = f"the last records of this flow do not match the source: {pairs.mismatch}"
     stated = mirror_generations.create_incident(
         attempt,

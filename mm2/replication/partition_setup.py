@@ -27,7 +27,8 @@ class PartitionSetup:
     source_cluster: str = ""
     target_cluster: str = ""
     start: str = "earliest"
-    """Start position of a partition without progress: "earliest", "latest" or a timestamp in ms."""
+    """Start position of a partition that was never replicated: "earliest", "latest" or a timestamp
+    in ms."""
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
     delivery: DeliveryMode = DeliveryMode.AUTO
     on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
@@ -35,7 +36,8 @@ class PartitionSetup:
     """Batches older than this are sent in transactions, because brokers would forget their
     producer. The value is half of `producer.id.expiration.ms`."""
     renew_after_s: float = 8 * 3600.0
-    """Interval at which a fence must be renewed, because brokers forget an idle producer."""
+    """Interval in seconds at which the fence is renewed by writing a transaction marker, because
+    brokers forget a producer that stays idle too long."""
     target_codec: int | None = None
     """Codec (0-4) that the mirror topic enforces; None if it keeps the producer's codec."""
     opposite_map: str = ""
@@ -51,7 +53,7 @@ class PartitionSetup:
         """Return True if a recreated source topic can be detected.
 
         Brokers before 2.8 do not assign topic ids, so a recreated topic cannot be distinguished
-        from the original once its log is long enough.
+        from the original once its log reaches the offset from which replication continues.
         """
         return self.source_topic_id != offset_map_records.NO_TOPIC_ID
 

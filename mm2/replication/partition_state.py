@@ -1,4 +1,5 @@
-"""State of a partition, its reason, and the time of the next attempt."""
+"""State of a partition, the reason for that state, and the time of the next attempt to replicate
+it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class PartitionState:
     backoff: Backoff = field(default_factory=retry_delays.create_backoff)
     """Delay between retries, which increases until a batch is stored."""
     has_errors: bool = False
-    """True if a backoff or halt must be reset once a batch is stored."""
+    """True if retry delays must be reset once a batch is stored."""
     _first_error: str = ""
     _transient_errors: RetryCounter = field(default_factory=RetryCounter)
     _halts: RetryCounter = field(default_factory=RetryCounter)
@@ -92,8 +93,9 @@ class PartitionState:
         self.reason = self._first_error = ""
 
     def begin_boundary(self) -> None:
-        """Enter a boundary: a pause without batches in flight in which a transaction is opened or
-        committed, the fence is renewed, or reverse-flow producers are resolved."""
+        """Enter a boundary: a pause without batches in flight. In the pause, a transaction is
+        opened or committed, the fence is renewed, or it is determined which producer ids belong to
+        the reverse flow."""
         self.phase = PartitionPhase.BOUNDARY
 
     def wait_for_backoff(self, reason: str, now_s: float, *, random: Random) -> None:
@@ -106,7 +108,8 @@ class PartitionState:
         self.has_errors = True
 
     def is_persistent(self, stop: PartitionHalt, now_s: float) -> bool:
-        """Return True if a transient error has been repeated so often that it becomes a halt."""
+        """Return True if a transient error has recurred so often that the partition must be
+        halted."""
         self.has_errors = True
         if self._halts.continues_series(stop.cause, now_s):
             return True
@@ -116,8 +119,8 @@ class PartitionState:
         )
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
-        """Halt permanently, or for `stop.retry_after_s`, which is doubled with each repetition of
-        the same cause."""
+        """Halt the partition: for `stop.retry_after_s` seconds, or until an operator acts if it is
+        None. The time is doubled each time the same cause recurs."""
         self.phase = PartitionPhase.HALTED
         self.halt = stop
         self.reason = stop.text
@@ -134,8 +137,8 @@ class PartitionState:
     def reset_retries(self) -> None:
         """Reset the retry delays after a batch was stored.
 
-        Not called for FENCED, because two owners that fence each other both store batches in
-        between.
+        Repetitions of the cause FENCED remain counted, because two owners that alternately fence
+        each other both store batches.
         """
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 PRODUCE_CONNECTIONS_MAX = 4
 SLOW_ACK_S = 0.008
-"""A broker whose time per request reaches this value is given the maximum number of connections."""
+"""Average time per request in seconds from which a broker is given the maximum number of
+connections."""
 FAST_ACK_S = 0.004
-"""A broker whose time per request falls below this value is given a single connection again."""
+"""Average time per request in seconds below which a broker is given a single connection again."""
 _SMOOTHING_REQUESTS = 16
 
 
@@ -16,7 +17,8 @@ _SMOOTHING_REQUESTS = 16
 class ProduceConcurrency:
     """Chooses the number of produce connections to a broker from its smoothed time per request.
 
-    The average starts at 0, because the first responses of a broker are slow.
+    The average starts at 0, so that the slow first responses of a broker do not add connections at
+    once.
     """
 
     average_ack_s: float = 0.0

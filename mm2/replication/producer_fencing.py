@@ -55,7 +55,8 @@ DENIED_RETRY_DELAY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerFence:
-    """Result of fencing a partition: the marker of `producer` is at `marker_offset`."""
+    """Result of fencing a partition: the transaction marker of `producer` is at target offset
+    `marker_offset`."""
 
     producer: ProducerIdentity
     marker_offset: int
@@ -69,21 +70,22 @@ class ProducerFence:
 
     @property
     def tail_end(self) -> int:
-        """Target offset after the last known batch of an older owner."""
+        """Target offset before which all known batches of older owners end."""
         return self.marker_offset if self.is_fenced else self.marker_offset + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Another owner, or a delayed request of this one, was granted a newer epoch than
-    `fenced_producer`."""
+    """A newer producer epoch than that of `fenced_producer` was granted: to another owner, or to a
+    delayed request of this owner."""
 
     fenced_producer: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingDenied:
-    """The target rejected fencing with Kafka error `code`. An operator must grant the ACL."""
+    """The target rejected fencing with Kafka error `code`. An operator must grant the missing
+    ACL."""
 
     code: int
     message: str
@@ -103,8 +105,8 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
     """Fence the partition: request the worker's permission, find the log end, obtain a new epoch,
     run an empty transaction, and read its marker back.
 
-    If the transactional id is not authorized, or `use_fence` is False, only a new producer id is
-    requested. Replication is then at least once.
+    If the flow is not authorized for the transactional id, or if `use_fence` is False, the
+    partition is not fenced: only a new producer id is requested, and delivery is at least once.
     """
     allowed = yield RequestAcquisition()
     if not isinstance(allowed, InstructionDone):
@@ -180,7 +182,8 @@ def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
-    """Our control batch as read back from the target, with the last stable offset at that time."""
+    """Our transaction's control batch as read back from the target, with the last stable offset
+    that the same read returned."""
 
     offset: int
     leader_epoch: int
@@ -190,7 +193,7 @@ class TransactionMarker:
 def read_transaction_marker(
     producer: ProducerIdentity, *, start: int
 ) -> Script[TransactionMarker | FencingFailure]:
-    """Read the target from `start` until the control batch of this epoch appears.
+    """Read the target from offset `start` until the control batch of our producer epoch is found.
 
     A fetch returns only batches below the high watermark, so all in-sync replicas have the marker
     and all batches before it. Reading is needed because EndTxn responds before the marker is
@@ -221,9 +224,10 @@ def read_transaction_marker(
 
 
 def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool:
-    """Return True if a newer epoch of our producer wrote the batch, so that we are fenced.
+    """Return True if the batch was written with a newer epoch of our producer id, which means that
+    we are fenced.
 
-    If the batch precedes our marker, an unclean leader election has lost the marker.
+    If such a batch is found before our marker was read, an unclean leader election lost the marker.
     """
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 

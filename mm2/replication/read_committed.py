@@ -1,5 +1,5 @@
-"""Classifies the batches of a fetch: visible to read_committed consumers, skipped, or to be
-re-encoded.
+"""Classifies the batches of a fetch response: to be passed through, to be re-encoded, or skipped
+because read_committed consumers do not see them.
 
 The rule for aborted transactions is the same as in Java's `CompletedFetch`: the fetch response
 lists (producer id, first offset) of aborted transactions. A producer's batches from that offset on
@@ -27,7 +27,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 class SourceBatch(NamedTuple):
-    """A source batch to replicate. `header` is the header as written on the source."""
+    """A source batch to replicate. `header` is its unchanged batch header."""
 
     header: BatchHeader
     batch: memoryview
@@ -47,7 +47,8 @@ class UnreadableBatch:
     next_offset: int = -1
     """Source offset after the batch; -1 if unknown."""
     has_valid_checksum: bool = False
-    """True if the checksum is valid, so that the producer itself wrote the faulty batch."""
+    """True if the checksum is valid, which means that the producer itself wrote the faulty batch
+    and it was not damaged later."""
     by_transform: bool = False
     """True if the transform failed on the batch."""
     too_large: bool = False
@@ -68,7 +69,8 @@ class SourceScan:
     """Total size of `batches` in bytes."""
     obstacle: UnreadableBatch | None = None
     unresolved_producers: tuple[int, ...] = ()
-    """Producer ids at `position` that may belong to the reverse flow and must be resolved."""
+    """Producer ids, from the batch at `position` on, that must be looked up because they may belong
+    to the reverse flow."""
 
 
 _FLAG_BITS = ~record_batch.CODEC_MASK
@@ -181,7 +183,8 @@ def _find_unresolved_producers(
     behind: Iterator[tuple[BatchHeader, memoryview]],
     opposite: Mapping[int, bool],
 ) -> tuple[int, ...]:
-    """Collect the unresolved producer ids of this batch and the following batches.
+    """Collect the producer ids, from the current batch on, for which it is unknown whether they
+    belong to the reverse flow. `first` is the producer id of the current batch.
 
     Control batches are ignored, because an acquisition writes the marker before it stores the
     producer id.
@@ -197,7 +200,8 @@ def _find_unresolved_producers(
 def _find_next_valid_batch(
     batches: Iterator[tuple[BatchHeader, memoryview]], *, after: int, end: int
 ) -> int:
-    """Find the offset of the first valid batch after offset `after`; -1 if not in the response.
+    """Find the offset of the first valid batch after a damaged batch, whose offset is `after`; -1
+    if the fetch response contains none.
 
     No field of the damaged batch can be trusted, in particular not its last offset.
     """

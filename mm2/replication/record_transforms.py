@@ -1,9 +1,9 @@
 """Applies Connect transforms and predicates (`transforms`, `predicates`) to replicated records.
 
-Transforms and predicates are user classes written for `connect_runtime.api.transformation`. Records
-look as after a ByteArrayConverter: keys, values and headers are bytes, and the topic is the mirror
-topic. Topic, partition and timestamp cannot be changed. Java: `TransformationChain`,
-`ConnectorConfig.transformationStages`.
+Transforms and predicates are user classes written for `connect_runtime.api.transformation`. They
+receive records as converted by a ByteArrayConverter: keys, values and headers are bytes, and the
+topic is the mirror topic. Topic, partition and timestamp cannot be changed. Java:
+`TransformationChain`, `ConnectorConfig.transformationStages`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ LIST_KEYS = (TRANSFORMS_KEY, PREDICATES_KEY)
 KEY_PREFIXES = (f"{TRANSFORMS_KEY}.", f"{PREDICATES_KEY}.")
 _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
 _NOT_UTF8 = "surrogateescape"
-"""Error handler that decodes and encodes header names that are not UTF-8 without changing them."""
+"""Codec error handler (`errors=`) with which header names that are not valid UTF-8 are decoded and
+encoded without loss."""
 
 
 class TransformChainError(ConfigError):
@@ -82,7 +83,7 @@ class TransformChain:
         return all(each.deterministic for each in self.steps)
 
     def bind_partition(self, setup: PartitionSetup) -> PartitionTransform:
-        """Return the chain bound to the records of one partition."""
+        """Return a transform that applies the chain to the records of one partition."""
         return PartitionTransform(self, topic=setup.remote_topic, partition=setup.partition)
 
     def close(self) -> None:
@@ -99,8 +100,8 @@ def create_chain(
     """Create the transform chain of a configuration. Return None if no transforms are
     configured. Raises `TransformChainError`.
 
-    Pass `config_types.load_class` as `load` if the operator's configuration file or the worker
-    already allows the classes.
+    `load` finds a class by name. Pass `config_types.load_class`, which imports classes, only if the
+    classes are trusted: named in the operator's configuration file or allowed by the worker.
     """
     found = select_transform_keys(props)
     if not found:

@@ -20,8 +20,8 @@ from mm2.offsets.offset_map import PartitionMap, ResumePoint, UnreadableMapRecor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaMirrorProgress:
-    """Progress of the partition in MirrorMaker 2's internal topics, which our own flows also
-    write."""
+    """Progress of a partition as stored in MirrorMaker 2's internal topics. mm2's own flows also
+    write these topics."""
 
     next_offset: int
     """Source offset after the last acknowledged record (the Connect source offset plus 1); 0 if
@@ -49,8 +49,8 @@ def convert_unreadable_record(found: UnreadableMapRecord) -> UnreadableStateReco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredState:
-    """A partition's newest era (generation of the mirror), resume point, our producer ids, and a
-    pending operator request."""
+    """State of a partition, recovered from the offset map: the newest era (generation of the
+    mirror), the resume point, the flow's producer ids, and a pending operator request, if any."""
 
     era_number: int = 0
     era: Era | None = None
@@ -173,8 +173,8 @@ class ReadRecoveredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindReverseFlowProducers:
-    """Look up which of these producer ids belong to the reverse flow. The worker first reads the
-    reverse flow's map topic to the end. Response: `ReverseFlowProducers`."""
+    """Look up which of the source producer ids `producers` belong to the reverse flow. The worker
+    first reads the reverse flow's map topic to the end. Response: `ReverseFlowProducers`."""
 
     producers: tuple[int, ...]
 
@@ -207,8 +207,9 @@ class AppendToFlowState:
     """Append records to the flow's offset map or incident topic, in this order. Response:
     `InstructionDone`, once the records are stored.
 
-    If no script (generator of instructions) yielded the instruction, the response is a call to
-    `PartitionReplicator.on_segment_stored` with the same `token`.
+    If the instruction was issued by `PartitionReplicator` itself and not yielded by a script
+    (generator of instructions), the response is a call of `PartitionReplicator.on_segment_stored`
+    with the same `token`.
     """
 
     items: tuple[FlowStateRecord, ...]
@@ -267,8 +268,8 @@ class InstructionDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEnd:
-    """High watermark of the target partition, and the leader epoch of the broker that reported the
-    high watermark."""
+    """High watermark of the target partition, and the leader epoch of the broker that reported
+    it."""
 
     offset: int
     leader_epoch: int
@@ -276,7 +277,7 @@ class TargetEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """Fetched batches, of which the last may be truncated."""
+    """Batches of a fetch response. The last one may be incomplete."""
 
     records: memoryview
     log_start: int

@@ -37,21 +37,22 @@ class RecoveryContext:
 
     setup: PartitionSetup
     owner: bytes
-    """Id of this worker, which it stores in the map segments that it writes."""
+    """Id of this worker, stored in each map segment that the worker writes."""
     wall_ms: Callable[[], int]
     """Returns the wall-clock time in ms. Used only for incidents."""
     transform: RecordTransform | None = None
     memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
     """The task's memory budget for decoded batches."""
     reverse_flow_filter: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
-    """Known producers on the source, used to skip the reverse flow's records."""
+    """Tracks which producer ids on the source belong to the reverse flow, so that their records are
+    skipped."""
     own_producers: set[int] = field(default_factory=set)
-    """Producer ids of this flow, as read when the partition was acquired."""
+    """Producer ids of this flow, read from the offset map when the partition was acquired."""
 
     @property
     def reverse_producers(self) -> Mapping[int, bool] | None:
-        """Source producer id -> True if it belongs to the reverse flow; None without a reverse
-        flow."""
+        """Maps each known source producer id to True if it belongs to the reverse flow; None if no
+        reverse flow writes to the source topic."""
         return self.reverse_flow_filter.is_reverse_by_id if self.setup.opposite_map else None
 
 
@@ -72,9 +73,10 @@ class RecoveryAttempt:
         """Ordinal of our producer id: its rank among all ids that have written the partition.
 
         A stored ordinal is not reused if another id also has it, or if it is lower than the ordinal
-        of the newest resume point or era (generation of the mirror). In both cases our
-        transactional id was not used in between. Two unfenced owners may read the same map, so the
-        producer id (modulo `UNFENCED_ORDINAL_MODULUS`) is added to keep their ordinals apart.
+        of the newest resume point or era (generation of the mirror). Both cases occur only if
+        another owner has written without using our transactional id. Two unfenced owners may read
+        the same map, so the producer id (modulo `UNFENCED_ORDINAL_MODULUS`) is added to keep their
+        ordinals apart.
         """
         number = self.fence.producer.id
         places = list(self.state.producers.values())
@@ -105,7 +107,8 @@ class PartitionAcquired:
     """The target's next data offset."""
     source_epoch: int = -1
     runs: tuple[OffsetRun, ...] = ()
-    """Offset map learned by tail matching."""
+    """Offset runs (ranges with a constant difference between source and target offset) that tail
+    matching determined."""
     junctions: tuple[Junction, ...] = ()
     """Positions at which `runs` may be split into segments."""
     is_fenced: bool = True
@@ -169,10 +172,11 @@ def read_recovered_state(
     context: RecoveryContext, *, target: int | None = None
 ) -> Script[RecoveredState | RetryRecovery | PartitionHalt]:
     """Read the partition's recovered state from the offset map. Return a halt if a map record that
-    may concern the partition is unreadable.
+    may belong to the partition is unreadable.
 
     Pass the target offset whose source position is needed as `target`, or None. Scripts (generators
-    of instructions) must read the state only with this function, because of the halt.
+    of instructions) must not read the state in any other way, because only this function checks for
+    unreadable map records.
     """
     known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):
@@ -183,7 +187,7 @@ def read_recovered_state(
 
 
 def retry_after_empty_reads(operation: str) -> RetryRecovery:
-    """Build a retry because reads repeatedly returned no records."""
+    """Build a retry because repeated reads of a log returned no new records."""
     return RetryRecovery(
         reason=f"{operation}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
     )

@@ -43,7 +43,8 @@ class RecordAges(NamedTuple):
 
 NO_AGES = RecordAges()
 CLOCK_SKEW_MAX_MS = 60_000
-"""Timestamps up to this far in the future are attributed to clock skew."""
+"""Maximum time in ms by which a timestamp may be in the future and still be attributed to clock
+skew."""
 
 
 def compute_age_ms(timestamp_ms: int, now_ms: int) -> int | None:
@@ -94,10 +95,11 @@ BUCKET_BOUNDS_MS = (
 """Upper bounds of the latency buckets. One more bucket counts all higher ages."""
 BUCKET_COUNT = len(BUCKET_BOUNDS_MS) + 1
 AHEAD_MAX_MS = 24 * 60 * 60 * 1000
-"""Timestamps beyond this point in the future are ignored as invalid."""
+"""Maximum time in ms by which a timestamp may be in the future. Later timestamps are ignored as
+invalid in the clock skew metric."""
 
 NEVER_S = -math.inf
-"""Placeholder for the time of an event that has not happened."""
+"""Value of a time if the event has not happened yet."""
 
 _UNBOUNDED_MS = 2**63
 
@@ -126,8 +128,8 @@ class LatencySnapshot(NamedTuple):
     process."""
 
     def subtract(self, before: LatencySnapshot) -> LatencySnapshot:
-        """Return the counts since an earlier snapshot, or all counts if counting restarted in
-        between."""
+        """Return the counts added since the earlier snapshot `before`; all counts if counting has
+        restarted since then."""
         if self.incarnation != before.incarnation or any(
             now < was for now, was in zip(self.counts, before.counts, strict=True)
         ):
@@ -195,8 +197,8 @@ class LatencyHistogram:
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
     def take_snapshot(self, *, caught_up_at_s: float) -> LatencySnapshot:
-        """Return a snapshot of the histogram, and reset `ahead_ms` (how far the newest timestamp
-        was in the future)."""
+        """Return a snapshot of the histogram, and reset `ahead_ms`, the maximum time by which a
+        timestamp was in the future."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
         self.caught_up_at_s = max(self.caught_up_at_s, caught_up_at_s)
         return LatencySnapshot(

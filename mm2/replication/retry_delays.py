@@ -29,15 +29,16 @@ def create_backoff() -> Backoff:
 
 @dataclass(slots=True)
 class RetryCounter:
-    """Counts the consecutive occurrences of `cause`."""
+    """Counts consecutive occurrences of the same problem, which is identified by `cause`."""
 
     cause: HaltCause | None = None
     count: int = 0
     until_s: float = 0.0
-    """Time at which the series ends (monotonic seconds)."""
+    """Time at which the series of consecutive occurrences ends (monotonic seconds)."""
 
     def continues_series(self, cause: HaltCause, now_s: float) -> bool:
-        """Return True if `cause` continues the current series."""
+        """Return True if a problem with this cause at `now_s` counts as a repetition of the
+        previous one."""
         return self.cause is cause and now_s <= self.until_s
 
     def count_occurrence(self, cause: HaltCause, now_s: float) -> int:
@@ -49,7 +50,8 @@ class RetryCounter:
         return before
 
     def extend_series_until(self, wake_at_s: float) -> None:
-        """Extend the series to the next attempt, because the problem cannot occur before then."""
+        """Keep the count until after the next attempt, at `wake_at_s`, because the problem cannot
+        recur before then."""
         self.until_s = wake_at_s + RETRY_COUNTER_RESET_S
 
     def end_series(self) -> None:

@@ -3,8 +3,8 @@ replicated back.
 
 A flow that keeps topic names and its reverse flow write to the same topics. The reverse flow stores
 a producer id in its map topic before its first data (after its first marker), and no cluster issues
-an id twice. Reading that topic to its end after seeing data therefore determines permanently
-whether the producer id belongs to the reverse flow.
+an id twice. If that topic is read to its end after a batch was seen, it is therefore known for good
+whether the batch's producer id belongs to the reverse flow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOCAL_PRODUCERS_MAX = 50_000
 """Maximum number of remembered producers that do not belong to the reverse flow. Forgotten
 producers are looked up again."""
 NO_PRODUCER_ID = -1
-"""Producer id of batches from a producer without an id."""
+"""Producer id in batches of non-idempotent producers."""
 PRODUCERS_PER_QUERY_MAX = 1_000
 """Maximum number of producer ids per lookup."""
 
@@ -31,8 +31,9 @@ class ReverseFlowFilter:
         self.is_reverse_by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def add_resolved(self, producers: Iterable[int], *, reverse_producers: Collection[int]) -> None:
-        """Store the result of a lookup that resolved `producers`. `reverse_producers` may contain
-        additional producer ids of the reverse flow."""
+        """Store the result of a lookup of the producer ids `producers`: those in
+        `reverse_producers` belong to the reverse flow. `reverse_producers` may contain additional
+        ids."""
         for each in producers:
             self.is_reverse_by_id.pop(each, None)
             self.is_reverse_by_id[each] = False
@@ -42,7 +43,8 @@ class ReverseFlowFilter:
 
     def _forget_oldest_producers(self) -> None:
         """Forget the oldest producers that do not belong to the reverse flow. Producers of the
-        reverse flow are kept: only expired producer ids add new ones, so they are few."""
+        reverse flow are kept. They are few, because the reverse flow gets a new producer id only
+        after an old one has expired."""
         local = [
             each
             for each, theirs in self.is_reverse_by_id.items()

@@ -40,10 +40,10 @@ class DroppedPosition(NamedTuple):
 
 
 class PartitionSendQueue:
-    """Queues a partition's fetched batches and stages the next batch to send.
+    """Queues a partition's fetched batches, and prepares ("stages") the next batch to send.
 
-    Invariant: `queued_bytes` of the task's memory budget are reserved by this queue. The first
-    batch remains in the queue until all parts of its decoder (`_decoder`) are staged.
+    Invariants: this queue has reserved `queued_bytes` in the task's memory budget. A batch that is
+    decoded in parts (by `_decoder`) remains first in the queue until all its parts are staged.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class PartitionSendQueue:
         self._old_before_ms = 0
 
     def push_batches(self, scan: SourceScan, *, old_before_ms: int) -> None:
-        """Add fetched batches. Batches with a newest timestamp before `old_before_ms` are sent in
-        transactions."""
+        """Add fetched batches. A batch whose newest timestamp is before `old_before_ms` is sent in
+        a transaction."""
         self._queue.extend(scan.batches)
         self._reserve_bytes(scan.size)
         self._old_before_ms = old_before_ms
@@ -133,7 +133,8 @@ class PartitionSendQueue:
 
         Returns False if the queue is empty, the next batch is `unreadable`, other partitions'
         decoded batches leave no room in the memory budget, or the transform dropped all records
-        read so far. In the last case, the copy loop must run before the next part is read.
+        read so far. In the last case, the caller must return to the copy loop before it calls
+        again.
         """
         while not self._staged and self._queue and self.unreadable is None:
             if not self._run_staging_step():
@@ -172,7 +173,8 @@ class PartitionSendQueue:
         return ""
 
     def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
-        """Find the small batches after `head` that can be merged with it and fit into one batch."""
+        """Find the small batches that follow the first batch (`head`) and can be merged with it
+        into one batch."""
         joining = self.limits.merge_limits
         most, largest = joining.records, joining.bytes
         first = head.header
@@ -193,7 +195,8 @@ class PartitionSendQueue:
         return found
 
     def _stage_merged_batch(self, chosen: list[SourceBatch]) -> bool:
-        """Stage one batch merged from `chosen`. Return False if only the first batch fits."""
+        """Merge as many of the batches `chosen` as fit into one batch, and stage it. Return False
+        if none fits after the first, or if the first cannot be decoded."""
         most = self.limits.reencoded_bytes_max
         try:
             found = outbound_batches.decode_source_batch(chosen[0], self._transform, max_bytes=most)
@@ -300,8 +303,8 @@ class PartitionSendQueue:
     ) -> None:
         """Encode and stage records that begin at or after source offset `start`.
 
-        Removes `entries` from the queue, except a batch with unread parts. With `opened`, the
-        encoded batches count as decoded bytes of the memory budget.
+        Removes the batches `entries` from the queue, except a batch that is not completely decoded
+        yet. If `opened` is True, the encoded batches count as decoded bytes of the memory budget.
         """
         left = self._decoder
         codec = (

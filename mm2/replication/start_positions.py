@@ -1,4 +1,5 @@
-"""Chooses the start of a partition without progress: the flow's `start`, or the earliest record.
+"""Chooses the start position of a partition that was never replicated: the flow's `start`, or the
+earliest record.
 
 `start` applies to topics that are new to a flow. If a partition is later added to a replicated
 topic, none of its records may be lost, so it starts at the earliest record.
@@ -20,11 +21,11 @@ def resolve_start_positions(
     """Set the start of partitions that were added to an already replicated topic to "earliest".
 
     `offset_map` is the flow's map before any of `partitions` was acquired. An era is a generation
-    of a mirror partition. A partition counts as added if another partition of its topic has an era
-    but it has none. It counts as added until its first era is stored, so a failed acquisition
-    changes nothing. At a topic's first start no partition has an era, so all partitions keep the
-    flow's start. After a crash during a first start, partitions that had not begun start at
-    "earliest", which may replicate more records than requested but never fewer.
+    of a mirror partition. A partition counts as added if it has no era but another partition of its
+    topic has one. A failed acquisition stores no era, so the partition still counts as added. At a
+    topic's first start no partition has an era, so all partitions keep the flow's start. After a
+    crash during a first start, partitions that had not begun start at "earliest", which may
+    replicate more records than requested but never fewer.
     """
     begun = {
         each for each in offset_map.list_partitions() if offset_map.get_partition(each).had_progress

@@ -1,4 +1,5 @@
-"""Matches the target's tail with the source batches from which it was copied.
+"""Matches the target's tail (the batches after the resume point) with the source batches from which
+it was copied.
 
 `TailMatcher` compares strictly one to one and in order: whole batches if they are identical, or
 record by record if a batch was merged, split or re-encoded.
@@ -46,9 +47,9 @@ class MissingInput(enum.Enum):
 
 
 class Junction(NamedTuple):
-    """A point between two batches of the tail where the map may be split. The first `runs` runs
-    (ranges of offsets with a constant difference) end before source offset `source` and target
-    offset `target`."""
+    """A point between two batches of the tail at which the offset map may be split into segments.
+    `runs` is the number of runs (ranges with a constant difference between source and target
+    offset) before this point, which is at source offset `source` and target offset `target`."""
 
     runs: int
     source: int
@@ -57,8 +58,8 @@ class Junction(NamedTuple):
 
 
 def create_unshared_budget() -> MemoryBudget:
-    """Create a memory budget for callers that share none with other partitions. One batch may
-    decompress to the general maximum."""
+    """Create a memory budget that is not shared with other partitions. A batch may decompress to at
+    most `compression.DECOMPRESSED_BYTES_MAX`."""
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
 
 
@@ -70,9 +71,9 @@ def describe_too_large_batch(
 ) -> UnreadableBatch:
     """Describe a batch that is too large to be decoded for the comparison.
 
-    For a batch of the mirror, `mirrors` is a pair: the source offset up to which all records
-    matched, and the batch's record count. The limit is a local setting, so exceeding it does not
-    prove a mismatch.
+    `mirrors` is None for a source batch. For a batch of the mirror, it contains the source offset
+    up to which all records matched, and the batch's record count. The limit is a local setting, so
+    exceeding it does not prove a mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:
@@ -92,8 +93,8 @@ def describe_too_large_batch(
 
 @dataclass(slots=True, kw_only=True)
 class _MatchSide:
-    """The batch of one log (source or target) that is being decoded, and its decoded but unmatched
-    records."""
+    """Decoding state of one log (source or target): the batch that is being decoded, and its
+    decoded records that are not matched yet."""
 
     name: str
     batch: SourceBatchDecoder | None = None
@@ -113,8 +114,8 @@ class _MatchSide:
 
 @dataclass(slots=True, kw_only=True)
 class TailMatcher:
-    """Reads the source from `position` until every record of the tail is matched to a source
-    record.
+    """Matches every record of the target's tail with a source record. Source records are needed
+    from offset `position` on.
 
     Batches of both sides are decoded in parts, which count against the memory budget until `close`
     is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
@@ -186,8 +187,8 @@ class TailMatcher:
         )
 
     def could_be_in_source(self, end: int) -> bool:
-        """Return True if a source log that ends at `end` has enough offsets for all unmatched
-        records."""
+        """Return True if a source log that ends at offset `end` is long enough to contain all
+        unmatched records."""
         left, mine = (
             sum(each.count for each in self.tail[self.matched_batches :]),
             self._target_side,
@@ -219,7 +220,8 @@ class TailMatcher:
             self._update_reserved_bytes(side)
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add the records of one source fetch, which starts at `position`."""
+        """Add the records of one source fetch that started at offset `position`, and continue
+        matching. Return the input that is needed next."""
         found = read_committed.scan_batches(
             answer.records,
             position=self.position,
@@ -280,8 +282,8 @@ class TailMatcher:
     def _has_decoding_budget(self) -> bool:
         """Return True if another batch may be decoded.
 
-        A matcher that has decoded a batch of one side may always decode a batch of the other side.
-        Otherwise two partitions could wait for each other forever.
+        If a batch of one log is decoded, a batch of the other log may always be decoded. Otherwise
+        two partitions could wait for each other's memory forever.
         """
         holds_one = self._source_side.held_bytes + self._target_side.held_bytes > 0
         return holds_one or self.memory_budget.may_decode()

@@ -56,7 +56,8 @@ high watermark."""
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowResolved:
-    """All producers are now resolved as belonging to the reverse flow or not."""
+    """For each producer id of the source batches, it is now known whether it belongs to the reverse
+    flow."""
 
 
 def retry_after_truncation() -> RetryRecovery:
@@ -72,12 +73,12 @@ def read_tail(
     lost: str = "",
     all_producers: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
-    """Read our batches on the mirror from `start` to our marker; with `all_producers`, read the
-    batches of all producers.
+    """Read our batches on the mirror, from offset `start` to our transaction marker. If
+    `all_producers` is True, read the batches of all producers.
 
-    `last_crc` is the expected CRC of the batch before `start`. `lost` is a reason why the tail
-    cannot match the map. Raises `DamagedBatchError` if a batch remains unreadable after all
-    retries.
+    `last_crc` is the expected CRC of the batch before `start`. `lost` is the reason why the tail is
+    already known not to match the offset map, or "". Raises `DamagedBatchError` if a batch remains
+    unreadable after all retries.
     """
     ours = frozenset({*attempt.state.producers, attempt.fence.producer.id})
     left = TargetTail(
@@ -119,8 +120,8 @@ def read_tail(
 def _add_to_tail(
     left: TargetTail, records: memoryview, fenced: ProducerFence
 ) -> OwnershipLost | RetryRecovery | DamagedBatchError | None:
-    """Add the batches of one read to the tail. Return the error if damage precedes the tail's
-    end."""
+    """Add the batches of one read to the tail. Return the error if a batch before the end of the
+    tail is damaged."""
     try:
         for header, batch in iter_valid_batches(
             records, start=left.next_offset, check_from=left.start
@@ -165,8 +166,8 @@ def iter_valid_batches(
 def match_tail_with_source(
     attempt: RecoveryAttempt, matcher: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
-    """Match the tail with the source. Return `InstructionRefused` if the source's log no longer
-    contains the offset at which matching begins.
+    """Match the target's tail (the batches after the resume point) with the source. Return
+    `InstructionRefused` if the source's log no longer contains the offset at which matching begins.
 
     The source is read once even for an empty tail, to check whether it still contains that offset.
     """
@@ -222,8 +223,8 @@ def _match_source(
 def match_in_steps(
     matcher: TailMatcher | MapReconstruction, need: MissingInput
 ) -> Script[MissingInput | RetryRecovery]:
-    """Match large batches in parts, yielding to the copy loop in between, and wait for memory.
-    Return the input that is needed next."""
+    """Match large batches in parts: return to the copy loop after each part, and wait for memory if
+    needed. Return the input that matching needs next."""
     waited = 0
     while need in (MissingInput.YIELD, MissingInput.MEMORY):
         waited = waited + 1 if need is MissingInput.MEMORY else 0
@@ -284,8 +285,8 @@ def _check_tail_at_source_end(
 
 
 class _TailRereader:
-    """Caches batches while the tail is read again, because later batches are usually requested
-    next. Offsets must be requested in ascending order."""
+    """Caches the target batches of one read while the tail is read again for decoding, because the
+    following batches are usually requested next. Offsets must be requested in ascending order."""
 
     def __init__(self) -> None:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter(())
@@ -351,8 +352,8 @@ def react_to_source_read_failure(
 def _halt_if_tail_ahead(
     attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int
 ) -> PartitionHalt | None:
-    """Return a halt if the mirror has more records than the source; None if the excess counts as a
-    mismatch.
+    """Return a halt if the mirror has more records than the source; None if the additional records
+    are treated as a mismatch.
 
     A truncated source has fewer offsets than our unmatched records need; a compacted source has
     enough. Without a fence, two owners may have written the same records.

@@ -1,7 +1,7 @@
 """Takes over a mirror from MirrorMaker 2 by comparing its stored progress with the mirror.
 
 MirrorMaker 2 stores its source position once a minute, without a target offset, and writes more
-records than it stores. Its last records are therefore retraced on the source: from the newest
+records than it stores. Its last records are therefore compared with the source: from the newest
 offset sync at or below the stored position, or from the start of both logs. Records that
 MirrorMaker 2 wrote twice are reported and remain on the mirror.
 """
@@ -58,8 +58,8 @@ FULL_RETRACE_MAX = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaWrittenRange:
-    """Start of the records that MirrorMaker 2 wrote to a mirror: from target offset `target` on,
-    copied from source offset `source` on."""
+    """Start of the records that MirrorMaker 2 wrote to a mirror: the first one is at target offset
+    `target` and was copied from source offset `source`."""
 
     source: int
     target: int
@@ -72,8 +72,8 @@ class JavaWrittenRange:
 def find_log_starts(
     attempt: RecoveryAttempt, java: JavaMirrorProgress
 ) -> Script[JavaWrittenRange | RetryRecovery | None]:
-    """Find the starts of both logs. Return None if the mirror is too long to be read from its
-    start."""
+    """Find the start offsets of the source's and the mirror's log. Return None if the mirror is too
+    long to be read from its start."""
     source = yield FindSourceOffset(position="earliest")
     if not isinstance(source, SourceLogOffset):
         return recovery_outcomes.retry_after_failed_instruction(
@@ -98,8 +98,9 @@ def find_java_records(
     """Find the position after our resume point from which MirrorMaker 2 wrote to the mirror, if
     there is one.
 
-    Our own flows also write MirrorMaker 2's internal topics. The record at the offset sync must
-    therefore come from a foreign producer and match the source.
+    mm2's own flows also write offset syncs to MirrorMaker 2's internal topics. An offset sync is
+    therefore used only if the mirror record at its target offset was written by a foreign producer
+    and matches the source.
     """
     java = attempt.state.java
     if java is None or java.sync is None:
@@ -175,8 +176,8 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 def retrace_mirror(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
-    """Match all records on the mirror from `begins` to our transaction marker, regardless of their
-    writer."""
+    """Match all mirror records from the position `begins` to our transaction marker with the
+    source, regardless of who wrote them."""
     left = yield from tail_reader.read_tail(attempt, start=begins.target, all_producers=True)
     if not isinstance(left, TargetTail):
         return left
@@ -272,8 +273,8 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """Feed batches of one mirror fetch to the reconstruction, from `batches[at]` on, while it needs
-    more of the mirror."""
+    """Feed batches of one mirror fetch to the reconstruction, starting with `batches[at]`, until it
+    needs no more mirror batches."""
     need = MissingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
@@ -368,8 +369,9 @@ def continue_after_java(
     from the source.
 
     The position that MirrorMaker 2 stored is ignored, because our flows also store it and an
-    unclean election may have truncated the log since then. `changed` and `lost` explain why the
-    current era (generation of the mirror) ends in any case.
+    unclean election may have truncated the log since then. `changed` and `lost` are reasons to
+    begin a new era (generation of the mirror) even if all records match: the transform changed, or
+    our tail was lost ("" if not).
     """
     traced = yield from retrace_mirror(attempt, begins)
     if not isinstance(traced, MapReconstruction):

@@ -57,8 +57,8 @@ class ForeignBatch:
 class TargetTail:
     """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
 
-    A transactional batch counts once its transaction's commit marker follows. That marker may be
-    our own fence marker if an unclean election lost the original one.
+    A transactional batch is included once its transaction's commit marker was read. If an unclean
+    election lost that marker, our own fence marker takes its place.
     """
 
     own_producers: frozenset[int] | None
@@ -66,9 +66,10 @@ class TargetTail:
     start: int
     marker: int
     last_crc: int | None = None
-    """Expected CRC of the batch before `start`. If set, reading begins one offset earlier."""
+    """Expected CRC of the batch before `start`. If set, reading begins at offset `start` - 1, so
+    that this batch is included."""
     lost: str = ""
-    """Reason why the tail no longer matches the map; "" if it may match."""
+    """Reason why the tail is known not to match the offset map; "" if no reason is known."""
     next_offset: int = field(init=False)
     """Next target offset to read."""
     foreign: ForeignBatch | None = None
@@ -83,13 +84,14 @@ class TargetTail:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if the marker was reached or the tail is lost."""
+        """Return True if our fence marker was reached, or the tail is known not to match the offset
+        map."""
         return self.next_offset > self.marker or bool(self.lost)
 
     @property
     def hanging_transaction(self) -> OpenTransaction | None:
-        """The first of our transactions without a marker, if any. Its producer id has expired, or
-        we are not authorized to use it."""
+        """The first of our transactions that has neither a commit nor an abort marker; None if
+        there is none. Its producer id has expired, or we are not authorized to use it."""
         first = [
             OpenTransaction(producer_id=producer_id, start=each[0].offset)
             for producer_id, each in self._open.items()
@@ -102,8 +104,9 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def skip_deleted_batch(self, log_start: int) -> None:
-        """Skip the batch before the resume point if it was deleted, or mark the tail as lost if
-        later batches were deleted too. The target's log starts at `log_start`."""
+        """Handle deleted batches: skip the batch before the resume point if only older batches and
+        this one were deleted. If later batches were deleted too, record in `lost` that the tail
+        cannot be matched. The target's log starts at `log_start`."""
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
         else:

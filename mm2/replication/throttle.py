@@ -50,8 +50,8 @@ class ByteRateLimits:
     topics: Mapping[str, ByteRateLimit] = field(default_factory=dict)
 
     def may_fetch_topic(self, topic: str, now_s: float) -> bool:
-        """Return True if more records of this topic may be fetched. Does not check the flow's
-        limit."""
+        """Return True if more records of this topic may be fetched. Checks only the topic's limit,
+        not the flow's."""
         found = self.topics.get(topic)
         return found is None or found.may_fetch(now_s)
 

@@ -1,4 +1,4 @@
-"""Transactional ids on the target, with which a flow fences the partitions that it replicates."""
+"""Names of the transactional ids with which a flow fences its partitions on the target."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ does not flap."""
 
 
 class BoundaryStep(enum.Enum):
-    """Step of a partition at a boundary, where no batch is in flight, before sending continues."""
+    """Step that a partition performs at a boundary (while no batch is in flight) before it
+    continues sending."""
 
     OPEN = "open a transaction"
     COMMIT = "commit the open transaction"
@@ -41,7 +42,8 @@ class BoundaryStep(enum.Enum):
 class TransactionMode:
     """Tracks whether a partition is replicated in transactions, and the state of its transaction.
 
-    Invariant: `is_open` only while `is_active`, or while the mode is about to end with a commit.
+    Invariant: a transaction is open (`is_open`) only while `is_active` is True, or until the commit
+    that ends the mode.
     """
 
     is_permanent: bool
@@ -77,7 +79,7 @@ class TransactionMode:
             self._old_seen_at_s = now_s
 
     def activate(self, now_s: float) -> None:
-        """Start sending in transactions, because the next batch is old."""
+        """Start sending in transactions, because the next batch has old timestamps."""
         self.is_active = True
         self._old_seen_at_s = now_s
 
@@ -96,8 +98,8 @@ class TransactionMode:
         self.plain_since_marker = False
 
     def may_send(self, *, old: bool, now_s: float) -> bool:
-        """Return True if the next batch may be sent now without a preceding boundary (transaction
-        step without batches in flight). Pass `old` if the batch's records are old."""
+        """Return True if the next batch may be sent now, without a preceding boundary (transaction
+        step without batches in flight). `old` is True if the batch has old timestamps."""
         old = old and self.is_possible
         if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.
@@ -116,8 +118,8 @@ class TransactionMode:
         )
 
     def may_deactivate(self, now_s: float) -> bool:
-        """Return True if no batch has been old for a while, so that sending in transactions may
-        end."""
+        """Return True if no batch with old timestamps was sent for `MODE_HOLD_S` seconds, so that
+        sending in transactions may end."""
         return not self.is_permanent and now_s - self._old_seen_at_s >= MODE_HOLD_S
 
     def switch_to_next_step(
@@ -126,9 +128,9 @@ class TransactionMode:
         """Return the boundary step that is due (opening or committing a transaction, or renewing
         the fence), and switch the mode.
 
-        `next_is_old` is True if the next batch to send is old, and None if no batch is ready. An
-        open transaction is committed when no batch is ready, because no map segment is written
-        while it is open.
+        `next_is_old` is True if the next batch to send has old timestamps, and None if no batch is
+        ready. An open transaction is committed when no batch is ready, because no map segment is
+        written while it is open.
         """
         if self.is_open:
             idle = next_is_old is None
@@ -162,8 +164,8 @@ class TransactionMode:
 def create_transaction_mode(
     setup: PartitionSetup, now_s: float, *, fenced: bool = True
 ) -> TransactionMode:
-    """Create the transaction mode right after acquiring the partition. Without a fence,
-    transactions are impossible."""
+    """Create the transaction mode of a partition that was just acquired. Transactions are
+    impossible if `fenced` is False."""
     return TransactionMode(
         is_permanent=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
         is_possible=fenced,
@@ -178,8 +180,8 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionBoundary:
-    """Result of a boundary (transaction step without batches in flight): our marker is at target
-    offset `next_target - 1` in leader epoch `leader_epoch`."""
+    """Result of a boundary (transaction step without batches in flight): our transaction marker is
+    at target offset `next_target - 1` and was written in leader epoch `leader_epoch`."""
 
     next_target: int
     leader_epoch: int
@@ -251,8 +253,8 @@ def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
 def _read_boundary_marker(
     producer: ProducerIdentity, *, next_target: int, check_context: RecoveryContext | None
 ) -> BoundaryScript:
-    """Read back the transaction marker that a boundary step wrote. With `check_context`, verify
-    that read_committed consumers can see the marker."""
+    """Read back the transaction marker that a boundary step wrote. If `check_context` is given,
+    also verify that read_committed consumers can see the marker."""
     marker = yield from producer_fencing.read_transaction_marker(producer, start=next_target)
     if not isinstance(marker, TransactionMarker):
         return marker
@@ -274,8 +276,9 @@ def find_new_owner(
     which was ours.
 
     Polls the map for as long as an acquisition may take. Returns True once a newer segment of
-    another owner appears. Returns False if the cause was a timeout of our transaction, a delayed
-    request, or another of our processes. Returns a halt if the map is unreadable.
+    another owner appears. Returns False if none appears: our transaction timed out, or the newer
+    epoch was granted to a delayed request or to another process of ours. Returns a halt if the map
+    is unreadable.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_TIMEOUT_S:

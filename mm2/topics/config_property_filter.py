@@ -1,7 +1,7 @@
 """Filter for the topic configs that are synced from the source (`config.properties.exclude`).
 
-The filter behaves like MirrorMaker 2's `DefaultConfigPropertyFilter`, with the expressions of
-`topic_filters`.
+The filter behaves like MirrorMaker 2's `DefaultConfigPropertyFilter`, and uses the same regular
+expressions as `topic_filters`.
 """
 
 from __future__ import annotations

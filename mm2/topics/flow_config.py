@@ -16,7 +16,7 @@ DEFAULT_OFFSET_MAP_BYTES = 16 * 1024 * 1024
 
 
 class StartAt(enum.Enum):
-    """Kinds of start positions."""
+    """Kind of a start position."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -52,10 +52,10 @@ class TargetTopicAccess(enum.Enum):
 
 
 class DeliveryMode(enum.Enum):
-    """Delivery guarantee, and whether transactions are used."""
+    """Delivery guarantee of a flow, and its use of transactions."""
 
     AUTO = "auto"
-    """Exactly once; transactions only for old records."""
+    """Exactly once; transactions are used only for old records."""
     TRANSACTIONAL = "transactional"
     """Exactly once; always in transactions."""
     AT_LEAST_ONCE = "at-least-once"
@@ -82,8 +82,8 @@ class TopicThrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowThrottles:
-    """Throttles in bytes per second, measured as received from the source. A value of 0 for `flow`
-    means no limit."""
+    """Throttles of a flow in bytes per second, applied to the bytes received from the source.
+    `flow` is the limit of the whole flow; 0 means no limit."""
 
     flow: int = 0
     topics: tuple[TopicThrottle, ...] = ()
@@ -99,7 +99,7 @@ class FlowThrottles:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """One replication flow between two cluster aliases. Intervals are in seconds; None disables the
-    action."""
+    periodic action."""
 
     source: str
     target: str

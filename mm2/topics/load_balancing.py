@@ -55,8 +55,8 @@ def balance_load(
     """Plan assignments that balance the load of the tasks. Returns None if no task is overloaded or
     no move would help.
 
-    Partitions of an overloaded task move to the least loaded tasks, including new ones up to
-    `tasks_max`, until the overloaded task's load has decreased to the mean.
+    Partitions of an overloaded task move to the least loaded tasks (including new tasks if there
+    are fewer than `tasks_max`) until the overloaded task's load has decreased to the mean.
     """
     found = [list(share) for share in assignments]
     count = min(tasks_max, sum(map(len, found)))

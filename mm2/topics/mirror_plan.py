@@ -85,7 +85,7 @@ BROKER_CONFIG_NAMES: Mapping[str, str] = {
     "message.timestamp.type": "log.message.timestamp.type",
     **{name: f"log.{name}" for name in TIMESTAMP_BOUND_CONFIGS},
 }
-"""Topic configs that planning needs, and the broker configs that provide their defaults."""
+"""Maps each topic config that planning needs to the broker config that provides its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +117,8 @@ class TopicsSnapshot:
 
 
 def derive_topic_defaults(broker_configs: Mapping[str, str | None] | None) -> dict[str, str] | None:
-    """Convert a broker's configs to the configs of a topic without overrides. None is returned
-    unchanged."""
+    """Convert a broker's configs to the effective configs of a topic without overrides. Returns
+    None if `broker_configs` is None."""
     if broker_configs is None:
         return None
     found = {topic: broker_configs.get(broker) for topic, broker in BROKER_CONFIG_NAMES.items()}
@@ -139,7 +139,7 @@ _SHOWN_VALUE_LENGTH = 20
 
 
 class MirrorFindingSeverity(enum.Enum):
-    """Severity of a finding."""
+    """Severity of a problem with mirroring a topic."""
 
     STOP = "stop"
     """The topic must not be replicated in its current state."""
@@ -245,10 +245,10 @@ def plan_mirror_topics(
 ) -> MirrorTopicPlan:
     """Compare the topics that the flow mirrors with the topics of the target.
 
-    `sync_configs` includes config changes of existing topics, which are due at their own interval
-    (`sync.topic.configs.interval.seconds`). New topics are always created with the source's
-    configs, and changes without which a topic could not be replicated are always included.
-    `operator` builds the commands of findings.
+    If `sync_configs` is True, config changes of existing topics are planned too; they are due every
+    `sync.topic.configs.interval.seconds`. New topics are always created with the source's configs,
+    and changes without which a topic could not be replicated are always included. `operator` builds
+    the remedy commands of the findings.
     """
     create: list[CreateMirrorTopic] = []
     grow: list[AddMirrorPartitions] = []
@@ -280,7 +280,7 @@ def plan_mirror_topics(
 
 
 class _FindingRemedy(NamedTuple):
-    """What the operator should do, and the command for it; "" if there is no command."""
+    """Action that the operator should take, and its command; "" if there is no command."""
 
     text: str
     command: str = ""
@@ -348,7 +348,7 @@ class _MirrorPair:
         )
 
     def is_unblocked_by(self, change: AlterMirrorConfigs | None) -> bool:
-        """Return whether the topic can be replicated with the change, but not without it."""
+        """Return whether the topic can be replicated only after the config change `change`."""
         return _has_stop_finding(self.find_problems(None)) and not _has_stop_finding(
             self.find_problems(change)
         )

@@ -36,13 +36,13 @@ class ReplicationPolicy(Protocol):
         ...
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the name of the topic one hop closer to its origin; None if it was not
-        mirrored."""
+        """Return the topic's name on the cluster from which it was mirrored (one hop closer to its
+        origin); None if it was not mirrored."""
         ...
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Return the name of the offset-syncs topic. `alias` is the flow's other cluster, which
-        does not store the topic."""
+        """Return the name of the offset-syncs topic. `alias` is the cluster of the flow that does
+        not store the topic."""
         ...
 
     def checkpoints_topic(self, source_alias: str) -> str:
@@ -114,7 +114,8 @@ class DefaultReplicationPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityReplicationPolicy:
-    """Keeps topic names. Only names that end in "heartbeats" are renamed, as by `defaults`.
+    """Keeps topic names. Only names that end in "heartbeats" are renamed, as by
+    `DefaultReplicationPolicy` (`defaults`).
 
     Every ordinary topic therefore seems to come from `source_alias` (None: unknown), and cycles of
     ordinary topics cannot be detected by name.
@@ -216,8 +217,9 @@ def map_topic_to_target(
     """Return the name of the source topic's counterpart on the target: its mirror topic, or the
     original topic if the source topic is itself a mirror of a target topic.
 
-    A topic that came from the target has its original name there, one hop back. Java strips all
-    hops, which yields a different topic after several hops.
+    If the topic was mirrored from the target, only the last hop's prefix is removed, which yields
+    its name on the target. Java removes the prefixes of all hops, which yields a different topic
+    after several hops.
     """
     if policy.topic_source(topic) == target_alias:
         upstream = policy.upstream_topic(topic)

@@ -75,8 +75,9 @@ def find_topics_mirrored_by_java(
 def explain_loop(flow: Flow, topic: str, *, java: bool) -> str:
     """Explain why a source topic must not be mirrored, with remedies; "" if it may be mirrored.
 
-    `java` means that MirrorMaker 2 mirrored in the opposite direction, into this topic. A flow that
-    starts at the latest record does not read those records once MirrorMaker 2 has stopped.
+    `java` is True if MirrorMaker 2 mirrored records into this topic, in the opposite direction.
+    Once MirrorMaker 2 has stopped, a flow that starts at the latest record does not read those
+    records.
     """
     if not java or flow.start.kind is StartAt.LATEST or flow.format_remote_topic(topic) != topic:
         return ""

@@ -59,10 +59,10 @@ def assign_sticky(
     """Create a later plan: partitions remain with their tasks, and new ones are assigned to the
     tasks with the fewest partitions.
 
-    Task i of `before` is task i of the result, which may be empty. New tasks are appended up to
-    `tasks_max`, so that only tasks with changes restart. Tasks beyond `tasks_max` lose their
-    partitions. A partition that is assigned to two tasks (by another planner) remains with the
-    first one.
+    `before` is the previous plan. Tasks keep their index even if they become empty, and new tasks
+    are appended up to `tasks_max`, so that only tasks with changes restart. Tasks beyond
+    `tasks_max` lose their partitions. A partition that `before` assigns to two tasks remains with
+    the first one.
     """
     assert tasks_max >= 1, tasks_max
     wanted = set(partitions)
@@ -114,8 +114,8 @@ def _drop_duplicate_items(before: Sequence[Iterable[AssignedItem]]) -> list[set[
 def _is_assignment_unchanged(
     shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
 ) -> bool:
-    """Return whether the plan leaves the task's assignment unchanged. Among otherwise equal tasks,
-    a task that changes anyway is preferred."""
+    """Return whether the plan leaves the task's assignment unchanged. Used as a sort key: among
+    otherwise equal tasks, a partition is assigned to a task that must restart anyway."""
     return at < len(held) and set(shares[at]) == held[at]
 
 
@@ -204,8 +204,8 @@ def parse_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
 
 
 def parse_added_partitions(props: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Parse the partitions that start at their earliest record if they have no progress. Raises
-    `ConfigError`."""
+    """Parse the list of partitions that start at the earliest record if they were never replicated.
+    Raises `ConfigError`."""
     given = _parse_list(props, ADDED_PARTITIONS_KEY) if ADDED_PARTITIONS_KEY in props else []
     return frozenset(_parse_partition(each, ADDED_PARTITIONS_KEY) for each in given)
 
@@ -241,7 +241,8 @@ def parse_task_index(props: Mapping[str, str]) -> int | None:
 def is_unwritable_group(group: str) -> bool:
     """Return whether a group id would be read back differently or as several ids.
 
-    Java writes such an id nevertheless and follows groups that do not exist; mm2 excludes it.
+    Java nevertheless writes such an id to the task configuration, and its task then reads groups
+    that do not exist. mm2 excludes the group.
     """
     found: list[str] = config_types.parse_value(GROUPS_KEY, group, Type.LIST)
     return found != [group]
@@ -309,7 +310,8 @@ class AssignableTopics:
 
 
 def parse_published_assignments(configs: Iterable[Mapping[str, str]]) -> list[PartitionAssignment]:
-    """Parse the assignments of task configurations. An unreadable assignment counts as empty."""
+    """Parse the partition assignments in task configurations. An unreadable assignment is treated
+    as empty."""
     return [_parse_assignment(each) for each in configs]
 
 
@@ -323,10 +325,11 @@ def find_initial_topics(
     before: Sequence[PartitionAssignment],
     was_mirrored: Callable[[str], bool],
 ) -> frozenset[str]:
-    """Find the topics to which the flow's start position applies, at the connector's first
-    snapshot.
+    """Find the topics to which the flow's start position applies when the connector takes its first
+    snapshot of the topics.
 
-    `was_mirrored` returns whether a topic was mirrored under the configuration of `before`.
+    `before` contains the previous assignments. `was_mirrored` returns whether a topic was mirrored
+    under the configuration from which they were made.
     """
     if not any(share.partitions for share in before):
         return snapshot.topics

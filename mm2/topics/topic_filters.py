@@ -31,7 +31,7 @@ class NamePatterns:
     items: tuple[str, ...]
     compiled: tuple[BoundedPattern, ...]
     key: str = field(default="", compare=False)
-    """Configuration key to name in error messages. Ignored in comparisons."""
+    """Configuration key that error messages mention. Ignored in comparisons."""
 
     def matches(self, name: str) -> bool:
         """Return whether any expression matches. Raises `MatchLimitError`."""
@@ -47,7 +47,7 @@ class NamePatterns:
 
 
 def build_literal_pattern(name: str) -> NamePatterns:
-    """Build patterns that match exactly this name."""
+    """Build a pattern list that matches only the given name."""
     return NamePatterns(items=(name,), compiled=(bounded_regex.compile_literal(name),))
 
 

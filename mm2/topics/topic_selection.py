@@ -46,8 +46,8 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
 
 
 def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
-    """Return whether a source topic is not mirrored only because its mirror topic would have
-    the name of a topic that mm2 itself writes."""
+    """Return whether the only reason not to mirror a source topic is that its mirror topic would
+    have the name of a topic that mm2 itself writes."""
     return _is_mirror_name_reserved(flow, topic) and _is_topic_selected(
         flow, topic
     )  # the filter takes longer

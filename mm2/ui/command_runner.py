@@ -201,8 +201,8 @@ def make_plan_command(flow: Flow, file: str) -> PageCommand:
 
 
 class CommandRunner:
-    """Runs commands in the background. Thread-safe. The number of results is bounded by the number
-    of flows."""
+    """Runs commands in the background. Thread-safe. Only the last result of each command is kept,
+    so the number of results is bounded by the number of flows."""
 
     def __init__(self, run: RunCommand, *, clock: Clock) -> None:
         self._run = run
@@ -215,12 +215,13 @@ class CommandRunner:
         self._answers: dict[tuple[str, ...], CommandResult] = {}
 
     def get_last_result(self, question: PageCommand) -> CommandResult:
-        """Return the last result without running the command."""
+        """Return the last result of a command, without running the command again."""
         with self._lock:
             return self._answers.get(question.arguments, CommandResult())
 
     def request_result(self, question: PageCommand) -> CommandResult:
-        """Return the last result, and run the command again unless it was run recently."""
+        """Return the last result of a command, and run the command again in the background unless
+        it was run recently."""
         with self._lock:
             known = self._answers.get(question.arguments, CommandResult())
             due = self._clock.now_s() - known.tried_s >= question.min_interval_s
@@ -238,7 +239,7 @@ class CommandRunner:
         return known
 
     def stop(self) -> None:
-        """Run no more commands, and kill the running command."""
+        """Stop running commands, and kill the command that is running."""
         self._stopping.set()
         self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
 

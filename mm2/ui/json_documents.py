@@ -140,8 +140,8 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """Result of a failover estimate, before a failover plan is built. If a failover has costs and
-    some facts are unknown, the result is UNKNOWN."""
+    """Result of a failover estimate, which is made without building a failover plan. If the
+    failover has costs and some facts are unknown, the result is UNKNOWN."""
 
     UNKNOWN = "unknown"
     COSTS = "at a cost"
@@ -158,7 +158,7 @@ _WORST_ESTIMATE_FIRST = (EstimateKind.UNKNOWN, EstimateKind.COSTS, EstimateKind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverEstimate:
-    """Estimate of a failover; `command` is the command that builds the plan."""
+    """Estimate of a failover; `command` is the command that builds the failover plan."""
 
     kind: EstimateKind
     findings: tuple[str, ...]
@@ -168,8 +168,8 @@ class FailoverEstimate:
 def estimate_failover(
     report: FlowReport, flow: Flow, *, verdict: FlowHealthResult
 ) -> FailoverEstimate:
-    """Estimate a failover from the state that this process has of a flow. Health reasons come
-    first."""
+    """Estimate the result of a failover from the flow's state that this process knows. The reasons
+    of the flow's health are listed first."""
     found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
     found += [each for each in _find_failover_costs(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
@@ -455,8 +455,8 @@ def _encode_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRep
 
 
 def _has_wait_reason(each: PartitionReport) -> bool:
-    """Return True if the partition's reason is shown with the topic. Halt reasons are shown
-    separately."""
+    """Return True if the partition waits for a reason that is shown with its topic. Halt reasons
+    are shown separately."""
     return bool(each.reason) and each.state not in status_document.HALTED_STATES
 
 
@@ -485,7 +485,8 @@ def _encode_halts(report: FlowReport) -> Iterator[JsonObject]:
 
 
 def _encode_halt_reason(reason: str) -> JsonObject:
-    """Split a halt reason into its text and its remedy command; "" if it has no remedy."""
+    """Split a halt reason into its text and its remedy command. The command is "" if the halt has
+    no remedy."""
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {
         "reason": topic_rows.describe_state_reason(text.strip()).rstrip("."),
@@ -505,8 +506,8 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of the consumer groups whose names contain `text`: the first groups in
-    alphabetical order."""
+    """Build the document of the consumer groups whose names contain `text`. It is limited to the
+    first `LISTED_GROUPS_MAX` groups in alphabetical order."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}

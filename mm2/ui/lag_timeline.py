@@ -22,7 +22,8 @@ TIMELINE_POINTS_MAX = int(TIMELINE_LENGTH_S / POINT_INTERVAL_S)
 """Maximum number of timeline points per flow."""
 
 CopiedCounts = tuple[int, int]
-"""Number of records and bytes copied in a partition since its copy process started to count."""
+"""Number of records and bytes of a partition that were copied since its copy process started
+counting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,8 @@ class TimelinePoint:
 
 @dataclass(slots=True)
 class _FlowTimeline:
-    """Timeline points of a flow; `counted` is None before the first snapshot."""
+    """Timeline points of a flow. `counted` contains the copied records and bytes at the last
+    snapshot; None before the first."""
 
     points: deque[TimelinePoint] = field(default_factory=lambda: deque(maxlen=TIMELINE_POINTS_MAX))
     at_s: float = 0.0
@@ -67,7 +69,8 @@ class Timeline:
         now_s: float,
         wall_ms: int,
     ) -> None:
-        """Add a snapshot of all flows: copied records come from `statuses`, lags from `reports`."""
+        """Add a timeline point for each flow. `statuses` provides the copied records and bytes,
+        `reports` the lags."""
         by_name = {each.flow: each for each in reports}
         self._flows = {
             each.flow: self._flows.get(each.flow, _FlowTimeline())

@@ -71,8 +71,8 @@ class TooManySearchesError(RetriableError):
 
 
 class _DocumentCache:
-    """Caches the documents of one snapshot and builds each document once, one at a time.
-    Thread-safe."""
+    """Caches the documents of one snapshot. Each document is built once, and only one is built at a
+    time. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,10 +89,10 @@ class _DocumentCache:
         *,
         text: str = "",
     ) -> T:
-        """Return document `name` of snapshot `seen`; build it with `make` if it is not cached.
-        `text` is the search text, "" for no search.
+        """Return the document `name` of the snapshot `seen`. If it is not cached, it is built with
+        `make`. `text` is the search text, "" for no search.
 
-        Raises `TooManySearchesError`, only for searches.
+        Raises `TooManySearchesError` if `text` is one search too many for this snapshot.
         """
         with self._lock:
             if self._of is not seen:
@@ -110,7 +110,7 @@ class _DocumentCache:
 
 
 class StatusSite:
-    """Serves the status page and its documents; `make_pages` returns the pages. Thread-safe."""
+    """Serves the status page and its JSON documents. Thread-safe."""
 
     def __init__(self, seen: SnapshotSource, on: StatusRegistry, asked: CommandResults) -> None:
         self._seen = seen
@@ -121,7 +121,8 @@ class StatusSite:
     def make_pages(self) -> dict[str, PageRenderer]:
         """Return the pages by path.
 
-        No path conflicts with a target named `ui`, whose paths are `/ui/<target>/connectors`.
+        No path conflicts with the Connect REST paths of a target cluster named `ui`, which have the
+        form `/ui/<target>/connectors`.
         """
         of_flows: Mapping[str, _MakeFlowPage] = {
             "flow": self._render_flow,
@@ -166,8 +167,7 @@ class StatusSite:
     def _render_groups(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
-        """Render the consumer groups document, from the groups reported by the tasks that write
-        their checkpoints."""
+        """Render the consumer groups document, from the groups that the checkpoint tasks report."""
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
         def make() -> PageResponse:
@@ -201,8 +201,8 @@ class StatusSite:
     ) -> PageResponse:
         """Return a command's last result, and run the command again if requested.
 
-        The command queries the clusters. Therefore a required header prevents cross-site requests
-        through the browser of a user with access.
+        Because the command queries the clusters, running it requires a header that browsers do not
+        send with cross-site requests.
         """
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
@@ -221,7 +221,7 @@ class StatusSite:
         )
 
     def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
-        """Wrap a page renderer so that it receives the flow named in the query."""
+        """Wrap a page renderer so that it receives the flow that the query string names."""
 
         def render_flow_page(asked: PageRequest) -> PageResponse:
             seen = self._seen.get_current_snapshot()
@@ -235,7 +235,8 @@ def render_root_page(asked: PageRequest) -> PageResponse:
     """Serve the path `/`: redirect browsers to the status page, and return Connect's JSON to other
     clients.
 
-    The JSON contains no Kafka cluster id, because each flow has its own path with a cluster id.
+    The JSON contains no Kafka cluster id, because a process may have flows with different clusters.
+    The path of each flow returns a cluster id.
     """
     if "text/html" in asked.accept:
         return PageResponse(

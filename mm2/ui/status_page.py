@@ -32,7 +32,8 @@ from mm2.ui.lag_timeline import Timeline, TimelinePoint
 from mm2.ui.page_routes import StatusSite
 
 SNAPSHOT_MAX_AGE_S = 1.0
-"""Age in seconds from which a snapshot is replaced when it is requested."""
+"""Maximum age in seconds of a snapshot that is returned to a client. An older snapshot is replaced
+first."""
 SNAPSHOT_CPU_SHARE = 0.02
 """Maximum share of a CPU core for snapshots: with thousands of partitions, snapshots are taken less
 often."""
@@ -175,7 +176,8 @@ class StatusPage:
 
     @contextlib.contextmanager
     def record_charts(self) -> Iterator[None]:
-        """Record the charts on a separate thread inside a `with` block."""
+        """Context manager that records the charts on a separate thread until the `with` block
+        ends."""
         owned = ThreadGroup(on_unexpected_end=_log_unexpected_end)
         owned.start("status page", self._watch.run)
         try:
