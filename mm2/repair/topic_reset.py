@@ -339,8 +339,8 @@ class ObservedPartition:
 
 
 CollectPartitions = Callable[[], Mapping[TopicPartition, ObservedPartition] | None]
-"""Returns the state of each of the flow's partitions that a process on this machine replicates.
-Returns None if no such process can be queried."""
+"""Returns the state of each of the flow's partitions that are replicated on this machine. Returns
+None if no local process can be queried."""
 
 
 @dataclass(slots=True)

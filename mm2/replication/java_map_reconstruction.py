@@ -146,7 +146,8 @@ class MapReconstruction:
     match."""
     mismatch_offset: int = field(init=False)
     is_past_source: bool = False
-    """True if the current mirror record has no match because all source records have been read."""
+    """True if matching ended at the end of the source: the source contains no further record that
+    could match the mirror record."""
     has_match: bool = False
     producer_id: int = -1
     """Producer id of the last batch that was read."""

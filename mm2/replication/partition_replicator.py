@@ -518,7 +518,8 @@ class PartitionReplicator:
 
     def _write_pending_segment(self, now_s: float) -> Instructions:
         """Write the map segment if it has progress that was not written. While a transaction is
-        open nothing is written, because the transaction may still be aborted."""
+        open nothing is written, because the end of the segment is not certain until the transaction
+        ends."""
         if self.map is None or not self.map.has_unwritten_progress or self.transaction_mode.is_open:
             return []
         return [self.map.create_write_instruction(now_s)]

@@ -362,8 +362,8 @@ def _resume_without_source(
     """Begin a new era (generation of the mirror) or halt, because retention or truncation removed
     the records at our position from the source's log.
 
-    Target records from offset `lost_from` on could not be compared either; None if all could be
-    compared.
+    `lost_from` is the target offset from which the mirror could not be compared either; None if the
+    end of the mirror was readable.
     """
     found = yield FindSourceOffset(position="earliest")
     if not isinstance(found, SourceLogOffset):
