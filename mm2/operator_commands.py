@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from connect_runtime.base import terminal_escape
 
 REMEDY_PREFIX = f"{terminal_escape.REMEDY_LABEL} "
-"""Text before the remedy, which is the command at the end of a message."""
+"""Text that precedes the remedy at the end of a message. The remedy is a command."""
 ADMIN_PROPERTIES_PLACEHOLDER = "ADMIN.properties"
 """Placeholder for an administrator's client properties file for a secured cluster."""
 DEFAULT_CONFIG_FILE = "clusters.yaml"
@@ -136,8 +136,8 @@ class ClusterCommands:
         replication_factor: int | None,
         settings: Mapping[str, str],
     ) -> str:
-        """Return the command that creates a topic. If `replication_factor` is None, the brokers'
-        default applies."""
+        """Return the command that creates a topic. If `replication_factor` is None, the default
+        replication factor of the brokers is used."""
         words = ["--create", "--topic", topic, "--partitions", str(partitions)]
         if replication_factor is not None:
             words += ["--replication-factor", str(replication_factor)]
@@ -165,32 +165,33 @@ class ClusterCommands:
     # ACLs
 
     def build_allow_topic_command(self, topic: str, *operations: str) -> str:
-        """Return the command that allows operations on a topic. Operations have their
+        """Return the command that grants the principal operations on a topic. Operations have their
         `kafka-acls.sh` names: Read, DescribeConfigs, …"""
         return self._build_acl_command(operations, "--topic", topic)
 
     def build_allow_topics_command(self, topics: Sequence[str], *operations: str) -> str:
-        """Return the command that allows the same operations on several topics."""
+        """Return the command that grants the principal the same operations on several topics."""
         return self._build_acl_command(
             operations, *(word for each in topics for word in ("--topic", each))
         )
 
     def build_allow_transactional_ids_command(self, prefix: str) -> str:
-        """Return the command that allows fencing and transactions for all transactional ids with
-        this prefix."""
+        """Return the command that grants the principal the operations for fencing and transactions
+        on all transactional ids with this prefix."""
         return self._build_acl_command(
             ("Write", "Describe"),
             *("--transactional-id", prefix, "--resource-pattern-type", "prefixed"),
         )
 
     def build_allow_groups_command(self, groups: Sequence[str], *operations: str) -> str:
-        """Return the command that allows the same operations on several consumer groups."""
+        """Return the command that grants the principal the same operations on several consumer
+        groups."""
         return self._build_acl_command(
             operations, *(word for each in groups for word in ("--group", each))
         )
 
     def build_allow_cluster_command(self, *operations: str) -> str:
-        """Return the command that allows operations on the cluster."""
+        """Return the command that grants the principal operations on the cluster."""
         return self._build_acl_command(operations, "--cluster")
 
     def _build_acl_command(self, operations: tuple[str, ...], *resource: str) -> str:
@@ -200,8 +201,8 @@ class ClusterCommands:
         )
 
     def build_show_user_command(self, name: str) -> str:
-        """Return the command that shows for which SCRAM mechanisms the cluster stores credentials
-        of a user."""
+        """Return the command that shows the SCRAM mechanisms for which the cluster stores
+        credentials of a user."""
         return self._build_tool_command(
             "configs", "--describe", "--entity-type", "users", "--entity-name", name
         )
@@ -260,8 +261,8 @@ class OperatorCommands:
         return shlex.join(["mm2", "run", "--config", self.file])
 
     def build_restart_command(self, flow: str, topic: str | None = None) -> str:
-        """Return the command that restarts the tasks of a running flow, or only those that
-        replicate `topic`."""
+        """Return the command that restarts the tasks of a running flow. If `topic` is given, only
+        the tasks that replicate this topic are restarted."""
         if self.connector:
             return self._build_rest_command("POST", "restart?includeTasks=true")
         words = ["mm2", "restart", flow, *([] if topic is None else ["--topic", topic])]
@@ -316,13 +317,14 @@ class OperatorCommands:
         return shlex.join([*words, "--config", self.file])
 
     def build_resume_command(self, flow: str, topic: str | None) -> str:
-        """Return the command that resumes a paused flow, or only `topic`."""
+        """Return the command that resumes a paused flow. If `topic` is given, the command resumes
+        only this topic."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
     def describe_other_reset_positions(self, position: str) -> str:
-        """Return a sentence that lists the alternatives to the `position` that was passed
-        to `build_reset_topic_command`."""
+        """Return a sentence that explains to which other positions the topic can be reset.
+        `position` is the position in the command that `build_reset_topic_command` built."""
         if self.connector:
             return "Replication resumes at the record after the offset in the PATCH request."
         others = [
@@ -340,8 +342,8 @@ class OperatorCommands:
 
 
 def _build_offsets_patch(source: str, topic: str, *, position: str, partition: int | None) -> str:
-    """Build the body of `PATCH /connectors/C/offsets` (KIP-875). Words in capitals are
-    placeholders."""
+    """Build the body of a request that alters a connector's offsets (`PATCH
+    /connectors/{connector}/offsets`, KIP-875). Words in capitals are placeholders."""
     known = position.removeprefix("offset:")
     last = str(int(known) - 1) if known.isdecimal() and known != "0" else "OFFSET"
     number = "PARTITION" if partition is None else str(partition)

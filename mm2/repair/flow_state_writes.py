@@ -22,10 +22,11 @@ def append_map_records(
     *,
     clock: Clock,
 ) -> None:
-    """Append map records in order. The last record makes the other records valid, so it is appended
-    only after they are stored.
+    """Append records to the offset map in the given order. The last record makes the preceding
+    records valid, so it is appended only after they are stored.
 
-    Raises `RetriableError` if this takes longer than `STORE_TIMEOUT_S`, and the cluster's errors.
+    Raises `RetriableError` if the records are not stored within `STORE_TIMEOUT_S`. Errors of the
+    cluster are raised unchanged.
     """
     items = [
         FlowStateRecord(
@@ -44,8 +45,9 @@ def append_records(
     *,
     clock: Clock,
 ) -> None:
-    """Append `items` to the flow's own topics and wait until the target has acknowledged all of
-    them. Raises the same errors as `append_map_records`."""
+    """Append `items` to the topics that store the flow's state (offset map and incidents), and wait
+    until the target has acknowledged all of them. Raises the same errors as
+    `append_map_records`."""
     end = Deadline.after(STORE_TIMEOUT_S, now_s=clock.now_s())
     failed: list[ConnectError] = []
     stored = [0]

@@ -99,7 +99,7 @@ def compare_logs(
 
 
 class _LogComparison:
-    """The tasks of one log comparison. `_left` contains the tasks that have not finished."""
+    """Runs the tasks of one log comparison. `_left` contains the tasks that have not finished."""
 
     def __init__(
         self,
@@ -118,7 +118,8 @@ class _LogComparison:
         self._answers: dict[str, LogCompareResultDecoder] = {}
 
     def start_task(self, number: int, asked: LogCompareRequest) -> None:
-        """Start a task that compares these offset ranges of both logs."""
+        """Start a task that compares the requested offset ranges of the source log and the target
+        log."""
         wanted = {(each.partition.topic, each.partition.partition) for each in asked.ranges}
         settings = dataclasses.replace(
             self._settings,
@@ -178,16 +179,16 @@ class _LogComparison:
                 self._done(found)
 
     def _check_unconnected_tasks(self) -> None:
-        """Detect tasks that ended before they connected. Other ended tasks are detected by their
-        channel."""
+        """Detect tasks that ended before they connected. A task that ends later is detected because
+        its connection closes."""
         for name, (channel, handle) in self._left.items():
             if handle.state is CopyState.ENDED and channel.peer is None:
                 raise FatalError(f"{name} ended: {handle.error or 'without an error'}")
 
 
 def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
-    """Fence the mirror's writers. Returns the owner that fenced them, with its transaction marker,
-    or the reason for a failure.
+    """Fence all producers that may still write to a mirror partition. Returns the new owner of the
+    partition and its transaction marker, or the reason why fencing failed.
 
     Raises `ConnectError` if no broker responds.
     """
@@ -246,7 +247,7 @@ class RebuiltPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildContext:
-    """Dependencies and limits of a rebuild."""
+    """Dependencies and limits of one rebuild of a flow's offset map."""
 
     pair: FlowPair
     store: FlowStateStore
@@ -258,7 +259,8 @@ class RebuildContext:
     """Properties of the flow's Connect worker."""
     engine: EngineSettings = field(repr=False)
     read_reverse_map: Callable[[], OffsetMap]
-    """Reads the offset map of a reverse flow that keeps topic names."""
+    """Reads the offset map of the reverse flow (from target to source). Called only if topics have
+    the same names on both clusters."""
     clock: Clock
     sleep: Callable[[float], bool]
     print_line: Callable[[str], None]
@@ -266,8 +268,8 @@ class RebuildContext:
     memory_bytes: int
     """Total memory of all processes that compare logs."""
     all_differ: bool
-    """True if no two source records were ever equal, so that equal records always belong
-    together."""
+    """True if all source records are distinct, so that each mirror record can match only one source
+    record."""
 
 
 class MapRebuild:
@@ -358,11 +360,12 @@ class MapRebuild:
             )
 
     def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
-        """Determine the offset ranges of source and mirror to compare.
+        """Determine the offset ranges of the source log and the target log to compare.
 
-        Partitions with a lost map are fenced first, so that the records before the marker are
-        final. The source's end offsets are fetched next. The producers of the reverse flow are read
-        last, because they are in its map before they write.
+        Partitions whose map is lost are fenced first: no older writer can then append records
+        before the fence's transaction marker. The source's end offsets are fetched next. The
+        producer ids of the reverse flow are read last. The reverse flow stores each producer id in
+        its offset map before it writes with it, so all its producer ids in the range are known.
         """
         target_to = self._fence_mirrors(due)
         ends = self._tools.pair.source.logs.fetch_bounds(list(target_to), REQUEST_TIMEOUT_S)
@@ -384,8 +387,9 @@ class MapRebuild:
         return end if wanted < 0 else wanted
 
     def _fence_mirrors(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Fence the writers of the mirror partitions. Returns the target end offset up to which
-        each partition is compared; skipped partitions are in `results`."""
+        """Fence the writers of the mirror partitions. Returns, for each partition to compare, the
+        target offset at which the comparison ends. For each skipped partition, the reason is added
+        to `results`."""
         found = {}
         with self._tools.connect() as questions:
             for each in sorted(due):
@@ -421,8 +425,8 @@ class MapRebuild:
         return by.marker
 
     def _read_reverse_map(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
-        """Read the offset map of a reverse flow that keeps topic names. Returns None if there is no
-        such flow."""
+        """Read the offset map of the reverse flow (from target to source). Returns None if there is
+        no reverse flow, or if the flows rename topics."""
         if any(self._setups[each].opposite_map for each in asked):
             return self._tools.read_reverse_map()
         return None
@@ -437,7 +441,8 @@ class MapRebuild:
         return frozenset(back.get_partition(mirror).producers)
 
     def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
-        """Open the mirror partition for fencing."""
+        """Create the object that fences the mirror partition and reads its start and end offsets.
+        `questions` is the connection to the target."""
         where = self._setups[partition]
         return PartitionFencer(
             questions,
@@ -528,7 +533,8 @@ class MapRebuild:
         return len(records), "" if self._is_era_stored(partition, records) else _ACQUIRED_MEANWHILE
 
     def _is_era_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
-        """Return True if the map contains the stored era (mirror generation) and no newer owner."""
+        """Return True if the offset map contains the era records (mirror generations) among
+        `records`, and no other owner has stored a newer resume point meanwhile."""
         known = self._tools.store.read_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
         newest = known.resume_point is not None and known.resume_point.key == last
@@ -564,7 +570,7 @@ _REBUILD_COLUMNS = (
 
 
 def format_rebuild_results(found: Sequence[RebuiltPartition]) -> Iterator[str]:
-    """Yield a table ordered by partition.
+    """Yield the lines of a table of the rebuilt partitions, ordered by partition.
 
     UNSURE: number of source offsets for which only an upper bound is known. BEHIND: number of
     mirror records after the last match.

@@ -28,8 +28,9 @@ READ_TIMEOUT_S = 30.0
 
 
 class NothingToSkipError(FatalError):
-    """The record is readable, already replaced or missing; or `position` is missing for an era
-    (mirror generation) record or given for another record. Nothing was changed."""
+    """Raised if the record cannot be skipped: it is readable, already replaced or missing, or the
+    `position` argument does not fit. Nothing was changed. A position is required for the record of
+    an era (mirror generation) and rejected for other records."""
 
 
 def skip_unreadable_record(
@@ -40,12 +41,13 @@ def skip_unreadable_record(
     position: str | None = None,
     clock: Clock,
 ) -> UnreadableMapRecord:
-    """Record an incident, then replace the record. Returns the skipped record.
+    """Record an incident, then replace the unreadable offset map record at `offset`. Returns the
+    skipped record.
 
-    `store` (the flow's offset map and incident topics) must not be open yet. `position` is
-    required for an era (mirror generation) record and is where its partition restarts. Raises
-    `NothingToSkipError`, and `RetriableError` or `FatalError` if the topics cannot be read or
-    written.
+    `store` (the flow's offset map and incident topics) must not be open yet. `position` is the
+    source position at which the partition restarts. It is required for an era (mirror generation)
+    record and rejected for other records. Raises `NothingToSkipError`, and `RetriableError` or
+    `FatalError` if the topics cannot be read or written.
     """
     topic = naming.format_offset_map_topic(flow.source)
     store.open(READ_TIMEOUT_S)
@@ -84,8 +86,8 @@ def skip_unreadable_record(
 
 
 def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> UnreadableMapRecord:
-    """Read the store (the flow's offset map and incident topics) to its end and find the record
-    among the unreadable ones."""
+    """Read the store (the flow's offset map and incident topics) to its end and return the
+    unreadable record at `offset`."""
     unreadable = store.read_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
@@ -123,7 +125,8 @@ def _build_incident(
 
 
 def _describe_record_kind(found: UnreadableMapRecord) -> str:
-    """Describe the kind of an unreadable map record, as given by its key."""
+    """Describe the kind of an unreadable offset map record, which is derived from the record's
+    key."""
     match found.decoded_key:
         case EraKey(era=number):
             return f"era {number}"
@@ -140,12 +143,14 @@ def _describe_record_kind(found: UnreadableMapRecord) -> str:
 def _build_replacement_records(
     found: UnreadableMapRecord, known: OffsetMap, position: str | None
 ) -> list[FlowStateRecord]:
-    """Build the records to write, in order. The last one has the key of the unreadable record.
+    """Build the records to write, in order. The last one has the key of the unreadable record and
+    replaces it.
 
-    An era (mirror generation) record is preceded by a request to restart the partition. Otherwise
-    the partition would count as new and start elsewhere without an incident. A producer id is kept
-    as one of the flow's ids, with a new ordinal (rank among the flow's producer ids), because it
-    may have written records on the target.
+    An era (mirror generation) record is preceded by a request to restart the partition at
+    `position`. Without the request, the partition would be treated as new, and replication would
+    start at the flow's default position without an incident. If the unreadable record contained a
+    producer id, that id is stored again with a new ordinal (rank among the flow's producer ids),
+    because the target may contain records written with it.
     """
     tombstone = FlowStateRecord(key=found.key, value=None)
     match found.decoded_key:

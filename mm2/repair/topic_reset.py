@@ -44,7 +44,8 @@ from mm2.topics.flow_config import Flow
 RECORD_TIMEOUT_S = partition_restart_requests.RECORD_TIMEOUT_S
 POLL_INTERVAL_S = 0.5
 HALT_GRACE_S = 5.0
-"""A partition that is still halted this long after its restart is reported as halted."""
+"""Time in seconds after a restart. A partition that is still halted after this time is reported as
+halted."""
 REMOTE_NODE_GRACE_S = 15.0
 """A partition that no local process reports within this time after its restart is assumed to run on
 another node."""
@@ -160,8 +161,8 @@ def record_reset_decisions(
 
 
 def _is_topic_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
-    """Return True if a different topic of that name was replicated before. Returns False if
-    unknown."""
+    """Return True if the flow previously replicated another topic with the same name. Returns False
+    if this is unknown."""
     era = known.eras.get(known.newest_era)
     if topic_id is None or era is None or era.source_topic_id == offset_map_records.NO_TOPIC_ID:
         return False
@@ -171,7 +172,7 @@ def _is_topic_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool
 def _select_partitions(
     order: TopicResetRequest, source: Admin
 ) -> tuple[tuple[int, ...], uuid.UUID | None]:
-    """Return the partitions to reset and the topic's id."""
+    """Return the numbers of the partitions to reset, and the topic's id (None if unknown)."""
     flow, topic = order.flow, order.topic
     described = source.describe_topics([topic], RECORD_TIMEOUT_S)
     failure = described.get_first_failure()
@@ -204,7 +205,8 @@ def _select_partitions(
 
 
 class FlowActivity(enum.Enum):
-    """Whether the flow's tasks run now and can therefore read the reset decision."""
+    """Whether the flow's tasks are running, so that they can read the reset decision after a
+    restart."""
 
     YES = "yes"
     NO = "no"
@@ -214,8 +216,8 @@ class FlowActivity(enum.Enum):
 
 
 def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -> FlowActivity:
-    """Determine the flow's activity from its Connect group. `here` is True if a local process runs
-    the flow."""
+    """Determine from the Connect group whether the flow is running. `here` is True if a process on
+    this machine runs the flow."""
     config = found.config
     if config.has_connector(flow_rest_client.SOURCE_CONNECTOR):
         match config.target_state(flow_rest_client.SOURCE_CONNECTOR):
@@ -240,11 +242,10 @@ tasks."""
 
 
 def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
-    """Create a function that restarts tasks through a local process, which forwards the request to
-    the nodes that run the tasks.
+    """Create a function that restarts tasks through the REST API of a process on this machine. The
+    process forwards the request to the nodes that run the tasks.
 
-    The function returns "" if the partitions are assigned to no task, so that nothing was
-    restarted.
+    The function returns "" if no task has the partitions, so that nothing was restarted.
     """
 
     def restart_partition_tasks(partitions: Collection[TopicPartition]) -> str:
@@ -264,8 +265,9 @@ class WritableTargetSide(FlowSide, Protocol):
 def create_config_topic_restarter(
     side: WritableTargetSide, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
-    """Create a function that restarts tasks through the group's config topic (KIP-745): each node
-    restarts its tasks of the source connector. `props` contains the worker's properties."""
+    """Create a function that restarts tasks through the config topic of the Connect group
+    (KIP-745). The function writes a restart request, and each node then restarts its tasks of the
+    source connector. `props` contains the worker's configuration."""
 
     def restart_partition_tasks(_: Collection[TopicPartition]) -> str:
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
@@ -337,7 +339,8 @@ class ObservedPartition:
 
 
 CollectPartitions = Callable[[], Mapping[TopicPartition, ObservedPartition] | None]
-"""Collects the flow's partitions on this machine; None if no local process can be queried."""
+"""Returns the state of each of the flow's partitions that are replicated on this machine. Returns
+None if no local process can be queried."""
 
 
 @dataclass(slots=True)
@@ -347,18 +350,22 @@ class ResetWaiter:
     decisions: Sequence[ResetDecision]
     store: FlowStateStore
     collect_partitions: CollectPartitions
-    """Collects the state of local partitions."""
+    """Returns the state of the partitions that are replicated on this machine."""
     explain_inactivity: Callable[[], str]
-    """Explains why no task applies the decisions; "" if unknown."""
+    """Explains why no task applies the reset decisions. Returns "" if the reason is unknown."""
     find_nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
-    """Finds the node of each partition, if known."""
+    """Finds the node that replicates each partition. Partitions whose node is unknown are
+    omitted."""
     clock: Clock
     sleep: Callable[[float], object]
     """Sleeps for a number of seconds."""
 
     def wait_for_outcomes(self, timeout_s: float) -> list[ResetOutcome]:
-        """Wait until every partition replicates again, has restarted on a node that cannot be
-        queried from here, or is halted again, or until the timeout expires."""
+        """Wait until the outcome of every partition is known or the timeout expires.
+
+        The outcome is known if the partition is replicated again, is halted again, or has restarted
+        on a node that cannot be queried from this machine.
+        """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:

@@ -1,8 +1,9 @@
 """Limits the size of produced batches and chooses which small batches are merged.
 
 The target's topic limits may change at any time, so they are learned from rejected batches. Merging
-costs CPU time per record and saves the target a batch. It pays off for batches of a few records,
-and for larger batches if acknowledgements are slow and the copy process is mostly idle.
+costs CPU time per record but reduces the number of batches that the target must process. It pays
+off for batches of a few records. It also pays off for larger batches if acknowledgements are slow
+and the copy process is mostly idle.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mm2.replication.in_flight_batches import SentBatch
 ENCODED_BATCH_BYTES_MAX = 1_000_000
 """Maximum size of a re-encoded batch, below the usual `max.message.bytes` (1 MB)."""
 NO_RECORD_LIMIT = 1 << 31
-"""Record limit that stands for "no limit"."""
+"""Value of a record limit that means "no limit"."""
 
 DECODE_PART_RECORDS = 20_000
 DECODE_PART_BYTES = 4 * ENCODED_BATCH_BYTES_MAX
@@ -42,10 +43,11 @@ a reacquisition for each."""
 
 @dataclass(slots=True)
 class BatchMergeLimits:
-    """Maximum size of the batches that are merged, shared by all partitions of a task.
+    """Limits the size of the batches that may be merged. The limits are shared by all partitions of
+    a task.
 
-    The limit is raised while acknowledgements are slow and the copy process is mostly idle, because
-    the process then has time to merge larger batches.
+    The limits are raised while acknowledgements are slow and the copy process is mostly idle,
+    because the process then has time to merge larger batches.
     """
 
     records: int = ALWAYS_MERGED_RECORDS
@@ -112,8 +114,10 @@ class PartitionBatchLimits:
         return True
 
     def halve_record_limit(self, *, count: int, until: int) -> bool:
-        """Halve the record limit below source offset `until` to isolate the rejected record. Return
-        False if the batch has a single record (`count`)."""
+        """Halve the maximum number of records per batch, to isolate the record that the target
+        rejected. The limit applies to source offsets below `until`. `count` is the number of
+        records in the rejected batch. Return False if the batch has a single record and cannot be
+        split."""
         if count == 1:
             return False
         self.records = (min(self.records, count) + 1) // 2

@@ -2,10 +2,10 @@
 
 The probe collects observations, this module evaluates them, and `mm2 probe` prints both.
 Exactly-once delivery needs fencing: a transactional id reserved for the flow, brokers that reject
-an older epoch, and acknowledgements that contain the batch's offset. Without any of them the flow
-replicates at least once: acquiring a partition does not fence older writers, so the last batches of
-a former owner may be stored among the new owner's batches. Such batches are detected and counted,
-because an acknowledged offset is not the expected one or tail matching finds them.
+an older epoch, and acknowledgements that contain the batch's offset. If one of these is missing,
+the flow replicates at least once: acquiring a partition does not fence older writers, so the last
+batches of a former owner may be stored among the new owner's batches. Such batches are detected and
+counted, because an acknowledged offset is not the expected one or tail matching finds them.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ REQUIRED_APIS: Mapping[ClusterRole, tuple[RequiredApi, ...]] = {
 
 
 class CapabilityCheck(enum.Enum):
-    """Checks that the probe performs on a partition of the target, in the order in which they
-    run."""
+    """Check that the probe performs on a partition of the target. Checks run in the order of their
+    definition."""
 
     TRANSACTIONAL_ID = "the flow is authorized for its transactional ids"
     MARKER = "the marker of an empty transaction can be read"
@@ -146,7 +146,8 @@ class DeliveryAssessment:
     reasons: tuple[str, ...] = ()
     """Reasons why delivery is not exactly once, each with a remedy if available."""
     notes: tuple[str, ...] = ()
-    """Other ways in which the clusters differ from Apache Kafka."""
+    """Differences between the clusters and Apache Kafka that do not affect the delivery
+    guarantee."""
 
     @property
     def is_fenced(self) -> bool:

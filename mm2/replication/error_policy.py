@@ -25,10 +25,12 @@ HALT_RETRY_DELAY_S = 30.0
 
 
 class ErrorAction(enum.Enum):
-    """Action of a partition after an error, once no batch is in flight."""
+    """Action to take on a partition after an error, once no batch is in flight."""
 
     REACQUIRE = "acquire"
-    """The outcome is unknown or the leader moved: fence older writers and match the tail again."""
+    """The outcome of a batch is unknown or the leader moved: acquire the partition again. This
+    fences older writers and compares the last batches on the target with the source (tail
+    matching)."""
     BACK_OFF = "back off, then acquire"
     """The error is transient: acquire the partition again after a backoff."""
     CHECK_FENCE = "check the fence"
@@ -39,12 +41,13 @@ class ErrorAction(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReaction:
-    """Action of a partition after an error, and the reason."""
+    """Action to take on a partition after an error, and the reason for it."""
 
     action: ErrorAction
     reason: str
     halt: PartitionHalt | None = None
-    """The halt to apply; with `BACK_OFF` it applies only if the error persists."""
+    """Halt of the partition. If the action is `BACK_OFF`, the partition is halted only if the error
+    persists."""
 
 
 _TOO_FEW_REPLICAS = "(fewer in-sync replicas than min.insync.replicas)"
@@ -80,7 +83,7 @@ replicates it."""
 
 TOO_LARGE_CODES = frozenset({10, 18})
 INVALID_RECORD_CODES = frozenset({32, 87})
-"""Errors that a single invalid record of the batch may cause."""
+"""Error codes of a rejected batch that may be caused by a single invalid record in it."""
 
 _HALT_CODES = {
     10: "RECORD_TOO_LARGE",
@@ -99,7 +102,8 @@ _AMBIGUOUS_CODES = {
 """Errors that may be transient, like codes that are not listed here: the partition is halted only
 if they persist."""
 _SKIPPABLE_CODES = TOO_LARGE_CODES | INVALID_RECORD_CODES | {-1, 2}
-"""Errors after which replication can continue if the batch is skipped."""
+"""Produce error codes that concern only the rejected batch, so that replication can continue if the
+batch is skipped."""
 
 
 def react_to_produce_error(

@@ -1,11 +1,11 @@
-"""Chooses whether to fetch a source partition from its leader or from a follower in our rack
-(KIP-392).
+"""Chooses whether to fetch a source partition from its leader or from a follower in the rack of
+this client (`client.rack`, KIP-392).
 
-A leader that knows our rack may return a preferred read replica. As in Java's consumers, that
-replica is used until `metadata.max.age.ms` have passed, the leader moves, or the replica fails. A
-replica may lag, so its errors are verified at the leader. Unlike in Java, the partition is then
-read from the leader for a while without sending our rack, because the leader would otherwise return
-the same replica again.
+A leader that knows the client's rack may return a preferred read replica. As in Java's consumers,
+that replica is used until `metadata.max.age.ms` have passed, the leader moves, or the replica
+fails. A replica may lag, so its errors are verified at the leader. Unlike in Java, the partition is
+then read from the leader for a while without sending the client's rack, because the leader would
+otherwise return the same replica again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class FetchBroker(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _ReplicaChoice:
-    """Choice of the read replica for one partition. Times are in monotonic seconds."""
+    """Read replica chosen for one partition, and when to choose again. Times are in monotonic
+    seconds."""
 
     leader: int
     replica: int = NO_REPLICA
@@ -46,7 +47,8 @@ class _ReplicaChoice:
 class PreferredReadReplicas:
     """Stores the preferred read replica of each partition.
 
-    Invariant: without a rack, no replica is stored and every partition is read from its leader.
+    Invariant: if this client has no rack (`rack` is ""), no replica is stored and every partition
+    is read from its leader.
     """
 
     rack: str = ""

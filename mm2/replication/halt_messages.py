@@ -24,7 +24,7 @@ from mm2.topics import naming
 
 TIMESTAMP_DIFFERENCE_MAX_MS = str(2**63 - 1)
 SEGMENT_BYTES_DEFAULT = str(2**30)
-"""Kafka's default for `segment.bytes` (1 GiB); the maximum is 2^31 - 1."""
+"""Kafka's default for `segment.bytes` (1 GiB). Kafka accepts at most 2^31 - 1."""
 
 TOPIC_AUTHORIZATION_FAILED = 29
 """Kafka's error code for a missing ACL on a topic."""
@@ -48,7 +48,8 @@ def explain_source_remedy(setup: PartitionSetup, code: int) -> str:
 
 
 def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
-    """Return the remedy if DescribeProducers on the target fails with error `code`."""
+    """Return the remedy if DescribeProducers on the target fails with error `code`, so that open
+    transactions cannot be listed."""
     if code == TOPIC_AUTHORIZATION_FAILED:
         line = setup.operator.target.build_allow_topic_command(
             setup.remote_topic, "Describe", "Read"
@@ -198,8 +199,8 @@ FENCED_RETRY_DELAY_S = 30.0
 
 
 class HaltCause(enum.Enum):
-    """Cause of a halt: the value of the metric label `reason`. `docs/guides/halt-reasons.md`
-    explains each cause."""
+    """Cause of a halted partition, and value of the metric label `reason`.
+    `docs/guides/halt-reasons.md` explains each cause."""
 
     CORRUPT = "corrupt-batch"
     BATCH_TOO_LARGE = "batch-too-large"
@@ -244,11 +245,11 @@ def format_halt_message(code: str, message: str) -> str:
 def format_reset_remedy(
     setup: PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
 ) -> str:
-    """Format the remedy to reset the partition to `position`, or to another position that the
+    """Format the remedy that resets the partition to `position`, or to another position that the
     operator prefers.
 
-    With `whole_topic`, the command resets all partitions of the topic, because all are halted.
-    `before` is a command that must run first.
+    With `whole_topic`, the command resets all partitions of the topic, for halts that concern the
+    whole topic. `before` is a command that the operator must run before the reset.
     """
     partition = None if whole_topic else setup.partition
     line = setup.operator.build_reset_topic_command(
@@ -259,8 +260,8 @@ def format_reset_remedy(
 
 
 def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:
-    """Format the remedy to resume at source offset `next_offset`, which is the only sensible
-    position."""
+    """Format the remedy that resumes replication at source offset `next_offset`. Unlike
+    `format_reset_remedy`, it does not suggest other positions."""
     line = setup.operator.build_reset_topic_command(
         setup.flow, setup.topic, position=format_position(next_offset), partition=setup.partition
     )
@@ -275,8 +276,8 @@ def format_position(source: int) -> str:
 def build_fenced_halt(setup: PartitionSetup) -> PartitionHalt:
     """Build the halt of a partition that another owner acquired.
 
-    If the flow runs in a worker group, acquisition is retried. Otherwise partitions would remain
-    halted after a new worker group has replaced the old one.
+    If the flow runs in a worker group, acquisition is retried. Without the retries, partitions
+    would remain halted after a new worker group has replaced the old one.
     """
     return PartitionHalt(
         cause=HaltCause.FENCED,
@@ -307,11 +308,11 @@ def build_access_denied_halt(
 def build_reverse_flow_unknown_halt(
     setup: PartitionSetup, reason: str, *, denied: bool
 ) -> PartitionHalt:
-    """Build the halt for a reverse flow whose offset map cannot be read, so that its records cannot
-    be distinguished from others.
+    """Build the halt for an unreadable offset map of the reverse flow (from target to source).
+    Without the map, records that the reverse flow wrote cannot be recognized.
 
-    `denied` means that an ACL is missing. Otherwise the remedy shows whether the map topic has
-    leaders.
+    If `denied` is True, an ACL is missing. If it is False, the remedy is a command that shows
+    whether the topic of the map has leaders.
     """
     source = setup.operator.source
     if denied:
@@ -433,8 +434,8 @@ def build_mirror_unknown_halt(
     """Build the halt for a target log that does not contain the leader epoch of the resume point.
     Before Kafka 2.8, this means that the mirror topic was recreated.
 
-    A deposed leader that still responds causes the same symptom unless fencing rules it out: pass
-    `retry_after_s` in this case.
+    If the partition cannot be fenced, a former leader that still responds may cause the same
+    symptom: pass `retry_after_s` in this case.
     """
     return PartitionHalt(
         cause=HaltCause.RECREATED,
@@ -515,7 +516,7 @@ def build_foreign_records_halt(
     """Build the halt for a batch on the mirror topic that this flow did not write.
 
     `mismatch` describes the difference from a batch of MirrorMaker 2. Source offsets below `copied`
-    are on the mirror.
+    have been replicated to the mirror topic.
     """
     producers = setup.operator.target.build_show_producers_command(
         setup.remote_topic, partition=setup.partition
@@ -536,8 +537,8 @@ def build_foreign_records_halt(
 def build_ahead_of_source_halt(
     setup: PartitionSetup, reason: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Build the halt for the last records of MirrorMaker 2 if they are not, or not yet, in the
-    source.
+    """Build the halt for records at the end of the mirror topic that MirrorMaker 2 wrote and that
+    the source does not contain, or does not contain yet.
 
     MirrorMaker 2 may have copied uncommitted records.
     """
@@ -573,8 +574,8 @@ def build_own_open_transaction_halt(
 def build_foreign_open_transaction_halt(
     setup: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
-    """Build the halt for a foreign producer's open transaction on an exclusive mirror topic. The
-    transaction may still end."""
+    """Build the halt for another producer's open transaction on a mirror topic to which only this
+    flow may write. The producer may still commit or abort the transaction."""
     producers = setup.operator.target.build_show_producers_command(
         setup.remote_topic, partition=setup.partition
     )
@@ -594,8 +595,8 @@ def build_foreign_open_transaction_halt(
 def build_hidden_open_transaction_halt(
     setup: PartitionSetup, reason: str, *, code: int, stable: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Build the halt for an open transaction on the mirror if DescribeProducers fails with
-    `code`."""
+    """Build the halt for an open transaction on the mirror topic whose producer is unknown, because
+    DescribeProducers fails with error `code`."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -617,7 +618,7 @@ def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
 def build_mirror_unreadable_halt(
     setup: PartitionSetup, *, offset: int, reason: str
 ) -> PartitionHalt:
-    """Build the halt for a mirror topic that cannot be read and therefore not be compared with the
+    """Build the halt for a mirror topic that cannot be read, so that it cannot be compared with the
     source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,

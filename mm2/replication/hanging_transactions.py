@@ -29,10 +29,11 @@ from mm2.topics.flow_config import TargetTopicAccess
 def find_hanging_transaction(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Find an open transaction that began before our transaction marker and must end before
-    replication starts. Return None if none is open.
+    """Find an open transaction on the mirror topic that began before our transaction marker.
+    Replication must not start until that transaction has ended. Return None if there is no such
+    transaction.
 
-    If other writers are allowed on the mirror, their transactions are ignored, because those
+    If other writers are allowed on the mirror topic, their transactions are ignored, because those
     writers end them.
     """
     stable = yield from _find_last_stable_offset(attempt)
@@ -56,11 +57,12 @@ def find_hanging_transaction(
 def _check_without_listing(
     attempt: RecoveryAttempt, *, code: int, why: str
 ) -> Script[RetryRecovery | None]:
-    """Detect an open transaction from the last stable offset if the target does not list
+    """Detect an open transaction from the last stable offset, for targets that do not list open
     transactions.
 
-    Tail matching finds a transaction that begins in the tail. If the last stable offset is the log
-    start, the beginning of the transaction may have been deleted.
+    A transaction that began in the tail (batches that the offset map does not cover) is not
+    detected here, because tail matching reads those batches. If the last stable offset is the log
+    start, the transaction is detected here, because its beginning may have been deleted.
     """
     end = attempt.fence.tail_end
     found = yield from _read_after_delay(end)
@@ -111,8 +113,8 @@ def _react_to_open_transactions(
 ) -> RetryRecovery | PartitionHalt | None:
     """React to the earliest open transaction that blocks the acquisition.
 
-    Foreign transactions are considered only before the tail, because tail matching reports the
-    others in more detail.
+    A foreign transaction that began in the tail (batches that the offset map does not cover) is
+    ignored here, because tail matching reports it in more detail.
     """
     end, first_matched = attempt.fence.tail_end, _find_first_matched_offset(attempt)
     alone = is_exclusive_writer(attempt.context)
@@ -124,8 +126,9 @@ def _react_to_open_transactions(
 
 
 def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
-    """Return the first target offset that tail matching reads: the resume point, or the end of the
-    tail if an operator requested a new era (generation of the mirror)."""
+    """Return the first target offset that tail matching reads. This is the resume point, or the end
+    of the tail (batches that the offset map does not cover) if an operator requested a new era
+    (generation of the mirror)."""
     end, known = attempt.fence.tail_end, attempt.state
     if known.request is not None:
         return end
@@ -133,12 +136,12 @@ def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
 
 
 def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Script[bool]:
-    """Return True if a transaction that began before our marker hides it from read_committed
-    consumers.
+    """Return True if read_committed consumers cannot reach our transaction marker, because a
+    transaction that began earlier is still open.
 
-    Called during replication; a reacquisition then finds the cause. The reported last stable offset
-    may be outdated, so open transactions are listed, or the offset is read again if the target does
-    not list transactions.
+    Called during replication. If the result is True, the partition is acquired again, which
+    determines the cause. The reported last stable offset may be outdated, so open transactions are
+    listed, or the offset is read again if the target does not list transactions.
     """
     if not _begins_before_marker(marker, marker.last_stable_offset):
         return False
@@ -171,8 +174,9 @@ def react_to_open_transaction(
 ) -> RetryRecovery | PartitionHalt:
     """React to a transaction that was opened before our transaction marker and is still open.
 
-    No coordinator ends a transaction of one of our older producer ids. Without fencing, its
-    coordinator may still end it, as for a foreign transaction.
+    If the partition is fenced, no coordinator will end a transaction of one of our older producer
+    ids. Without fencing, the transaction's coordinator may still end it. The same applies to a
+    transaction of a foreign producer.
     """
     setup, us = attempt.setup, attempt.fence
     if us.is_fenced and found.producer_id == us.producer.id:

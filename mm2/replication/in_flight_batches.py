@@ -60,7 +60,7 @@ class InFlightBatches:
 
     @property
     def is_full(self) -> bool:
-        """Return True if no further batch may be sent before an acknowledgement."""
+        """Return True if another batch may be sent only after a batch in flight is acknowledged."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
     def stamp_batch(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
@@ -90,11 +90,12 @@ class InFlightBatches:
     def check_stored_offset(
         self, sent: SentBatch, base_offset: int, *, is_only_writer: bool
     ) -> int | None:
-        """Return the target offset of an acknowledged batch, or None if `base_offset` cannot be
-        correct.
+        """Verify the base offset of an acknowledged batch. Return the batch's target offset, or
+        None if `base_offset` is impossible.
 
-        Unless `is_only_writer`, foreign records may precede the batch and shift all batches in
-        flight after it.
+        If other writers are allowed (`is_only_writer` is False), foreign records may precede the
+        batch. The expected target offsets of all later batches in flight are then increased
+        accordingly.
         """
         if base_offset == sent.target:
             return base_offset
@@ -104,7 +105,8 @@ class InFlightBatches:
         return base_offset
 
     def shift_target_offsets(self, ahead: int) -> None:
-        """Shift the expected target offsets of all batches in flight by `ahead` foreign records."""
+        """Increase the expected target offsets of all batches in flight by `ahead`, the number of
+        foreign records stored before them."""
         self.next_target += ahead
         self._in_flight = deque(
             each._replace(target=each.target + ahead) for each in self._in_flight

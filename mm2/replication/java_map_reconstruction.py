@@ -33,7 +33,8 @@ SYNCS_MAX = 2_000
 """Maximum number of offset syncs kept. MirrorMaker 2 writes one per 100 records, and more if the
 source has gaps."""
 EXACT_RETRACE_MAX = 1_000_000
-"""Maximum number of target offsets to retrace for an exact result (about ten seconds)."""
+"""Maximum number of target offsets to compare with the source for an exact offset map (takes about
+ten seconds)."""
 
 SyncOffsets = tuple[int, int]
 """Pair of source offset and target offset in an offset sync."""
@@ -50,20 +51,21 @@ class JavaOffsetSyncs:
         return bool(self._syncs)
 
     def add_sync(self, source: int, target: int) -> None:
-        """Apply the next offset sync. If target offsets decrease, the mirror was recreated or
-        truncated."""
+        """Add the next offset sync. Earlier syncs with the same or a higher target offset are
+        discarded, because the mirror topic was recreated or truncated."""
         while self._syncs and self._syncs[-1][1] >= target:
             self._syncs.pop()
         self._syncs.append((source, target))
 
     def find_sync_below(self, next_offset: int) -> SyncOffsets | None:
-        """Choose an offset sync below source offset `next_offset` from which the mirror can be
-        retraced. Return None if no sync is below it.
+        """Choose an offset sync below source offset `next_offset` at which to start comparing the
+        mirror topic with the source. Return None if no sync is below it.
 
-        Before the chosen sync, no record on the mirror has a higher source offset; after it, no
-        known sync has a lower one. MirrorMaker 2 may have rewound without reaching its former
-        position again, so newer syncs may follow older records. If the chosen sync is too old, the
-        newest sync below `next_offset` is returned.
+        The chosen sync separates the mirror's records by source offset: no earlier mirror record
+        has a higher source offset, and no later sync has a lower one. The newest sync may not meet
+        this condition, because MirrorMaker 2 may have rewound without reaching its former position
+        again. If the chosen sync is too old (`EXACT_RETRACE_MAX`), the newest sync below
+        `next_offset` is returned.
         """
         lowest = next_offset
         lowest_behind = []
@@ -103,8 +105,8 @@ class MapReconstruction:
     """Matches each record that MirrorMaker 2 wrote to an equal record of the source.
 
     The first record at or after target offset `target` matches the next record from source offset
-    `source` on. Each other record follows the previous one in the source, or repeats an earlier
-    one.
+    `source` on. Each later mirror record either matches the next source record, or repeats a source
+    record that was already matched.
 
     Invariant: for each committed source record from `source` up to `position`, the mirror has a
     separate equal record.
@@ -128,7 +130,8 @@ class MapReconstruction:
     read_to: int = field(init=False)
     obstacle: UnreadableBatch | None = None
     too_large: UnreadableBatch | None = None
-    """A batch that exceeds `max_decoded_bytes`. Matching stops at this batch without a mismatch."""
+    """Batch that exceeds `max_decoded_bytes`; None if there is none. Matching stops before this
+    batch, which is not a mismatch."""
     duplicate_count: int = 0
     """Number of duplicate records."""
     duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -143,7 +146,8 @@ class MapReconstruction:
     match."""
     mismatch_offset: int = field(init=False)
     is_past_source: bool = False
-    """True if the source has no more records that could match."""
+    """True if matching ended at the end of the source: the source contains no further record that
+    could match the mirror record."""
     has_match: bool = False
     producer_id: int = -1
     """Producer id of the last batch that was read."""
@@ -194,10 +198,10 @@ class MapReconstruction:
     # Input
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add the records of one source fetch, which starts at `read_to`.
+        """Add the records of one source fetch that started at source offset `read_to`.
 
-        They include aborted records: MirrorMaker 2 reads uncommitted records by default, so it may
-        have copied them.
+        Aborted records are also added: MirrorMaker 2 reads uncommitted records by default, so it
+        may have copied them.
         """
         kept, found = (
             read_committed.scan_batches(
@@ -261,16 +265,17 @@ class MapReconstruction:
         return self.match_available_records()
 
     def mark_source_ended(self) -> MissingInput:
-        """End the source at `read_to`, where its log currently ends, and match the records read
-        until now."""
+        """Treat `read_to` as the current end of the source's log, and match the records read so
+        far."""
         self._source_ended = True
         need = self.match_available_records()
         self._source_ended = False
         return need
 
     def skip_deleted_source(self, log_start: int) -> None:
-        """Skip deleted source records. Records before `source` are optional; a later gap ends
-        matching."""
+        """Continue reading the source after records that were deleted. `log_start` is the source's
+        log start offset. Records before `source` may be missing, because they only serve to
+        recognize duplicates. If a later record was deleted, matching ends with a mismatch."""
         if self.read_to < self.source:
             nearer = log_start if log_start > self.read_to else self.source
             self.read_to = min(nearer, self.source)
@@ -349,8 +354,9 @@ class MapReconstruction:
         return True
 
     def _find_following_matches(self, digest: int, places: Sequence[int]) -> list[int] | None:
-        """Return the indexes of source records that equal the mirror record and follow one of the
-        candidate indexes `places`. Return None if more of the source must be read first."""
+        """Return the indexes of source records that equal the mirror record and directly follow one
+        of the candidate matches of the previous mirror record. `places` contains the indexes after
+        those candidates. Return None if more of the source must be read first."""
         matched = []
         for place in places:
             at = place
@@ -366,8 +372,8 @@ class MapReconstruction:
         return matched
 
     def _find_earlier_matches(self, digest: int) -> list[int]:
-        """Return the indexes of already matched source records that equal the mirror record, which
-        may be their duplicate."""
+        """Return the indexes of already matched source records that equal the mirror record. If
+        there are any, the mirror record may be a duplicate."""
         found = []
         likely = bisect_left(self._offsets, self.likely_step_back)
         if likely < self._matched_to and self._digests[likely] == digest:

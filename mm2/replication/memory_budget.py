@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECODED_BYTES_MIN = 1024 * 1024
-"""Uncompressed size that one batch may always have, even if the budget is smaller."""
+"""Uncompressed size in bytes that a single batch is always allowed, even if the memory budget is
+smaller."""
 
 
 @dataclass(slots=True)
@@ -39,8 +40,8 @@ class MemoryBudget:
         return self.decoded_bytes <= self.limit_bytes // 2
 
     def reserve(self, size: int, *, decoded: bool = False) -> None:
-        """Reserve bytes of the task's memory. With `decoded`, the bytes also count as decoded
-        bytes."""
+        """Reserve `size` bytes of the task's memory. If `decoded` is True, they are also counted as
+        decoded bytes."""
         self.held_bytes += size
         self.decoded_bytes += size if decoded else 0
 

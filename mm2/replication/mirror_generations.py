@@ -85,8 +85,8 @@ class NewEra:
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Begin the first era (generation of the mirror) of a partition. The mirror must be empty
-    unless other writers are allowed."""
+    """Begin the first era (generation of the mirror) of a partition. The mirror topic's partition
+    must be empty, unless other producers may write to it."""
     if attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
@@ -165,8 +165,8 @@ def _check_mirror_is_empty(
 def _scan_for_records(
     attempt: RecoveryAttempt, held: memoryview, *, start: int
 ) -> tuple[int, OwnershipLost | PartitionHalt | DamagedBatchError | None]:
-    """Scan one fetch result for records. Return the offset reached and the reason why the scan
-    ended, or None if it continues."""
+    """Check whether a fetch result of the mirror contains data records. Return the offset up to
+    which it was checked, and the reason to stop, or None if the check continues."""
     at = start
     try:
         for header, _ in tail_reader.iter_valid_batches(held, start=start):
@@ -302,9 +302,9 @@ def record_producer_id(
     """Store our producer id with the highest ordinal (its rank among all owners' producer ids),
     before any other record with that ordinal.
 
-    If fencing is impossible, or if a process was suspended until its producer id expired, two
-    processes may have read the same offset map. Segments with a lower ordinal than another owner's
-    are ignored.
+    Two processes may choose the same ordinal because they read the same offset map. This can happen
+    if fencing is impossible, or if a process was suspended until its producer id expired. Segments
+    with a lower ordinal than another owner's are ignored.
     """
     items = create_producer_records(attempt, era=era)
     if not items:
@@ -393,8 +393,9 @@ TailMatch = TailMatcher | MapReconstruction
 def continue_era(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch
 ) -> Script[RecoveryOutcome]:
-    """Continue era `era` (generation of the mirror) after our transaction marker. Tail matching
-    began at source offset `start`."""
+    """Continue era `era` (generation of the mirror): new batches are written after our transaction
+    marker. Tail matching (comparing the target's last batches with the source) began at source
+    offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
     return failed or build_acquired_partition(
@@ -405,8 +406,8 @@ def continue_era(
 def build_acquired_partition(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch, target: int
 ) -> PartitionAcquired:
-    """Build the acquired state from the matched tail. `target` is the next data offset on the
-    target."""
+    """Build the result of an acquisition from the matched tail (the target's batches after the
+    resume point). `target` is the target offset of the next batch."""
     return PartitionAcquired(
         producer=attempt.fence.producer,
         leader_epoch=attempt.fence.leader_epoch,

@@ -35,8 +35,9 @@ class MapWriter:
     """Collects the offset runs (ranges of offsets with a constant difference), progress and CRC of
     the batches acknowledged since this owner acquired the partition.
 
-    Invariants: `runs` are in source order, and consecutive runs have different deltas; `through`
-    and `target_next` never decrease; no unacknowledged batch is included.
+    Invariants: `runs` are in source order, and consecutive runs have different offset differences;
+    `through` (end of the replicated source offsets) and `target_next` (next target offset) never
+    decrease; no unacknowledged batch is included.
     """
 
     topic: str
@@ -75,7 +76,8 @@ class MapWriter:
         self._add_run(source, target - source)
 
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
-        """Close the map segment of the batches that a former owner replicated up to `through`."""
+        """Close the map segment that covers the batches replicated by a former owner, up to source
+        offset `through`."""
         self._closed.append(
             self._create_segment_record(
                 closed=True,
@@ -156,7 +158,8 @@ class MapWriter:
         return min(self._unrecorded.values(), default=self._unwritten_since_s)
 
     def must_pause_sending(self, now_s: float) -> bool:
-        """Return True if sending must pause because the recorded progress lags too far behind."""
+        """Return True if sending must pause because acknowledged progress has not been stored in
+        the offset map for too long."""
         oldest = self.oldest_unrecorded_time_s
         return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
 
@@ -177,7 +180,8 @@ class MapWriter:
         return AppendToFlowState(items=tuple(items), token=self._token)
 
     def on_segments_stored(self, token: int) -> None:
-        """Mark all progress up to the write with this token as stored in the offset map."""
+        """Mark progress as stored in the offset map: all progress included in the write that
+        `token` identifies, or in an earlier write."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
 
@@ -247,11 +251,11 @@ class MapWriter:
 
 
 def create_map_writer(context: RecoveryContext, acquired: PartitionAcquired) -> MapWriter:
-    """Create the map writer of an acquired partition. It first writes the first map segment of the
-    new producer epoch.
+    """Create the map writer of an acquired partition. Its first write is the first map segment of
+    the new producer epoch.
 
-    The offset map of a long tail is split into several segments. Each segment is also a resume
-    point in case only some of them are stored.
+    If many batches were matched, their offset map is split into several segments. Each segment is a
+    valid resume point, in case the later ones are not stored.
     """
     written = MapWriter(
         topic=context.setup.topic,

@@ -1,8 +1,10 @@
-"""Converts source batches to the batches that are produced, which are passed through or re-encoded.
+"""Converts source batches to the batches that are produced. A batch is passed through or
+re-encoded.
 
 A batch is re-encoded if it cannot be passed through, if the target rejected it, or if small batches
-are merged. Producer id and sequence are stamped later, so both kinds are sent the same way. Tail
-matching also decodes source batches here, so that it compares the same records.
+are merged. Producer id and sequence are stamped later, so that passed-through and re-encoded
+batches are sent the same way. Tail matching also decodes source batches here, so that it compares
+the same records.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class RecordTransform(Protocol):
 
 
 def keep_transform_if_deterministic(transform: RecordTransform | None) -> RecordTransform | None:
-    """Return the transform if it is deterministic, else None, because tail matching cannot use
-    other transforms."""
+    """Return the transform if it is deterministic, else None. Tail matching can apply only
+    deterministic transforms."""
     return transform if transform is not None and transform.deterministic else None
 
 
@@ -121,13 +123,13 @@ class SourceBatchDecoder:
 
     @property
     def size(self) -> int:
-        """Bytes of memory in use; decreases while records are read."""
+        """Number of bytes of memory that the decoder uses. It decreases as records are read."""
         return self._decoder.size
 
     @property
     def remaining_records(self) -> int:
-        """Number of unread records, including the records before the batch's first offset to
-        replicate (`first`)."""
+        """Number of records that have not been decoded yet, including records before `first`, the
+        batch's first offset to replicate."""
         return self._decoder.remaining
 
     @property
@@ -169,15 +171,15 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 
 class OffsetSpan(NamedTuple):
-    """Maps source offsets to record indexes of a batch: the record at source offset `source` has
-    index `index`; consecutive offsets have consecutive indexes."""
+    """Range of consecutive source offsets whose records are also consecutive in a batch. The record
+    at source offset `source` has index `place` in the batch."""
 
     source: int
     place: int
 
 
 class OutboundBatch(NamedTuple):
-    """One batch for the target, which represents source offsets [`source`, `next_source`)."""
+    """One batch to send to the target. It covers source offsets [`source`, `next_source`)."""
 
     batch: memoryview
     attributes: int
@@ -189,7 +191,7 @@ class OutboundBatch(NamedTuple):
     oldest_timestamp: int
     max_timestamp: int
     source_epoch: int
-    """Leader epoch of the source batches."""
+    """Leader epoch of the source batches from which this batch was created."""
     held_bytes: int
     """Bytes of the memory budget to release once the batch is acknowledged."""
     reencode_reason: str
@@ -283,7 +285,7 @@ def _iter_split_indexes(
 
 
 _RECORD_OVERHEAD_BYTES = 12
-"""Generous estimate of the bytes that precede a record's body."""
+"""Upper estimate of the number of bytes that precede a record's body."""
 
 
 def _estimate_record_sizes(opened: Sequence[BatchRecord]) -> list[int]:

@@ -1,7 +1,8 @@
-"""Lag of one partition: in records, and as the age of the oldest record that is not replicated yet.
+"""Computes the lag of one partition: in records, and as the age of the oldest record that is not
+replicated yet.
 
-All lags in metrics, in MirrorMaker 2's metrics, in the status and in the live table are computed
-here.
+All lags in metrics (including those that MirrorMaker 2 also has) and in the status of a flow are
+computed here.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ def count_lag_records(
     """Return the lag in offsets, never negative: an upper bound if the source's log has gaps.
 
     `source_end` is the source's last stable offset, `copied_to` the first source offset that is not
-    on the target. Returns None while either is unknown (None or negative). Offsets below
-    `log_start` were deleted and do not count.
+    on the target. Returns None if one of them is unknown (None or negative). Offsets below
+    `log_start` were deleted and are not counted.
     """
     if source_end is None or copied_to is None or source_end < 0 or copied_to < 0:
         return None
@@ -65,8 +66,8 @@ def compute_oldest_unreplicated_ms(copy: PartitionReplicator) -> int:
 
 
 def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
-    """Compute the monotonic time since which replicated records are not covered by a stored resume
-    point.
+    """Compute the time (monotonic seconds) of the oldest replicated records that no stored resume
+    point covers.
 
     Return `math.inf` if all records are covered, and None while unknown.
     """

@@ -1,8 +1,10 @@
-"""Acquires a partition: fences, reads the map, matches the target's tail, stores the first segment.
+"""Acquires a partition: fences older writers and finds the position at which to resume.
 
-Start, restart, leader change and recovery all use this procedure. A new epoch of the partition's
-transactional id, followed by an empty transaction whose marker is read back, ensures that no older
-writer can append. The content of the target is then read and compared, never assumed.
+The offset map is read, the target's last batches are compared with the source (tail matching), and
+the first map segment is stored. Start, restart, leader change and recovery all use this procedure.
+A new epoch of the partition's transactional id, followed by an empty transaction whose marker is
+read back, ensures that no older writer can append. The content of the target is then read and
+compared, never assumed.
 
 `Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted, fenced
 or closed. It does not handle batches. `RecoveryScriptRunner` runs one script (a generator of
@@ -188,8 +190,8 @@ def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | N
 def acquire_partition(
     context: RecoveryContext, now_s: float
 ) -> Script[RecoveryOutcome | tuple[PartitionAcquired, MapWriter]]:
-    """Run `recover_partition`, then store the first map segment of the new epoch. No batch may be
-    sent before the segment is stored."""
+    """Run `recover_partition`, then store the first offset map segment of the new producer epoch.
+    No batch may be sent before the segment is stored."""
     outcome = yield from recover_partition(context)
     if not isinstance(outcome, PartitionAcquired):
         return outcome
@@ -216,8 +218,8 @@ ours again, the partition is not acquired for this long."""
 
 
 class PartitionRecovery:
-    """Acquires a partition, retries, halts, and checks for newer owners while nothing is being
-    replicated.
+    """Controls a partition while it is not being replicated: acquires it, retries or halts it after
+    errors, and checks for newer owners.
 
     Invariant: the phase is ACQUIRING exactly while a script (a generator of instructions) of this
     object is running.
@@ -287,7 +289,8 @@ class PartitionRecovery:
         return [RefreshTargetMetadata()]
 
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
-        """Check whether another owner fenced `fenced_producer`, our producer epoch.
+        """Check whether another owner fenced us. `fenced_producer` is the identity (id and epoch)
+        of our producer that the target rejected.
 
         A worker group moves partitions between workers, and only the worker to which the group
         assigns a partition acquires it. If this worker is fenced repeatedly while the group assigns
@@ -404,8 +407,8 @@ class PartitionRecovery:
         return found
 
     def close(self) -> None:
-        """Shut down while nothing is being replicated. A running boundary (transaction step without
-        batches in flight) finishes first."""
+        """Stop handling the partition while it is not being replicated. If a transaction is being
+        begun or ended, that step is completed first."""
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon_script()
             self._state.close()

@@ -64,14 +64,15 @@ class PartitionCounters:
     """Number of records not sent again because the target already stores them or a newer owner
     replicates them."""
     fetched_ages: RecordAges = replication_latency.NO_AGES
-    """Record ages at fetch since `pop_ages` was last called."""
+    """Record ages at fetch since the last call of `take_record_ages`."""
     acknowledged_ages: RecordAges = replication_latency.NO_AGES
-    """Record ages at acknowledgement since `pop_ages` was last called."""
+    """Record ages at acknowledgement since the last call of `take_record_ages`."""
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     """Replication latency histogram, shared by all partitions of a task."""
 
     def record_fetched_ages(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
-        """Record the ages of fetched batches, which may still be dropped and fetched again."""
+        """Record the ages of the records in fetched batches. The ages of a batch that is dropped
+        before it is sent and fetched again are recorded again."""
         for each in batches:
             header = each.header
             self.fetched_ages = self.fetched_ages.merge(
@@ -102,8 +103,8 @@ class PartitionCounters:
         self.latency.record_acknowledged_batch(acked_ages, now_s)
 
     def count_refused_batch(self, code: int, sent: SentBatch) -> None:
-        """Count a rejected batch if the error code means that the target already has its
-        records."""
+        """Add the records of a rejected batch to `already_stored` if the error code means that the
+        target already stores them or a newer owner replicates them."""
         if code in error_policy.ALREADY_STORED_CODES:
             self.already_stored += sent.batch.records
 
@@ -127,7 +128,8 @@ class SourcePosition:
     log_start: int = -1
     """The source's log start offset as of the last fetch."""
     obstacle: UnreadableBatch | None = None
-    """Batch at `position` that can be neither replicated nor skipped. Nothing after it was read."""
+    """Batch at `position` that can be neither replicated nor skipped; None if there is none. Later
+    batches have not been read."""
     unresolved_producers: tuple[int, ...] = ()
     """Producer ids at `position` that may belong to the reverse flow. They must be resolved before
     reading continues."""
@@ -151,8 +153,8 @@ class SourcePosition:
         reverse_producers: Mapping[int, bool] | None,
         max_bytes: int,
     ) -> SourceScan:
-        """Advance the fetch position past fetched records and return the result of
-        `read_committed.scan_batches`."""
+        """Classify the fetched batches with `read_committed.scan_batches`, advance the fetch
+        position past them, and return the scan."""
         self.end, self.log_start = records.end, records.log_start
         scan = read_committed.scan_batches(
             records.records,
@@ -169,8 +171,8 @@ class SourcePosition:
         return scan
 
     def rewind(self, first: DroppedPosition) -> None:
-        """Rewind to the first batch that was dropped before it was sent, so that it is fetched
-        again."""
+        """Move the fetch position back to the first batch that was dropped before it was sent, so
+        that the batch is fetched again."""
         # Use the dropped batch's own leader epoch: the source knows it as well as its
         # predecessor's.
         self.start_at(first.source, epoch=first.epoch)
@@ -184,8 +186,9 @@ _COPYING = PartitionPhase.COPYING
 class PartitionReplicator:
     """State machine that replicates one partition.
 
-    Invariants: nothing is sent unless the phase is COPYING, the first map segment is stored and
-    nothing is draining; `map.through` never passes an unacknowledged batch.
+    Invariants: a batch is sent only if the phase is COPYING, the first map segment is stored and
+    the partition is not draining (waiting for batches in flight); `map.through`, the end of the
+    recorded source offsets, never passes an unacknowledged batch.
 
     Every method returns the instructions that the copier must carry out.
     """
@@ -259,8 +262,8 @@ class PartitionReplicator:
 
     @property
     def _has_unrecorded_skip(self) -> bool:
-        """Return True if skipped offsets must be recorded, or if an unreadable batch at the end
-        must be handled."""
+        """Return True if all fetched batches are acknowledged, and either skipped source offsets
+        must still be recorded in the offset map or a batch at the fetch position blocks reading."""
         assert self.map is not None
         if self.in_flight.batch_count or self.send_queue.queued_batches:
             return False
@@ -299,7 +302,7 @@ class PartitionReplicator:
         )
 
     def on_records_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
-        """Queue fetched records. They are ignored unless `wants_data`."""
+        """Queue fetched records. They are ignored if `accepts_fetched_records` is False."""
         if not self.accepts_fetched_records:
             return []
         found = self.source.advance_past(
@@ -323,8 +326,8 @@ class PartitionReplicator:
         return self._begin_draining(reaction, now_s) if reaction is not None else []
 
     def on_source_diverged(self, end: int, now_s: float) -> Instructions:
-        """Halt the partition because the source's log was truncated at `end` and differs from the
-        replicated records."""
+        """Halt the partition because the source's log differs from the replicated records: it was
+        truncated at offset `end` and other records were written after that offset."""
         if self.state.phase is not _COPYING:
             return []
         stop = halt_messages.build_source_diverged_halt(
@@ -362,7 +365,7 @@ class PartitionReplicator:
     # Batches to the target
 
     def prepare_next_batch(self, now_s: float) -> bool:
-        """Stage the next batch and return True if it may be sent now."""
+        """Prepare the next batch. Return True if the batch may be sent now."""
         if not self.send_queue.queued_batches or self.in_flight.is_full:
             return False
         if self.state.phase is not _COPYING or self._reaction is not None or self.paused:
@@ -453,8 +456,9 @@ class PartitionReplicator:
         )
 
     def _handle_all_acknowledged(self, now_s: float) -> Instructions:
-        """Record the progress once all sent batches are acknowledged, and run the actions that were
-        waiting for it."""
+        """Handle the state in which no batch is in flight: record skipped source offsets, then
+        carry out the next pending action (halt, close, resolve producer ids, begin or end a
+        transaction)."""
         assert self.map is not None
         if (
             self.paused and self.send_queue.holds_decoded_bytes
@@ -513,8 +517,9 @@ class PartitionReplicator:
         return found + self._recovery.apply_reaction(reaction, self.in_flight.producer, now_s=now_s)
 
     def _write_pending_segment(self, now_s: float) -> Instructions:
-        """Write the map segment if it changed, unless its end is uncertain because of an open
-        transaction."""
+        """Write the map segment if it has progress that was not written. While a transaction is
+        open nothing is written, because the end of the segment is not certain until the transaction
+        ends."""
         if self.map is None or not self.map.has_unwritten_progress or self.transaction_mode.is_open:
             return []
         return [self.map.create_write_instruction(now_s)]
@@ -582,8 +587,8 @@ class PartitionReplicator:
         return [self.map.create_write_instruction(now_s), *self._resume_copying(now_s)]
 
     def _resume_copying(self, now_s: float) -> Instructions:
-        """Resume replication after a boundary (a pause without batches in flight), unless the topic
-        was recreated or the leader changed meanwhile."""
+        """Resume replication after a pause without batches in flight, unless the topic was
+        recreated or the leader changed during the pause."""
         self.state.begin_copying()
         if self.state.recreated_halt is not None:
             return self._halt_partition(self.state.recreated_halt, now_s)

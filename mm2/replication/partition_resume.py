@@ -65,9 +65,10 @@ class ResumePosition:
     target: int
     source_epoch: int = -1
     last_crc: int | None = None
-    """CRC of the target batch that ends before `target`; None if no CRC needs to be checked."""
+    """CRC of the last target batch before `target`; None if no CRC needs to be checked."""
     mismatch: str = ""
-    """Reason why the two offsets no longer correspond; "" if they do."""
+    """Reason why source offset `source` and target offset `target` no longer correspond; "" if they
+    do."""
     is_truncated: bool = False
     """True if the target's log was truncated at `target`. Batches after this offset are
     nevertheless read."""
@@ -76,8 +77,8 @@ class ResumePosition:
 def find_resume_position(
     attempt: RecoveryAttempt,
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """Find the newest resume point. If an unclean election truncated the target's log, move back to
-    the truncation."""
+    """Find the position of the newest resume point. If an unclean leader election truncated the
+    target's log before that point, return the last position before the truncation."""
     anchor = attempt.state.anchor
     if anchor is None:
         return _get_empty_era_position(attempt)
@@ -116,18 +117,20 @@ def find_resume_position(
 def _build_retry_resume_point_ahead(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Build a retry outcome for a resume point after our marker: another owner wrote in between, or
-    the mirror was recreated on a cluster without topic ids."""
+    """Build a retry for a resume point whose target offset is after our marker. Either another
+    owner wrote after our marker, or the mirror topic was recreated on a cluster without topic
+    ids."""
     if epoch_known:
         return RetryRecovery(reason="another owner acquired the partition after our marker")
     return _build_retry_recreated_mirror(attempt, segment)
 
 
 def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
-    """Build a retry that becomes a halt if it does not succeed, because the mirror was recreated: a
-    topic's leader epochs never decrease.
+    """Build a retry for a mirror topic that seems to have been recreated: a topic's leader epochs
+    never decrease. If the problem persists, the partition is halted.
 
-    The log's length proves nothing, because each attempt adds a marker.
+    The log end offset is no evidence, because each attempt to acquire the partition appends a
+    marker.
     """
     stop = halt_messages.build_mirror_unknown_halt(
         attempt.setup,
@@ -152,12 +155,12 @@ def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
 def _find_position_after_truncation(
     attempt: RecoveryAttempt, end: int, *, source_epoch: int
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """Find the resume position before a truncation: only source offsets that the map places below
-    `end` are still on the target.
+    """Find the resume position after the target's log was truncated at `end`. Only the records that
+    the offset map locates below `end` are still on the target.
 
     If the position precedes the newest era (generation of the mirror), an older era lost records
-    and a new era begins. The resume point's `source_epoch` is kept, because a source without that
-    epoch has lost records that were replicated.
+    and a new era begins. The position keeps the resume point's `source_epoch` (leader epoch on the
+    source): if the source does not know that epoch, it has lost records that were replicated.
     """
     target = yield from _find_open_transaction_start(attempt, end)
     if isinstance(target, RetryRecovery):
@@ -190,11 +193,12 @@ def _find_position_after_truncation(
 
 
 def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[int | RetryRecovery]:
-    """Return the start of our transaction whose marker was truncated, or `end` if no such
-    transaction exists.
+    """Return the start of our transaction whose marker was lost when the target's log was truncated
+    at `end`. Return `end` if there is no such transaction.
 
-    The map counts the transaction's records as replicated, but the next marker commits or aborts
-    them. Batches of other producers may lie in between. An offset that is too low is harmless.
+    The offset map counts the transaction's records as replicated, but the next marker commits or
+    aborts them. Batches of other producers may lie between the batches of the transaction. The
+    result may be lower than the actual start: more of the target is then matched with the source.
     """
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end
@@ -216,7 +220,8 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
 def _read_batch_before(
     at: int,
 ) -> Script[BatchHeader | RetryRecovery | None]:
-    """Read a mirror batch before `at`: the last one, or an earlier one if compaction left a gap."""
+    """Read the last batch before target offset `at`. If compaction left a gap there, an earlier
+    batch may be returned. Return None if the log has no earlier batch."""
     doing = "reading the mirror's batches before its truncation"
     back = 1
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
@@ -248,8 +253,9 @@ def _read_batch_before(
 
 
 def match_and_resume(attempt: RecoveryAttempt, position: ResumePosition) -> Script[RecoveryOutcome]:
-    """Match the tail and continue after it. Begin a new era (generation of the mirror) if part of
-    the tail cannot be compared."""
+    """Match the tail (the target's batches after the resume point) with the source, then continue
+    replication after it. Begin a new era (generation of the mirror) if part of the tail cannot be
+    compared."""
     java_range = yield from takeover_from_java.find_java_records(
         attempt, resume_target=position.target
     )
@@ -324,7 +330,8 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
 
 
 def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
-    """Return True if MirrorMaker 2 may have written the foreign records of the tail."""
+    """Return True if MirrorMaker 2 may have written the foreign records in the tail (the target's
+    batches after the resume point)."""
     exclusive = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
     known = attempt.state.java is not None
     return exclusive and known and left.foreign is not None and not left.lost
@@ -353,9 +360,10 @@ def _resume_without_source(
     lost_from: int | None,
 ) -> Script[RecoveryOutcome]:
     """Begin a new era (generation of the mirror) or halt, because retention or truncation removed
-    our position from the source's log.
+    the records at our position from the source's log.
 
-    From `lost_from` on, the target could not be compared either.
+    `lost_from` is the target offset from which the mirror could not be compared either; None if the
+    end of the mirror was readable.
     """
     found = yield FindSourceOffset(position="earliest")
     if not isinstance(found, SourceLogOffset):
