@@ -265,11 +265,10 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faulty_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Return one line for each jar that is missing, unexpected or does not match its SHA-256
-    digest.
+    """Return one line for each file that does not match the sha256 list, as `verify_jars` does.
 
-    Unlike `verify_jars`, does not read the jars if the directory is missing, or if the jars are
-    unchanged since they were last verified.
+    The jars are not read if the directory is missing (one line is returned) or if the jars have not
+    changed since they were last verified (no line is returned).
     """
     if not folder.is_dir():
         return ["not downloaded yet"]

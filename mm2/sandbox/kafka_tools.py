@@ -33,7 +33,7 @@ class KafkaTool:
     """True if `--bootstrap-server` must come after the tool's first argument, which is a
     subcommand."""
     prints_log: bool = False
-    """True if the tool's log lines must be printed because they contain its results."""
+    """True if the tool reports its progress only in its log, so that the log is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
