@@ -327,8 +327,8 @@ def compare_partition_logs(
 
 
 def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[RecordDifference]:
-    """Return the difference that counts the keys whose last values differ between source and mirror
-    topic; empty if there are none. A tombstone is equivalent to a missing key."""
+    """Return one difference that counts all keys whose last values differ between source and mirror
+    topic, or an empty list if there are none. A tombstone is equivalent to a missing key."""
     ours, theirs = _find_last_values(source), _find_last_values(target)
     wrong = sorted(
         (

@@ -328,8 +328,8 @@ class SandboxCluster:
             self._create_with_controllers(client_ports)
 
     def _prepare_runner(self) -> ProgramRunner:
-        """Return the `ProgramRunner` that starts the brokers, after downloading the jars or finding
-        the container image."""
+        """Return the `ProgramRunner` that starts the brokers, after ensuring that the jars are
+        downloaded or that Docker is available."""
         if self._in_containers:
             containers.check_docker_daemon()
             return ContainerRunner(

@@ -58,8 +58,8 @@ def make_private_folder(kind: str) -> Path:
 
 def find_cache_folder() -> Path:
     """Return the user's cache directory (see `file_access.find_user_cache_directory`). Raises
-    `SandboxError` if the directory cannot be trusted, for example because another user could write
-    to it."""
+    `SandboxError` if the user has no home directory and the temporary replacement belongs to
+    another user."""
     try:
         return file_access.find_user_cache_directory()
     except OSError as error:
