@@ -48,8 +48,8 @@ class PlainTraffic:
     settings: Mapping[str, object] = field(default_factory=dict)
     """librdkafka settings of the producer."""
     backlog_share: float = 1.0
-    """Number of backlog records as a fraction of `TrafficMix.records`, the backlog of a high-volume
-    kind of traffic."""
+    """Number of backlog records as a fraction of `TrafficMix(records=…)`, the backlog of a
+    high-volume kind of traffic."""
     min_backlog: int = 1
     """Minimum number of backlog records."""
     live_records: int = 20
