@@ -1,8 +1,8 @@
 """One Kafka broker process, with its settings, its data, and the formatting of its storage.
 
 Storage is formatted with Kafka's own tool. The tool's output is identical for all brokers of a
-release, except for three names. Therefore the tool runs only once and its output is cached next to
-the jars, which saves a JVM start per broker.
+release, except for the cluster id, node id and directory id. Therefore the tool runs only once and
+its output is cached next to the jars, which saves a JVM start per broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BrokerSpec:
     ready_text: str = "Kafka Server started"
     """Log text that shows that the broker is registered and accepts requests."""
     before_start: Callable[[], None] = lambda: None
-    """Called before each start of the broker."""
+    """Function that is called before each start of the broker."""
 
 
 class KafkaBroker(JavaServer):
@@ -58,8 +58,8 @@ class KafkaBroker(JavaServer):
 
     @property
     def data(self) -> Path:
-        """Directory of the broker's logs and formatted metadata; its settings contain exactly one
-        log directory."""
+        """Directory of the broker's logs and formatted metadata. The broker has only this one log
+        directory."""
         return Path(self._settings["log.dirs"])
 
     def launch(self) -> None:
@@ -90,8 +90,8 @@ _FEATURES_SNAPSHOT = "bootstrap.checkpoint"
 def make_cluster_id() -> str:
     """Create a random cluster id as Kafka does: 22 characters of URL-safe base64.
 
-    The id never starts with a hyphen (as in Kafka's `Uuid.randomUuid`), because command-line tools
-    would parse it as an option.
+    As in Kafka's `Uuid.randomUuid`, the id never starts with a hyphen, because command-line tools
+    would parse such an id as an option.
     """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

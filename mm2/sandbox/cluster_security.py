@@ -1,4 +1,5 @@
-"""TLS, SASL and ACLs for a sandbox cluster: the broker and client settings of `--secure`.
+"""TLS, SASL and ACLs for a sandbox cluster: the broker and client settings of a cluster that is
+started with `--secure`.
 
 Clients connect over SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Brokers and controllers
 connect to each other over SASL_SSL with PLAIN. Certificates and passwords are generated per
@@ -91,8 +92,8 @@ class ClusterSecurity:
         listener.
 
         `controller` is None if the broker has no controller listener. `authorizer` is the class
-        that evaluates ACLs. Set `key_in_settings` for releases that cannot read an unencrypted key
-        from a file.
+        that evaluates ACLs. If `key_in_settings` is true, the settings contain the TLS private key
+        itself, for releases that cannot read an unencrypted key from a file.
         """
         members = self._build_login_properties(_BROKER_USER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}

@@ -185,8 +185,8 @@ def _connect_to_daemon() -> Any:
 
 
 def _make_environment(flags: tuple[str, ...]) -> list[str]:
-    """Return the environment variables that make Kafka's scripts use these JVM flags instead of
-    their defaults."""
+    """Return the `env` command that makes Kafka's scripts use the JVM flags `flags` instead of
+    their default flags."""
     return [
         "env",
         f"KAFKA_HEAP_OPTS={' '.join(flags)}",

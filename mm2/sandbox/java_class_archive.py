@@ -2,7 +2,8 @@
 faster.
 
 The archive is created once per Java version and jar set by starting and stopping a broker, which
-takes five seconds. It is cached next to the jars. A JVM ignores an archive that does not match.
+takes five seconds. It is cached next to the jars. A JVM ignores an archive that was created with
+another Java version or from other jars.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _get_archive_path(jars: Path) -> Path:
     """Return the path of the CDS archive.
 
     The file name depends on the jars' sizes and modification times and on the Java version, because
-    the JVM checks all of them.
+    a JVM rejects an archive if any of these differ.
     """
     stamp = jars.with_name(jars.name + ".verified")
     jars_key = hashlib.sha256(stamp.read_bytes() if stamp.exists() else b"").hexdigest()[:12]

@@ -75,12 +75,12 @@ class RunningProgram(Protocol):
 
 
 class ProgramRunner(Protocol):
-    """Runs brokers and the storage tool as programs that end with this process."""
+    """Runs brokers and the storage tool as child programs, which end when this process ends."""
 
     @property
     def features(self) -> Path | None:
-        """Cache directory for the feature levels that `kafka-storage` wrote for the first broker,
-        or None."""
+        """Cache file for the feature levels that `kafka-storage` writes when it formats storage, or
+        None if they are not cached."""
         ...
 
     def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
@@ -88,7 +88,7 @@ class ProgramRunner(Protocol):
         ...
 
     def make_storage_tool_command(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
-        """Return the command line that runs `kafka-storage` with these arguments."""
+        """Return the command line that runs `kafka-storage` with the given arguments."""
         ...
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
@@ -136,10 +136,12 @@ _SERVER_POLL_INTERVAL_S = 0.05
 
 
 class JavaServer:
-    """A Java server with a settings file and a log. Not thread-safe. Call `start` first.
+    """A Java server with a settings file and a log. Not thread-safe. The server is down until
+    `start` is called.
 
-    `name` is used in messages. `started` returns True if the log text since the last start shows
-    that the server accepts requests. `runner` determines where the server runs.
+    `name` is used in messages. `started` is a function that returns True if the given log text
+    (since the last start) shows that the server accepts requests. `runner` determines where the
+    server runs.
     """
 
     def __init__(
@@ -215,7 +217,8 @@ class JavaServer:
         self.has_served = True
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop the server gracefully (controlled shutdown). Send SIGKILL after `timeout_s`."""
+        """Stop the server gracefully (controlled shutdown). Send SIGKILL if the server is still
+        running after `timeout_s`."""
         self.request_stop()
         self.await_stopped(timeout_s=timeout_s)
 
@@ -226,21 +229,23 @@ class JavaServer:
             self._child.send_signal(signal.SIGTERM)
 
     def await_stopped(self, *, timeout_s: float = 15.0) -> None:
-        """Wait until the server has ended after `request_stop`. Send SIGKILL after `timeout_s`."""
+        """Wait until the server has ended after `request_stop`. Send SIGKILL if the server is still
+        running after `timeout_s`."""
         if self._child is not None and self._child.wait(timeout_s) is None:
             self._child.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL. The server loses data that it has not yet written to the page cache."""
+        """Send SIGKILL to the server, which loses data that it has not yet written to the page
+        cache."""
         if self._child is not None:
             self._child.kill()
 
     def freeze(self) -> None:
-        """Send SIGSTOP: connections stay open, but the server does not respond."""
+        """Send SIGSTOP to the server: its connections stay open, but it does not respond."""
         self._get_running_process().send_signal(signal.SIGSTOP)
 
     def unfreeze(self) -> None:
-        """Send SIGCONT so that the server continues after `freeze`."""
+        """Send SIGCONT to the server, so that it continues after `freeze`."""
         self._get_running_process().send_signal(signal.SIGCONT)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:

@@ -63,7 +63,8 @@ def retrieve_jars(
     expected: int,
     report: Callable[[str], None],
 ) -> None:
-    """Download the jars of `modules` and all their dependencies into the new directory `into`.
+    """Download the jars of `modules` and all their dependencies into the directory `into`, which
+    Ivy creates.
 
     `work` is a directory for Ivy's own files. `expected` is the number of jars, used in progress
     lines. Raises `SandboxError` with the end of Ivy's output if the download fails.
@@ -99,7 +100,8 @@ def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> s
 
 
 class IvyProgress:
-    """Converts Ivy's output to occasional progress lines; `expected` is the number of jars."""
+    """Converts Ivy's output to progress lines, one for every few jars; `expected` is the total
+    number of jars."""
 
     def __init__(self, expected: int, report: Callable[[str], None]) -> None:
         self._expected = expected
@@ -107,7 +109,8 @@ class IvyProgress:
         self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
 
     def process_output_line(self, line: str) -> None:
-        """Process a line of Ivy's output, and report progress if due."""
+        """Process a line of Ivy's output. Report progress after every few jars and after the last
+        jar."""
         for start in self._counts:
             if line.strip().startswith(start):
                 self._counts[start] += 1
@@ -262,8 +265,11 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faulty_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Like `verify_jars`, but skip reading the files if the directory is missing or its stamp is
-    valid."""
+    """Return one line for each file that does not match the sha256 list, as `verify_jars` does.
+
+    The jars are not read if the directory is missing (one line is returned) or if the jars have not
+    changed since they were last verified (no line is returned).
+    """
     if not folder.is_dir():
         return ["not downloaded yet"]
     if _is_stamp_valid(folder, digests):
@@ -372,6 +378,6 @@ def _try_lock_file(descriptor: int) -> bool:
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a progress line to stderr. Default for `report`."""
+    """Print a progress line to stderr. Default value of the `report` parameters in this module."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -1,7 +1,7 @@
 """The Kafka releases that a sandbox can run, and their differences.
 
-The newest release is the default. Old releases are for migration tests. Each release is downloaded
-when it is first used.
+The newest release is the default. Older releases are used to test migrations. Each release is
+downloaded when it is first used.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class KafkaRelease:
     ready_text: str = "Kafka Server started"
     """Log text of node `{node_id}` that shows that the broker accepts clients."""
     zookeeper: bool = False
-    """True if the cluster needs ZooKeeper; otherwise brokers are their own controllers."""
+    """True if the cluster needs ZooKeeper; otherwise each broker is also a KRaft controller."""
     authorizer: str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     key_in_settings: bool = False
-    """True if the release cannot read an unencrypted key from a file."""
+    """True if brokers of this release cannot read an unencrypted TLS private key from a file."""
     unknown_settings: tuple[str, ...] = ()
     """Prefixes of settings that were introduced in later releases."""
     extra_settings: Mapping[str, str] = field(default_factory=dict)

@@ -30,9 +30,10 @@ class KafkaTool:
     needs_cluster: bool = True
     """True if the tool has the option `--bootstrap-server`."""
     subcommand_first: bool = False
-    """True if `--bootstrap-server` must follow the tool's first argument."""
+    """True if `--bootstrap-server` must come after the tool's first argument, which is a
+    subcommand."""
     prints_log: bool = False
-    """True if the tool's log is part of its output."""
+    """True if the tool reports its progress only in its log, so that the log is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,8 @@ TOOLS: Mapping[str, KafkaTool] = {
 def find_tool(name: str) -> str:
     """Return the key in `TOOLS` for `topics`, `kafka-topics` or `kafka-topics.sh`.
 
-    Raises `SandboxError` with the most similar name if the tool is unknown.
+    If the tool is unknown, raises `SandboxError`, which suggests the tool with the most similar
+    name.
     """
     short = name.removesuffix(".sh").removeprefix("kafka-")
     if short in TOOLS:
@@ -157,8 +159,8 @@ def find_tool(name: str) -> str:
 def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
     """Return True if the cluster's connection options must be added to the tool's arguments.
 
-    Returns False for tools without such options, for `--help`, and if the arguments already name
-    brokers.
+    Returns False for tools without such options, for `--help`, and if the arguments already contain
+    broker addresses.
     """
     named = any(each.startswith(("--bootstrap-", "--broker-list")) for each in arguments)
     return TOOLS[name].needs_cluster and not named and _HELP_OPTIONS.isdisjoint(arguments)

@@ -41,10 +41,10 @@ class DifferenceKind(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDifference:
     """All records of a partition with the same kind of difference, and the offsets of the first
-    record.
+    such record in both logs.
 
-    If a log lacks the record, the offset of its record in the same position is used, or None at the
-    end of the log.
+    If one log does not contain that record, the offset in that log is the offset of the record in
+    the same position, or None at the end of the log.
     """
 
     kind: DifferenceKind
@@ -52,7 +52,7 @@ class RecordDifference:
     source_offset: int | None
     target_offset: int | None
     fields: tuple[str, ...] = ()
-    """Altered parts of the record: key, value, headers, timestamp or timestamp type."""
+    """Names of the record parts that differ: key, value, headers, timestamp or timestamp type."""
 
     def __str__(self) -> str:
         what = f" ({', '.join(self.fields)})" if self.fields else ""
@@ -89,7 +89,8 @@ class PartitionComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsComparison:
-    """Comparison results for all partitions. Prints as a table with one line per topic."""
+    """Comparison results for all partitions. `str()` formats them as a table with one line per
+    topic."""
 
     partitions: tuple[PartitionComparison, ...]
 
@@ -162,7 +163,8 @@ counted."""
 _SEARCH_AHEAD_RECORDS = 16
 
 FindOriginals = Callable[[frozenset[RecordContent]], dict[RecordContent, int]]
-"""Reads the source again and returns the first offset of each given record content."""
+"""Function that reads the source again and returns the first offset of each of the given record
+contents."""
 
 IsAllowedToLack = Callable[[int], bool]
 """Predicate on source offsets that returns True if the target may lack the record."""
@@ -172,8 +174,8 @@ _IndexPairs = Sequence[tuple[int, int]]
 
 
 def allow_no_gaps(_: int) -> bool:
-    """Return False for every offset: the `IsAllowedToLack` predicate for mirrors that must be
-    complete."""
+    """Return False for every offset. `IsAllowedToLack` predicate for mirror topics that must
+    contain all source records."""
     return False
 
 
@@ -192,8 +194,8 @@ def find_original_offsets(
 
 @dataclass(frozen=True, slots=True)
 class _UnmatchedRecord:
-    """A record without a counterpart on the other side; `gap` is the number of the gap (section
-    between two matches) that contains the record."""
+    """A record without a counterpart in the other log; `gap` is the number of the section between
+    two matching records that contains this record."""
 
     record: ComparedRecord
     gap: int
@@ -205,7 +207,7 @@ class UnmatchedRecords:
     """Records without a counterpart: `lost` records are only on the source, `added` records only on
     the target.
 
-    At most `KEPT_UNMATCHED_MAX` records are kept per side.
+    At most `KEPT_UNMATCHED_MAX` records are kept per side; additional records are only counted.
     """
 
     is_allowed_to_lack: IsAllowedToLack = allow_no_gaps
@@ -220,13 +222,13 @@ class UnmatchedRecords:
         return bool(self._more_lost or self._more_added)
 
     def start_gap(self) -> None:
-        """Start a new gap (section between two matches). Records added afterwards are assigned to
-        this gap."""
+        """Start a new gap, that is, a section between two matching records. Unmatched records that
+        are added afterwards belong to this gap."""
         self._gap += 1
 
     def add_lost_record(self, record: ComparedRecord, other_offset: int | None) -> None:
-        """Add a lost record; `other_offset` is the offset of the target's record in the same
-        position."""
+        """Add a record that only the source has; `other_offset` is the offset of the target's
+        record in the same position."""
         if self.is_allowed_to_lack(record.offset):
             return
         if len(self._lost) < KEPT_UNMATCHED_MAX:
@@ -284,7 +286,7 @@ class _DifferenceCounts:
         self._first.setdefault((kind, fields), (source_offset, target_offset))
 
     def add(self, kind: DifferenceKind, count: int) -> None:
-        """Add to the count of a difference kind when the records' offsets are not known."""
+        """Count `count` records with the given kind of difference, whose offsets are unknown."""
         if count:
             self._counts[kind, ()] += count
 
@@ -359,7 +361,8 @@ def _pair_similar_records_in_order(
 
 
 def _are_records_similar(left: RecordContent, right: RecordContent) -> bool:
-    """Return True if two records share content that distinguishes them from other records."""
+    """Return True if two records have the same timestamp, the same non-empty key or the same
+    non-empty value."""
     return (
         left.timestamp == right.timestamp
         or (bool(left.key) and left.key == right.key)
@@ -374,7 +377,8 @@ def _remove_pairs(
     pairs: _IndexPairs,
     tally: _DifferenceCounts,
 ) -> tuple[Sequence[_UnmatchedRecord], Sequence[_UnmatchedRecord]]:
-    """Count paired records as reordered or altered. Return the unpaired records of both sides."""
+    """Remove paired records from both sides, and count them as reordered or altered. Return the
+    unpaired records of both sides."""
     for left, right in sorted(pairs):
         source, target = lost[left].record, added[right].record
         fields = log_records.list_differing_fields(source.content, target.content)
@@ -424,8 +428,8 @@ class LogComparison:
 
 @dataclass(slots=True)
 class _LogWindow:
-    """The part of a log that has been read ahead, starting at index `at`. Contents are condensed
-    after the first difference.
+    """The part of a log that has been read ahead. The next record to compare is at index `at`.
+    After the first difference, long record contents are replaced by digests.
 
     Invariant: `offsets` and `contents` have the same length, and `at` does not exceed that length.
     """
@@ -496,8 +500,8 @@ def compare_logs(
 ) -> LogComparison:
     """Compare two logs to their ends, in bounded memory.
 
-    `is_allowed_to_lack` returns True for source offsets that the target may lack without being
-    reported as a difference.
+    `is_allowed_to_lack` returns True for source offsets that may be missing in the target, so that
+    their absence is not reported as a difference.
     """
     left, right = _LogWindow(iter(source)), _LogWindow(iter(target))
     found = UnmatchedRecords(is_allowed_to_lack)
@@ -535,10 +539,11 @@ def _count_common_start(mine: Sequence[_AnyContent], theirs: Sequence[_AnyConten
 
 
 def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecords) -> None:
-    """Read ahead until the logs match again, and record the unmatched records before that match.
+    """Read ahead until a record matches in both logs, and add the records before the last match
+    that are in only one log to `found`.
 
-    Records after a window's last match stay undecided because their counterparts may not have been
-    read yet.
+    Records after the last match are not classified yet, because their counterparts may not have
+    been read.
     """
     left.condense_records()
     right.condense_records()
@@ -567,7 +572,7 @@ def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedItems:
     """Return how many records to skip on each side if the windows have no match.
 
     If one log has ended, all records read from the other log are skipped. Otherwise half of each
-    window is skipped, so that the next window overlaps this one.
+    window is skipped, so that the next windows overlap the current windows.
     """
     if left.ended or right.ended:
         return (

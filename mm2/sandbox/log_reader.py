@@ -62,8 +62,8 @@ class ConsumerLogReader:
         return len(found.partitions)
 
     def iterate_record_chunks(self, partition: TopicPartition) -> Iterator[RecordChunk]:
-        """Yield a partition's records in chunks, from the log start to the current end (which
-        depends on the isolation level).
+        """Yield a partition's records in chunks, from the log start to the current end: the last
+        stable offset with read_committed, otherwise the high watermark.
 
         Finish one partition before reading another. Raises an exception if no record arrives for 30
         s, or if the cluster rejects a request.
@@ -102,9 +102,11 @@ class ConsumerLogReader:
         return Deadline.after(self._stall_s, now_s=self._clock.now_s())
 
     def _poll_messages(self) -> list[Any]:
-        """Return the messages that have arrived; wait only for the first message.
+        """Return the messages that have arrived. Block until the first message arrives or the poll
+        times out.
 
-        Waiting for a full chunk could buffer a thousand records of 5 MB in memory.
+        The method does not wait for a full chunk, because that could buffer a thousand records of 5
+        MB in memory.
         """
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)

@@ -2,7 +2,7 @@
 
 While two logs are equal, records are kept as the client returns them. After the first difference,
 long keys and values are replaced by digests. `CondensedLog` stores a log in 37 bytes per record,
-which is enough to compare the log after its cleaner has changed it. For speed, this module uses
+which is enough to compare the log with its state after log compaction. For speed, this module uses
 tuples, parallel lists and arrays instead of dataclasses: millions of records are created and
 compared.
 """
@@ -168,7 +168,7 @@ class CondensedLog:
         return both
 
     def exclude_ranges(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
-        """Return a copy of the log without the records in these offset ranges [from, to)."""
+        """Return a copy of the log without the records in the given offset ranges [from, to)."""
         spans = list(ranges)
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
@@ -177,7 +177,8 @@ class CondensedLog:
         return left
 
     def iterate_record_chunks(self) -> Iterator[RecordChunk]:
-        """Yield the log as record chunks. Contents are hashes without timestamps."""
+        """Yield the log as record chunks in which record contents are replaced by hashes and
+        timestamps are omitted."""
         for start in range(0, len(self), _CONDENSED_CHUNK_RECORDS):
             some = range(start, min(start + _CONDENSED_CHUNK_RECORDS, len(self)))
             contents: list[RawRecord] = [

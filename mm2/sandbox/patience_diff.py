@@ -2,7 +2,7 @@
 
 Items that occur exactly once on both sides are anchors. The longest sequence of anchors in the same
 order is kept, and items between two anchors are aligned recursively. Complexity is O(n log n) if
-most records are unique. Short sections without an anchor are compared item by item.
+most items are unique. Short sections without an anchor are compared item by item.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
 def _trim_common_ends(
     left: Sequence[Hashable], right: Sequence[Hashable], *, span: _Span, found: list[MatchedItems]
 ) -> _Span:
-    """Match the common prefix and suffix of a span. Return the span without them."""
+    """Match the common prefix and suffix of the two sequences within `span`. Return the remaining
+    span."""
     low, high, start, end = span
     while low < high and start < end and left[low] == right[start]:
         found.append((low, start))

@@ -1,8 +1,8 @@
 """Reserves TCP ports on this machine for servers that are about to start, restart or remain down.
 
 Ports are below 32768, outside Linux' ephemeral port range. A reservation is a locked file in a
-directory shared by all processes of the user. It ends with the process that made it, and remains
-valid while the broker that uses the port is down.
+directory shared by all processes of the user. The reservation is released when the process that
+made it ends, and remains valid while the server that uses the port is down.
 """
 
 from __future__ import annotations

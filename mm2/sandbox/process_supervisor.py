@@ -36,8 +36,8 @@ _WAIT_FOREVER_S = float("inf")
 
 
 class _StopSignalReceived(BaseException):
-    """Raised when SIGTERM or SIGINT was received. Not an `Exception`, because only `main` may catch
-    it."""
+    """Raised when SIGTERM or SIGINT is received. Derived from `BaseException`, so that no `except
+    Exception` catches it."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -109,8 +109,8 @@ class _SandboxSupervisor:
         )
 
     def _watch_servers(self) -> None:
-        """Log servers that have ended, until a stop signal is received or the sandbox directory is
-        removed.
+        """Log a message for each server that has ended, until a stop signal is received or the
+        sandbox directory is removed.
 
         Without the directory, no command could stop the supervisor.
         """

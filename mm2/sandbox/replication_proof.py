@@ -75,10 +75,10 @@ def compare_topics(
     """Compare topics, given as {source topic: target topic}, partition by partition.
 
     `isolation` is the isolation level for the target. `report` is called after each partition.
-    `restamped` lists source topics whose brokers set timestamps, or store none: their mirrors
-    preserve the timestamps that consumers see, but not the timestamp type. Raises
-    `NothingToCompareError` if a source topic does not exist. A missing target topic counts as
-    empty.
+    `restamped` lists source topics whose timestamps are set by the brokers (LogAppendTime) or that
+    have no timestamps (message format v0): their mirror topics preserve the timestamps that
+    consumers see, but not the timestamp type. Raises `NothingToCompareError` if a source topic does
+    not exist. A missing target topic counts as empty.
     """
     if not topics:
         raise NothingToCompareError("cannot compare two clusters: no topics given")
@@ -159,7 +159,7 @@ def _read_record_chunks(
 
 
 def _ignore_partition(_: PartitionComparison) -> None:
-    """Ignore a partition result. Default for `report`."""
+    """Do nothing with the comparison result of a partition. Default value of `report`."""
 
 
 SourceSnapshot = Mapping[TopicPartition, CondensedLog]
@@ -168,7 +168,7 @@ _CondensedLog = CondensedLog
 
 
 def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> SourceSnapshot:
-    """Read the records that are currently committed in these topics.
+    """Read the records that are currently committed in the given topics.
 
     Raises `NothingToCompareError` if a topic does not exist.
     """
@@ -181,8 +181,8 @@ def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> Sour
 
 
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
-    """Read all incident records about flows from `alias`, except operator actions, which never
-    justify a difference."""
+    """Read all incident records of flows whose source is the cluster `alias`, except kinds that
+    never explain a difference: operator actions and skipped offset map records."""
     topic = naming.format_incidents_topic(alias)
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
@@ -211,9 +211,10 @@ def compare_with_incidents(
     """Compare topics, given as {source topic: target topic}, allowing differences that incident
     records explain. Both sides must be idle.
 
-    Set `target_cleaned` if the mirror was compacted too, so that it may lack records that a later
-    record with the same key supersedes. Needs about 200 bytes of memory per record of the largest
-    partition. Raises `NothingToCompareError` if a source topic does not exist.
+    Set `target_cleaned` if the log cleaner has also compacted the mirror topic, which then may lack
+    records that a later record with the same key supersedes. Needs about 200 bytes of memory per
+    record of the largest partition. Raises `NothingToCompareError` if a source topic does not
+    exist.
     """
     if not topics:
         raise NothingToCompareError("cannot compare two clusters: no topics given")
@@ -240,8 +241,9 @@ def compare_with_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """One partition's logs: the source before and now, the mirror, and the offset ranges in which
-    incident records explain differences.
+    """The logs of one partition: an earlier snapshot of the source (`before`), the source's current
+    log, the mirror topic's log, and the offset ranges in which incident records explain
+    differences.
 
     Ranges are [from, to).
     """
@@ -266,8 +268,8 @@ class ComparedLogs:
         source: _CondensedLog,
         target: _CondensedLog,
     ) -> ComparedLogs:
-        """Build the comparison input, including all offset ranges in which the partition's incident
-        records explain differences."""
+        """Build the `ComparedLogs` of a partition, including all offset ranges in which its
+        incident records explain differences."""
         deleted = IncidentKind.SOURCE_GONE
         return cls(
             before=before,
@@ -325,7 +327,8 @@ def compare_partition_logs(
 
 
 def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[RecordDifference]:
-    """Return the keys whose last values differ. A tombstone equals a missing key."""
+    """Return one difference that counts all keys whose last values differ between source and mirror
+    topic, or an empty list if there are none. A tombstone is equivalent to a missing key."""
     ours, theirs = _find_last_values(source), _find_last_values(target)
     wrong = sorted(
         (

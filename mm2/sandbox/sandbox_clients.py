@@ -21,7 +21,7 @@ from connect_runtime.system import clock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 PURGED_CODES = client_errors.PURGED_ERRORS
-"""Error codes of records that a client purged because this process requested it."""
+"""Error codes of records that a producer discarded because this process called `purge`."""
 
 _RETRY_TIMEOUT_S = 60.0
 _RETRY_INTERVAL_S = 0.1
@@ -83,14 +83,15 @@ class SandboxClients:
         )
 
     def create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
-        """Convert a client error to a `ConnectError` whose message starts with `doing`."""
+        """Convert a client error to a `ConnectError`. `doing` describes the failed operation and is
+        the start of the error message."""
         return client_errors.translate_error(
             error, doing, where=self._access.name_and_addresses, reports=self._reports
         )
 
     def create_timeout_error(self, doing: str) -> ConnectError:
-        """Create the exception for a timeout that was detected by this process, not by the
-        client."""
+        """Create the exception for an operation that exceeded a timeout of this process, not a
+        timeout of librdkafka."""
         return self.create_error(client_errors.create_timeout_error(), doing)
 
 
@@ -99,9 +100,9 @@ def retry_transient_errors(
 ) -> T:
     """Return the result of `send_request`, retrying while it raises `RetriableError`.
 
-    Examples of transient errors are a loading coordinator and a moving leader. Raises the last
-    `RetriableError` after `timeout_s`. `send_request` must be idempotent because a request whose
-    response was lost may have been executed.
+    Examples of transient errors: the coordinator is still loading, or the partition leader is
+    changing. Raises the last `RetriableError` after `timeout_s`. `send_request` must be idempotent
+    because a request whose response was lost may have been executed.
     """
     answers: list[T] = []
     last: list[RetriableError] = []

@@ -1,6 +1,6 @@
 """A Kafka cluster of one or three brokers on this machine.
 
-Every node is its own controller; brokers of releases before KRaft use ZooKeeper.
+Each broker is also a KRaft controller; brokers of releases before KRaft use ZooKeeper.
 
     with SandboxCluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
@@ -61,8 +61,8 @@ _SCRAM_MECHANISMS = (
 
 
 def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> None:
-    """Create the SCRAM credentials of every user of `security`; `access` connects as `admin` with
-    PLAIN.
+    """Create SCRAM credentials for all users in `security`. `access` contains client properties
+    that connect as `admin` with PLAIN.
 
     Raises `SandboxError` if the cluster rejects the request.
     """
@@ -241,7 +241,7 @@ class SandboxCluster:
 
     def launch(self) -> None:
         """Start all brokers without waiting until they accept requests (see `await_ready`). Creates
-        the brokers at the first call."""
+        the brokers on the first call."""
         if not self.brokers:
             self._create_cluster()
         if self.zookeeper is not None and not self.zookeeper.running:
@@ -328,8 +328,8 @@ class SandboxCluster:
             self._create_with_controllers(client_ports)
 
     def _prepare_runner(self) -> ProgramRunner:
-        """Return the runner that starts the brokers, after downloading the jars or pulling the
-        image."""
+        """Return the `ProgramRunner` that starts the brokers, after ensuring that the jars are
+        downloaded or that Docker is available."""
         if self._in_containers:
             containers.check_docker_daemon()
             return ContainerRunner(
@@ -407,7 +407,7 @@ class SandboxCluster:
 
     def _await_cluster_metadata(self) -> None:
         """Wait until the brokers of a ZooKeeper cluster know each other, and create the users of a
-        new secure cluster. KRaft clusters without security need neither.
+        new secure cluster. Nothing is done for KRaft clusters without security.
 
         Users are created over a client connection, because the storage tool takes their credentials
         as command-line arguments, which every user of the machine could read and use to log in.
@@ -433,8 +433,9 @@ class SandboxCluster:
         self._reservations.clear()
 
     def _discard_if_newly_created(self) -> bool:
-        """Discard a cluster that has never started, because new ports need newly formatted storage.
-        Return True if the cluster was discarded."""
+        """Discard the brokers of a cluster that has never started, so that they are created again
+        with other ports, which requires newly formatted storage. Return True if they were
+        discarded."""
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()
@@ -449,7 +450,8 @@ class SandboxCluster:
 
 
 def start_clusters(clusters: Sequence[SandboxCluster], *, timeout_s: float = 60.0) -> None:
-    """Start clusters concurrently. If one fails to start, kill all clusters and raise its error."""
+    """Start clusters concurrently. If a cluster fails to start, kill all clusters and raise that
+    cluster's error."""
     try:
         for each in clusters:
             each.launch()

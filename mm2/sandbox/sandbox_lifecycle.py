@@ -47,7 +47,8 @@ def start_sandbox(
     """Start a supervisor with the requested clusters and wait until the clusters accept requests.
 
     Returns the sandbox state, and False if the clusters were already running. Raises `SandboxError`
-    if other clusters are running in the directory, or if the requested clusters do not start.
+    if a sandbox with different clusters is already running in the directory, or if the requested
+    clusters do not start.
     """
     request.validate()
     release = kafka_releases.find_release(request.kafka_version)
@@ -71,7 +72,7 @@ def start_sandbox(
 def stop_sandbox(folder: Path) -> bool:
     """Stop the sandbox in a directory and remove its data. Return False if no sandbox was running.
 
-    Raises `SandboxError` if one of its processes still exists afterwards.
+    Raises `SandboxError` if a process of the sandbox does not end.
     """
     home = _open_folder(folder)
     if not home.folder.is_dir():
@@ -187,8 +188,8 @@ def _find_cluster(said: SandboxState, name: str | None) -> RunningCluster:
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """Return the ids of this user's processes (brokers and the processes that guard them) that have
-    the sandbox's directory in their command line."""
+    """Return the ids of this user's processes whose command line contains the sandbox directory,
+    such as brokers and the guard processes that kill the brokers when the supervisor ends."""
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():

@@ -61,8 +61,7 @@ class SandboxRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBroker:
-    """A running broker; `preferred_port` is the port that it uses unless the port is already in
-    use."""
+    """A running broker; `preferred_port` is the port that the broker uses if the port is free."""
 
     node_id: int
     address: str
@@ -104,8 +103,8 @@ class RunningCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxState:
-    """Sandbox state reported by a supervisor; `error` is a message that is set only in the phase
-    `failed`."""
+    """Sandbox state reported by a supervisor; `error` is the error message in the phase `failed`,
+    otherwise empty."""
 
     phase: SandboxPhase
     pid: int
@@ -146,8 +145,8 @@ class SandboxFolder:
     def check_is_private(self) -> None:
         """Raise `SandboxError` if the directory exists and is not private.
 
-        The directory must be private because its files name processes to kill and addresses to
-        connect to.
+        The directory must be private because its files contain ids of processes that commands kill,
+        and addresses that they connect to.
         """
         try:
             file_access.check_private_directory(self.folder, uid=os.geteuid())
@@ -167,8 +166,8 @@ class SandboxFolder:
         _write_json(self._state_path, asdict(state))
 
     def read_state(self) -> SandboxState | None:
-        """Return the last state that a supervisor wrote, or None if no state was written. That
-        supervisor may have ended."""
+        """Return the last state that a supervisor wrote, even if that supervisor has ended, or None
+        if no state was written."""
         try:
             fields = _read_json(self._state_path)
         except FileNotFoundError:
@@ -195,8 +194,8 @@ class SandboxFolder:
             path.unlink(missing_ok=True)
 
     def try_lock(self, name: str) -> IO[bytes] | None:
-        """Lock a file of this directory and write this process's id to the file. Return None if the
-        file is already locked.
+        """Lock a file in the sandbox directory and write this process's id to the file. Return None
+        if the file is already locked.
 
         The lock is held until the returned file is closed or this process ends.
         """

@@ -1,5 +1,5 @@
-"""Temporary directories of sandbox clusters. The next process removes directories whose owner was
-killed."""
+"""Temporary directories of sandbox clusters. If the owning process was killed, its directory is
+removed by the next process that creates a temporary directory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LOCK_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TemporaryFolder:
-    """A temporary directory reserved until `remove` is called. If this process dies, the next
-    process removes the directory."""
+    """A temporary directory that is reserved until `remove` is called. If this process dies, the
+    directory is removed by the next process that creates a temporary directory."""
 
     path: Path
     _lock_fd: int | None
@@ -57,8 +57,9 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return `file_access.find_user_cache_directory()`. Raises `SandboxError` if the cache
-    directory cannot be trusted."""
+    """Return the user's cache directory (see `file_access.find_user_cache_directory`). Raises
+    `SandboxError` if the user has no home directory and the temporary replacement belongs to
+    another user."""
     try:
         return file_access.find_user_cache_directory()
     except OSError as error:

@@ -1,7 +1,7 @@
 """The ZooKeeper server for brokers of releases before KRaft: one process per sandbox cluster.
 
-The server runs from the jars of its brokers. It does not sync to disk: data that a killed process
-has written to the page cache survives, and a crash of the machine ends the sandbox anyway.
+The server runs from its brokers' jars. It does not fsync: data that a killed process has written to
+the page cache survives, and if the machine crashes, the brokers' data are no longer needed.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class ZooKeeper(JavaServer):
             )
 
     def _fetch_sessions(self) -> set[str]:
-        """Return the sessions and ephemeral paths that ZooKeeper reports; empty if it does not
-        respond."""
+        """Return the lines of ZooKeeper's `dump` response, which lists sessions and ephemeral
+        nodes; empty if the server does not respond."""
         text = b""
         address = (broker_settings.LOOPBACK_HOST, self._port)
         with suppress(OSError), socket.create_connection(address, _DUMP_TIMEOUT_S) as stream:

@@ -1,7 +1,8 @@
 """`mm2 drill`: rehearses a failover of the user's own flow on two clusters of this machine.
 
-Applications run, one cluster is lost or abandoned as planned, and the consumer group continues on
-the other cluster. The result reports recovery time, lost records and re-read records.
+Applications run on the source cluster, which then fails or is left in a planned failover, and the
+consumer group continues on the other cluster. The result reports recovery time, lost records and
+re-read records.
 
 The drill keeps all settings of the flow, but replaces addresses, security settings, other flows,
 topics and groups. It never connects to the user's clusters and runs none of the user's hooks. All
@@ -72,8 +73,8 @@ def make_drill_properties(
 ) -> dict[str, str]:
     """Return MirrorMaker 2 properties for two sandbox clusters with one broker each.
 
-    `props` are the properties of the user's file, with `${…}` resolved. `ends` are the aliases of
-    the source and the target.
+    `props` are the properties of the user's configuration file, with `${…}` resolved. `ends`
+    contains the aliases of the source and the target, `bootstraps` their bootstrap servers.
     """
     aliases = [each.strip() for each in props.get(dedicated_mode.CLUSTERS_KEY, "").split(",")]
     flow = f"{ends[0]}->{ends[1]}."
@@ -117,7 +118,7 @@ def _is_selection_key(key: str) -> bool:
 
 DRILL_PARTITIONS = 2
 PROCESSED_RECORDS = 500
-"""Number of records that the group processes before the source cluster is abandoned."""
+"""Number of records that the consumer group processes before the failover."""
 START_TIMEOUT_S = 180.0
 QUIESCENCE_S = 1.0
 POLL_INTERVAL_S = 0.1
@@ -140,7 +141,7 @@ class DrillResult:
     before: int
     after: int
     lost: int
-    """Number of records that the abandoned cluster acknowledged and that exist nowhere else."""
+    """Number of records that the source cluster acknowledged but that the group never processed."""
     skipped: int
     """Number of records that were replicated but skipped by the group."""
     reread: int
@@ -156,8 +157,9 @@ class DrillResult:
 
     @property
     def failures(self) -> list[str]:
-        """Descriptions of the drill failures: replicated records were skipped, more records were
-        re-read than the report allows, or a planned move lost or repeated records."""
+        """Describes why the drill failed: replicated records were skipped, more records were
+        re-read than the failover report's `reread_max`, or records were lost or re-read although
+        the failover was planned."""
         found = []
         if self.skipped:
             records = plurals.format_count(self.skipped, "record")
@@ -297,8 +299,8 @@ class Drill:
         return self._move_group(found, apps)
 
     def _start_applications(self) -> _DrillApplications:
-        """Start the applications. On the target, the group reads the mirror topic and new
-        records."""
+        """Start the applications. On the target, the consumer group reads the mirror topic and the
+        topic to which new records are produced."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.format_remote_topic(topic)
         here, there = (each.client_properties() for each in self._clusters)
@@ -346,7 +348,8 @@ class Drill:
         return path
 
     def _can_move_group(self, found: MoveComponentFactory) -> bool:
-        """Return True if the group could be moved now, even if the source cluster were lost."""
+        """Return True if the consumer group could fail over now without access to the source
+        cluster."""
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
@@ -399,7 +402,8 @@ class Drill:
         return self._build_drill_result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _read_mirror(self) -> list[int]:
-        """Read the record numbers on the mirror topic, after its last writer was stopped."""
+        """Read the record numbers in the mirror topic. Call only after the last writer to the
+        mirror topic has stopped."""
         mirror = self._flow.format_remote_topic(DRILL_TOPIC)
         properties = self._clusters[1].client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
@@ -450,7 +454,8 @@ class Drill:
         )
 
     def _wait_until_idle(self, processed: Sequence[int]) -> None:
-        """Wait until no more records are processed, because lost records never arrive."""
+        """Wait until no more records are processed. Waiting for a known number of records is
+        impossible, because lost records never arrive."""
         more = True
         while more:
             count = len(processed)
@@ -469,8 +474,8 @@ class Drill:
         return report
 
     def _wait_until(self, done: Callable[[], bool], what: str) -> None:
-        """Wait until `done` returns True. Raises `FatalError` on timeout, or if the flow's process
-        has ended."""
+        """Wait until `done` returns True. Raises `FatalError` on timeout, or if the `mm2 run`
+        process has ended."""
         end_s = self._clock.now_s() + START_TIMEOUT_S
         while not done():
             ended = None if self._child is None else self._child.poll()

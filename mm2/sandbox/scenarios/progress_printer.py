@@ -1,5 +1,5 @@
-"""Prints the progress of a long command on stderr: one line per step, and a last line that is
-updated."""
+"""Prints the progress of a long command on stderr: one line per completed step, and a status line
+at the bottom that is updated in place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProgressPrinter:
         self._console.print(f"{self.elapsed_s:6.1f} s  {_escape_text(text)}", soft_wrap=True)
 
     def show_activity(self, text: str) -> None:
-        """Show the current activity in the updated line."""
+        """Show the current activity in the status line below the steps."""
         if not self._console.is_terminal:
             return
         if self._status is None:
@@ -41,7 +41,7 @@ class ProgressPrinter:
             self._status.update(_escape_text(text))
 
     def close(self) -> None:
-        """Restore the terminal after the last update."""
+        """Remove the status line and restore the terminal."""
         self._stop_activity_display()
 
     @property

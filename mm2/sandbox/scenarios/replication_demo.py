@@ -1,7 +1,7 @@
 """`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
-Runs a replication node between two sandbox clusters. All processes that it starts end with it. A
-signal takes effect within a second or two, a second signal immediately.
+Runs a replication node between two sandbox clusters. All processes that it starts end with it. The
+first signal stops the demo within about two seconds, a second signal immediately.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
 that stop the applications. A hook is a shell command that creates a file in a directory and waits
@@ -153,7 +153,8 @@ QUIESCENCE_S = 1
 """How long both clusters must be quiescent before the move, in seconds. Production failovers use a
 longer time."""
 PROCESSED_RECORDS = 500
-"""Number of records that the group processes before the move, and again after it."""
+"""Number of records that the consumer group processes before the failover, and the same number
+after it."""
 TARGET_FIRST_NUMBER = 1_000_000_000
 """Number in the first record that is produced to the target cluster; the source's records have
 lower numbers."""
@@ -168,7 +169,8 @@ _HOOK_YAML = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFailoverResult:
-    """Records that the consumer group processed during the failover, and the duration."""
+    """Numbers of records that the consumer group processed before and after the failover, and the
+    duration of the failover."""
 
     origin: str
     destination: str
@@ -195,7 +197,7 @@ class DemoFailover:
     """Moves a running consumer group with `mm2 failover`.
 
     `source` and `target` are the client properties of the two clusters. `wait(done, doing)` waits
-    until `done` returns True, or raises an exception.
+    until `done` returns True, or raises an exception; `doing` describes what is awaited.
     """
 
     def __init__(
@@ -311,8 +313,8 @@ class DemoFailover:
             )
 
     def _answer_hooks(self) -> bool:
-        """Perform the requests of pending hooks. Always returns False, so that the method can be
-        used as a wait condition."""
+        """Stop or start the applications as requested by hooks that are waiting for a response.
+        Always returns False, so that the method can be used as a wait condition."""
         for step, do in self._answers.items():
             done = self._folder / f"{step}.done"
             if (self._folder / f"{step}.asked").exists() and not done.exists():
@@ -362,9 +364,11 @@ class DemoOptions:
     """Duration and size of the demo."""
 
     seconds: float = 10.0
-    """Duration of the live traffic in seconds."""
+    """Duration in seconds for which clients produce records after the backlog has been
+    replicated."""
     records: int = 25_000
-    """Number of backlog records (about 1 KB each) per large kind of traffic."""
+    """Number of records (about 1 KB each) that each high-volume kind of traffic writes before
+    replication starts."""
     with_failover: bool = True
     """True if a consumer group is moved at the end, which stops the flow."""
 
@@ -375,7 +379,7 @@ class DemoThroughput:
 
     records: int
     size: int
-    """Bytes of record batches, as compressed in the log."""
+    """Total bytes of the replicated record batches, compressed as in the log."""
     seconds: float
 
 
@@ -389,7 +393,7 @@ class DemoResult:
     latencies: LatencyPercentiles
     halted_partitions: tuple[str, ...]
     failover: DemoFailoverResult | None
-    """None if no failover was requested, or if the clusters differ."""
+    """Result of the failover, or None if no failover was requested or if the clusters differ."""
 
     @property
     def is_successful(self) -> bool:
@@ -513,7 +517,8 @@ class Demo:
 
     def _replicate_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
         """Wait until the backlog is replicated. Return the throughput between the last status
-        without replicated records and the first status with all of them."""
+        before the first record was replicated and the first status in which all records were
+        replicated."""
         ends = self._read_end_offsets(traffic)
         total = sum(ends.values())
         idle_s = started_s
@@ -546,11 +551,11 @@ class Demo:
         return found
 
     def _run_live_traffic(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
-        """Send all kinds of traffic for half of the configured time, and then only the measured
-        trickle.
+        """Send all kinds of traffic for half of the configured time, and then only a low-rate
+        stream of records whose replication latency is measured.
 
-        Latency is measured without the other clients because they would use CPU time that
-        replication needs.
+        Latency is not measured in the first half, because the clients of the other kinds of traffic
+        compete with replication for CPU time.
         """
         probe = LatencyProbe(
             self._get_client_properties(TARGET_ALIAS),
@@ -673,7 +678,7 @@ class Demo:
         )
 
     def _read_end_offsets(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
-        """Return the source partitions' last stable offsets, without empty partitions."""
+        """Return the last stable offsets of all non-empty source partitions."""
         with ConsumerLogReader(
             self._get_client_properties(SOURCE_ALIAS), alias=SOURCE_ALIAS
         ) as reader:

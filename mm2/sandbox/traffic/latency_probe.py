@@ -1,5 +1,5 @@
-"""Measures replication latency with a steady trickle of small records and a consumer of their
-mirror topic.
+"""Measures replication latency with a producer that sends small records at a low constant rate, and
+a consumer that reads their mirror topic.
 
 Each value starts with the sending time according to the machine's monotonic clock, which all
 processes on the machine share: 8 bytes, big-endian, in nanoseconds. Producer and consumer are
@@ -41,7 +41,7 @@ class LatencyPercentiles:
 
 
 def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
-    """Compute latency percentiles from ranked samples; NaN if there are no samples."""
+    """Compute latency percentiles from samples in any order; NaN if there are no samples."""
     ranked = sorted(samples_ms)
 
     def get_percentile(share: float) -> float:
@@ -129,9 +129,11 @@ class TrickleProducer(ClientLoop):
 
 
 class LatencyProbe(ClientLoop):
-    """Reads a trickle's mirror topic from its end and measures the age of arriving records.
+    """Reads the mirror topic of a `TrickleProducer`'s topic, starting at its end, and measures the
+    replication latency of each record.
 
-    Start the probe after the topic was created. `restart_measurement` discards earlier samples.
+    Start the probe after the mirror topic has been created. `restart_measurement` discards earlier
+    samples.
     """
 
     def __init__(

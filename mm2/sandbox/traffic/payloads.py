@@ -1,4 +1,4 @@
-"""Record contents of every form that a client can send, reproducible from a seed. Pure."""
+"""Generates record contents of every form that clients can send, reproducible from a seed. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class OutgoingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """Parameters of a batch: `count` records, numbered from `first`, with the time `wall_ms`."""
+    """Parameters of a batch: `count` records, numbered from `first`, whose timestamps are computed
+    from `wall_ms`."""
 
     rng: Random
     count: int

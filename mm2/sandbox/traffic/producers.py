@@ -178,7 +178,8 @@ class TransactionalProducer:
         return ended
 
     def close(self) -> None:
-        """Close the producer. An open transaction is left to the broker's transaction timeout."""
+        """Close the producer. An open transaction is not aborted by the producer, but by the broker
+        after the transaction timeout."""
         self._sender.close()
 
     def _retry_transaction_step(self, doing: str, step: Callable[[float], None]) -> None:
@@ -198,8 +199,8 @@ class TransactionalProducer:
 
 
 class InterleavedTransactions:
-    """Interleaves the transactions of its producers on one thread, in an order determined by the
-    batch's random generator.
+    """Interleaves the transactions of several producers on one thread, in a random but reproducible
+    order (`BatchSpec.rng`).
 
     No transaction is open after `run` returns. All transactional ids start with `prefix`.
     """

@@ -24,8 +24,8 @@ LOOP_STOP_TIMEOUT_S = 10.0
 
 
 class ClientLoop:
-    """Runs `_run` on a thread from `start` to `stop`, or in a `with` block. `name` and `location`
-    are used in messages."""
+    """Base class that runs the subclass's method `_run` on a thread, from `start` to `stop` or
+    within a `with` block. `name` and `location` are used in messages."""
 
     def __init__(
         self,
@@ -181,10 +181,11 @@ class GroupConsumer(ClientLoop):
 def create_group_at_start(
     properties: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> None:
-    """Commit the first offsets of a topic explicitly, so that the group never resets its offsets.
+    """Commit offset 0 of all partitions of a new topic for a consumer group, so that
+    `auto.offset.reset` never applies.
 
-    Retries transient errors: the offsets topic is created for the first group, and brokers may not
-    know a new topic yet. Raises `ConnectError` if the commit still fails.
+    Retries transient errors: the offsets topic is created only when the first group needs it, and
+    brokers may not know a new topic yet. Raises `ConnectError` if the commit still fails.
     """
     sandbox_clients.retry_transient_errors(
         lambda: _write_start_offsets(properties, group, topic, partitions=partitions),

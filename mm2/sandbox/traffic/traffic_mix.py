@@ -1,4 +1,5 @@
-"""Traffic from real clients, of every kind that is replicated by pass-through.
+"""Traffic from real clients, with every kind of batch that mm2 copies without re-encoding
+(pass-through).
 
     with traffic_mix.TrafficMix(east.client_properties()) as traffic:
         traffic.create_topics()
@@ -47,11 +48,12 @@ class PlainTraffic:
     settings: Mapping[str, object] = field(default_factory=dict)
     """librdkafka settings of the producer."""
     backlog_share: float = 1.0
-    """Size of the backlog relative to the backlog of a large kind of traffic."""
+    """Number of backlog records as a fraction of `TrafficMix(records=…)`, the backlog of a
+    high-volume kind of traffic."""
     min_backlog: int = 1
     """Minimum number of backlog records."""
     live_records: int = 20
-    """Number of records sent in each live round."""
+    """Number of records sent in each iteration of the continuous traffic."""
 
 
 def _make_codec_traffic(name: str, *, idempotent: bool) -> PlainTraffic:
@@ -138,8 +140,9 @@ class StreamContext:
 
 
 class TrafficStream(Protocol):
-    """A kind of traffic. `backlog(records)` is the number of records to send as backlog, `live` the
-    number to send per live round."""
+    """A kind of traffic. `compute_backlog_size(records)` returns the number of records to send
+    before replication starts; `live` is the number of records to send in each iteration of the
+    continuous traffic."""
 
     @property
     def describe(self) -> str: ...
@@ -190,7 +193,7 @@ class PlainStream:
 
 
 class TransactionalStream:
-    """Sends interleaved transactions. All transactions have ended when a batch has been sent."""
+    """Sends interleaved transactions. No transaction is open after `send` returns."""
 
     describe = "interleaved transactions, committed and aborted"
     live = TRANSACTIONS_LIVE_RECORDS
@@ -235,8 +238,8 @@ _MIX_STOP_TIMEOUT_S = 30.0
 class TrafficMix:
     """All kinds of traffic on one source cluster. Topic names start with `prefix`.
 
-    `records` is the backlog of a large kind of traffic, with about 1 KB per record. Not
-    thread-safe. Call `close`, or use it in a `with` block.
+    `records` is the number of backlog records (about 1 KB each) that each high-volume kind of
+    traffic sends. Not thread-safe. Call `close`, or use it in a `with` block.
     """
 
     def __init__(
@@ -275,7 +278,8 @@ class TrafficMix:
         return self._transactional.totals
 
     def create_topics(self, more: Sequence[TrafficTopic] = ()) -> None:
-        """Create the topics of all kinds of traffic, an empty topic, and the topics in `more`."""
+        """Create the topics of all kinds of traffic, an empty topic, and the additional topics
+        `more`."""
         named = (
             TrafficTopic(
                 name=self._place.prefix + each.name, partitions=each.partitions, config=each.config
@@ -285,8 +289,8 @@ class TrafficMix:
         topic_creation.create_topics(self._place.clients, [*named, *more])
 
     def send_backlog(self, report: ReportProgress = lambda _: None) -> None:
-        """Send each kind of traffic once. Returns after all records are acknowledged and every
-        transaction has ended.
+        """Send the backlog of each kind of traffic, one kind after the other. Returns after all
+        records are acknowledged and every transaction has ended.
 
         `report` is called before each kind. The Java tool runs concurrently because it is slow to
         start.

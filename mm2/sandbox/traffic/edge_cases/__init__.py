@@ -2,7 +2,7 @@
 
 `edge_case_topics.write_topics` creates and fills the topics and verifies that each feature is in
 the log. `log_features` and `batch_encoder` are written from the specification and share no code
-with the product, so that they cannot repeat a mistake of the product.
+with mm2, so that they cannot repeat its mistakes.
 
 Used by tests only. May import `mm2.sandbox.traffic` and `mm2.sandbox`.
 """

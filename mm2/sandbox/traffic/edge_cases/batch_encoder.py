@@ -1,8 +1,8 @@
 """Encodes v2 record batches that no client writes. Pure.
 
-Written from KIP-98 without the product's own codec, because a generator with the same mistakes
-would hide them. Supports only `none` and `gzip`: the standard library has no other codec, and
-ordinary clients can write the other codecs.
+Written from KIP-98 without mm2's own batch code, because errors in shared code would remain
+undetected. Supports only `none` and `gzip`: the standard library has no other codec, and ordinary
+clients can write the other codecs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GZIP_CODEC = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampedRecord:
-    """A record with an explicit, arbitrary timestamp."""
+    """A record with any given timestamp, even one that clients cannot send."""
 
     record: OutgoingRecord
     timestamp_ms: int

@@ -52,9 +52,9 @@ class EdgeCaseTopic:
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     settings_to_remove: tuple[str, ...] = ()
-    """Topic settings that are removed after writing."""
+    """Topic settings that are reset to their defaults after the topic has been written."""
     wait_for_cleaner: bool = False
-    """True if the writer must wait until the cleaner has left one record per key."""
+    """True if the writer must wait until log compaction has kept only one record per key."""
     changes_timestamp_type: bool = False
     """True if consumers see a timestamp type other than CreateTime, which mirror topics do not
     preserve."""
@@ -240,8 +240,8 @@ def list_topics(version: tuple[int, int]) -> tuple[EdgeCaseTopic, ...]:
 
 
 def make_topic_config(one: EdgeCaseTopic, version: tuple[int, int]) -> dict[str, str]:
-    """Return the topic's settings for this release. Releases before 3.6 have no limit for future
-    timestamps."""
+    """Return the settings with which to create an edge-case topic on a Kafka release. Releases
+    before 3.6 have no setting that limits future timestamps."""
     return {**one.config, **(_ANY_FUTURE_CONFIG if one.future and version >= (3, 6) else {})}
 
 

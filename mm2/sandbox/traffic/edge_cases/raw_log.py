@@ -1,6 +1,6 @@
 """Reads and writes record sets as bytes, which ordinary clients cannot do.
 
-Sends one request at a time over the product's own connections. Batches are neither checked nor
+Sends one request at a time over mm2's own broker connections. Batches are neither checked nor
 changed.
 """
 
@@ -71,16 +71,16 @@ class RawLog:
         self._poller.close()
 
     def preload_topics(self, topics: Iterable[str]) -> None:
-        """Look up several topics together, because each separate lookup would wait for a metadata
-        refresh."""
+        """Request the metadata of several topics at once, because each separate request would wait
+        for a metadata refresh."""
         view = self._connections.view
         self._connections.request_topics([*view.list_requested_topics(), *topics])
 
     def iterate_record_sets(
         self, partition: TopicPartition, start: int = 0
     ) -> Iterator[memoryview]:
-        """Yield record sets from `start`, or from the log start offset if it is higher, to the high
-        watermark."""
+        """Yield the record sets from offset `start`, or from the log start offset if `start` is
+        below it, to the high watermark."""
         at = start
         while True:
             found = self._fetch_records(partition, at)

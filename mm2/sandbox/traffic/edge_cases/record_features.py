@@ -1,8 +1,9 @@
-"""Parses record sets independently of the product: formats, codecs, gaps and other features. Pure.
+"""Parses record sets independently of mm2's own code: formats, codecs, gaps and other features.
+Pure.
 
-Written from the specification, not with the product's own reader, because it verifies that the
-tests give the product the intended input. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord`
-(v0, v1):
+Written from the specification, not with mm2's own batch code, because this module verifies that the
+test data contain the intended features. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord` (v0,
+v1):
 
     0 offset i64 | 8 size i32 (of what follows) | 12 leader epoch i32 (v2), CRC u32 (v0, v1)
     16 magic i8 | v0, v1: 17 attributes i8 | v2: 21 attributes i16, 23 last offset delta i32,

@@ -1,8 +1,8 @@
 """Writers of the edge-case topics' contents: current format, compacted topics, old formats.
 
-Compacted topics are written in rounds. Each round has much later timestamps than the previous
-round, so that it closes the segment, because only closed segments are cleaned. Each round has a
-separate producer, whose last batch the cleaner keeps even if the batch is empty.
+Compacted topics are written in several rounds. The timestamps of each round are so much later than
+those of the previous round that the broker rolls the segment: only closed segments are cleaned.
+Each round has a separate producer, whose last batch the cleaner keeps even if the batch is empty.
 
 Formats before v2: brokers before 3.0 convert the clients' records according to
 `message.format.version`: 0.9.0 writes v0 (no timestamps), 0.10.2 writes v1, 2.8 writes v2.
@@ -90,8 +90,8 @@ class ConfigAlterer:
 
 
 class TrafficSize(enum.Enum):
-    """Amount of data: `QUICK` writes every feature in seconds, `FULL` writes enough data to cause
-    load."""
+    """Amount of data: `QUICK` covers every feature in seconds, `FULL` writes enough data for a load
+    test."""
 
     QUICK = "quick"
     FULL = "full"
@@ -101,8 +101,8 @@ class TrafficSize(enum.Enum):
 class TopicWriter:
     """Writes records to an existing topic.
 
-    `written` counts the records that read_committed consumers will see. `now_ms` is the same for
-    all topics.
+    `written` counts the records that read_committed consumers will see. `now_ms` is the time from
+    which record timestamps are computed; it is the same for all topics.
     """
 
     clients: SandboxClients
@@ -183,8 +183,8 @@ class TopicWriter:
     def make_next_documents(
         self, count: int, *, partition: int | None = None
     ) -> Iterator[OutgoingRecord]:
-        """Yield the next documents, one millisecond apart, for all partitions or for a single
-        partition."""
+        """Yield `count` further JSON documents with timestamps one millisecond apart, for all
+        partitions or for a single partition."""
         batch = BatchSpec(
             rng=self.rng,
             count=count,
@@ -285,8 +285,9 @@ def write_append_time_records(writer: TopicWriter) -> None:
 
 
 def write_past_timestamps(writer: TopicWriter) -> None:
-    """Write records with timestamps from 1970, 2001 and last week, and without timestamps, both
-    mixed within a batch and one kind per batch."""
+    """Write records with timestamps from 1970, 2001, three years ago and last week, and without
+    timestamps. In some batches all timestamps are of the same kind, in others the kinds are
+    mixed."""
     ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
     _write_records_with_timestamps(writer, ages)
 
@@ -342,7 +343,7 @@ def write_tiny_batches(writer: TopicWriter) -> None:
 
 
 def write_big_batches(writer: TopicWriter) -> None:
-    """Write batches of 4 MB with many records, which compress at best to half their size."""
+    """Write 4 MB batches of many records that cannot be compressed to less than half their size."""
     for codec in ("none", "lz4", "zstd"):
         for _ in range(writer.choose_amount(quick=1, full=8)):
             writer.send_records(
@@ -417,8 +418,8 @@ _COMPACTED_BATCH_RECORDS = 20
 
 
 def write_compacted_records(writer: TopicWriter) -> None:
-    """Write every codec, tombstones, and batches of idempotent producers that no longer exist to a
-    compacted topic."""
+    """Write to a compacted topic: batches in every codec, tombstones, and batches of idempotent
+    producers that have been closed since."""
     for number in range(writer.choose_amount(quick=6, full=40)):
         writer.send_records(
             _make_compaction_round(writer, number),
@@ -441,7 +442,8 @@ def write_compacted_transactions(writer: TopicWriter) -> None:
 
 
 def write_compacted_old_format_records(writer: TopicWriter) -> None:
-    """Write old record formats to a compacted topic: no idempotence, no headers, no zstd."""
+    """Write records in an old format to a compacted topic. Old formats have no idempotence, headers
+    or zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
     for number in range(writer.choose_amount(quick=6, full=32)):
         writer.send_records(
@@ -453,10 +455,10 @@ def write_compacted_old_format_records(writer: TopicWriter) -> None:
 
 
 def _make_compaction_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
-    """Yield one round of records for a compacted topic.
+    """Yield the records of one write round for a compacted topic.
 
-    Each round contains most of the keys, more often those with higher numbers, so that earlier
-    batches have gaps or become empty after cleaning.
+    Each round contains a random subset of the keys. Keys with higher numbers are more likely, and
+    keys recur in later rounds, so that earlier batches have gaps or become empty after cleaning.
     """
     keys = writer.choose_amount(quick=120, full=5_000)
     at_ms = _compute_round_time_ms(writer, number)
@@ -474,15 +476,16 @@ def _make_compaction_round(writer: TopicWriter, number: int) -> Iterator[Outgoin
 
 
 def _compute_round_time_ms(writer: TopicWriter, number: int) -> int:
-    """Return the base timestamp of a round of records."""
+    """Return the base timestamp of a write round for a compacted topic."""
     return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
 
 def _write_closing_rounds(writer: TopicWriter) -> None:
-    """Write unique keys, so that all earlier rounds can be cleaned while these records remain.
+    """Write records with unique keys to new segments, so that all earlier segments can be cleaned
+    while these records remain.
 
-    Their timestamps are later than all others, including those of transaction markers, which have
-    the broker's time.
+    The timestamps of these records are later than all other timestamps in the log, including those
+    that the broker assigns to transaction markers.
     """
     after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
@@ -504,7 +507,8 @@ _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 def write_old_format_records(writer: TopicWriter) -> None:
-    """Write every codec of an old record format, in sets of many records and of one record."""
+    """Write records in the topic's old message format with every codec, in record sets of many
+    records and of one record."""
     for _ in range(writer.choose_amount(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
             writer.send_records(
@@ -516,8 +520,8 @@ def write_old_format_records(writer: TopicWriter) -> None:
 
 
 def write_changing_format_records(writer: TopicWriter) -> None:
-    """Write v0, then v1, then v2 to one partition, and then all three again, as in a very old
-    topic."""
+    """Write records in formats v0, v1 and v2 to one topic, and then in v1, v0 and v2 again, as in
+    the log of a very old topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
         writer.change_topic({FORMAT_VERSION_CONFIG: version})
         write_old_format_records(writer)
