@@ -63,8 +63,8 @@ def settles(admin: Admin, name: str, wanted: dict[str, str]) -> bool:
 
 
 def test_the_cluster_has_a_lasting_id(admin):
-    assert admin.cluster_id(WAIT_S)
-    assert admin.cluster_id(WAIT_S) == admin.cluster_id(WAIT_S)
+    assert admin.read_cluster_id(WAIT_S)
+    assert admin.read_cluster_id(WAIT_S) == admin.read_cluster_id(WAIT_S)
 
 
 def test_a_created_topic_is_listed_and_described(admin, name):
@@ -72,7 +72,7 @@ def test_a_created_topic_is_listed_and_described(admin, name):
     assert name("orders") in admin.list_topics(WAIT_S)
     topic = admin.describe_topics([name("orders")], WAIT_S).succeeded[name("orders")]
     assert topic.name == name("orders")
-    assert topic.partitions == 3
+    assert topic.partition_count == 3
     assert topic.leaders == (1, 1, 1)
     assert topic.topic_id is not None
 
@@ -141,7 +141,9 @@ def test_what_would_be_refused_is_known_without_making_anything(admin, name):
     assert set(answer.succeeded) == {name("fits")}
     assert "INVALID_REPLICATION_FACTOR" in str(answer.failed[name("rf")])
     create(admin, name("fits"), partitions=2)
-    assert admin.describe_topics([name("fits")], WAIT_S).succeeded[name("fits")].partitions == 2
+    assert (
+        admin.describe_topics([name("fits")], WAIT_S).succeeded[name("fits")].partition_count == 2
+    )
 
 
 def test_creating_what_is_there_says_so(admin, name):
@@ -149,7 +151,10 @@ def test_creating_what_is_there_says_so(admin, name):
     again = NewTopic(name=name("orders"), partitions=1, replication_factor=1)
     answer = admin.create_topics([again], WAIT_S)
     assert isinstance(answer.failed[name("orders")], TopicExistsError)
-    assert admin.describe_topics([name("orders")], WAIT_S).succeeded[name("orders")].partitions == 2
+    assert (
+        admin.describe_topics([name("orders")], WAIT_S).succeeded[name("orders")].partition_count
+        == 2
+    )
 
 
 def test_topics_grow_and_having_grown_is_as_good(admin, name):
@@ -161,12 +166,15 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
     assert isinstance(answer.failed[name("missing")], TopicMissingError)
     assert clock.wait_until(
         lambda: (
-            admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partitions == 3
+            admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partition_count
+            == 3
         ),
         timeout_s=WAIT_S,
     )
     assert admin.add_partitions({name("grew"): 2}, WAIT_S).failed == {}
-    assert admin.describe_topics([name("grew")], WAIT_S).succeeded[name("grew")].partitions == 3
+    assert (
+        admin.describe_topics([name("grew")], WAIT_S).succeeded[name("grew")].partition_count == 3
+    )
 
 
 def test_altering_touches_only_what_is_named(admin, name):

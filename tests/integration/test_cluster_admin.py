@@ -26,7 +26,7 @@ def topic(name: str, partitions: int = 1) -> NewTopic:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda admin: admin.cluster_id(1.0),
+        lambda admin: admin.read_cluster_id(1.0),
         lambda admin: admin.list_topics(1.0),
         lambda admin: admin.describe_topics(["t"], 1.0),
         lambda admin: admin.read_topic_configs(["t"], 1.0),

@@ -44,7 +44,7 @@ class _RejectingSerializer(serializers.CPickleSerializer):
     """Rejects updates of Spark accumulators, which mm2 does not use. pyspark would unpickle them,
     so any executor could run code in the driver."""
 
-    def _read_length_prefixed_bytes(self, stream: Any) -> Any:
+    def _read_with_length(self, stream: Any) -> Any:
         raise pickle.UnpicklingError("accumulators are not used")
 
 
