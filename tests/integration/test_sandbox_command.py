@@ -148,9 +148,9 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
     access = json.loads(_run(home, "status", "--json").stdout)["clusters"]["east"]
     assert [record.value for record in kafka.read_partition(access, "orders")] == [b"1", b"2", b"3"]
     assert home.folder.stat().st_mode & 0o077 == 0
-    assert home.client_properties("east").stat().st_mode & 0o077 == 0
+    assert home.get_client_properties_path("east").stat().st_mode & 0o077 == 0
     assert _run(home, "down", "--json").stdout == '{"version": 1, "was_up": true}\n'
-    assert not home.client_properties("east").exists()
+    assert not home.get_client_properties_path("east").exists()
 
 
 def _tls_sent_to(listener: socket.socket) -> list[bytes]:
