@@ -220,7 +220,7 @@ def test_metrics_say_what_moved_what_failed_and_forget_what_is_gone(
     with pytest.raises(ConnectError):
         process.worker.start_connector("none", {"connector.class": "NoSuchThing"}, STARTED)
     wait_for_lines(written, ["one", "two", "three"])
-    process.wait_until(ConnectorTaskId(bad, 0), State.FAILED)
+    process.wait_for(ConnectorTaskId(bad, 0), State.FAILED)
     eventually.eventually(
         lambda: Scraped(url)("sink_task_sink_record_active_count", connector=into) == 0,
         WAIT_S,
