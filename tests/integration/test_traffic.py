@@ -207,7 +207,9 @@ def test_a_planted_fault_is_named(east, west, sent, topic, alter, kind, fields):
     copied(east, west, name, remote, alter=alter)
     result = compared(east, west, name, remote)
     assert not result.is_equal
-    assert result.count_differences(kind) == sum(result.count_differences(each) for each in KIND) > 0, str(result)
+    assert (
+        result.count_differences(kind) == sum(result.count_differences(each) for each in KIND) > 0
+    ), str(result)
     assert {
         difference.fields for part in result.differing_partitions for difference in part.differences
     } == {fields}
