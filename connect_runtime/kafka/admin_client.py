@@ -311,8 +311,8 @@ class AdminClient:
             raise
 
     def _limit_timeout_ms(self, timeout_s: float) -> int:
-        """Return the timeout in ms that the controller is asked to apply: the call's timeout, but
-        at most the request timeout of the connections."""
+        """Return the timeout in ms to send in a request to the controller: the timeout of the call,
+        limited to the connections' request timeout."""
         limit_s = self._access.to_connection_settings(self._client_id).request_timeout_s
         return max(1, round(min(timeout_s, limit_s) * 1000))
 

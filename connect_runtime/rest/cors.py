@@ -35,7 +35,7 @@ def parse_allowed_origins(text: str) -> tuple[BoundedPattern, ...]:
 
 
 def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
-    """Return a predicate that tells whether `access.control.allow.origin` allows an origin.
+    """Return a function that returns whether `access.control.allow.origin` allows an origin.
 
     An origin that cannot be matched within the time limit is rejected. Only the first such origin
     is logged.

@@ -94,19 +94,19 @@ class PartitionStatistics:
     halt_reason: str = ""
     """Halt reason of the partition; "" if it is not halted."""
 
-    def record_progress_report(self, gauge: PartitionProgressReport, now_s: float) -> None:
+    def record_progress_report(self, report: PartitionProgressReport, now_s: float) -> None:
         """Record a copy process's progress report of the partition. Call once per report, in
         order."""
-        if gauge.records < self._records:
+        if report.records < self._records:
             self._records = self._bytes = 0
-        if gauge.records > self._records:
-            self._record_stats.observe(gauge.records - self._records, now_s)
-            self._byte_stats.observe(gauge.bytes - self._bytes, now_s)
-        self._records, self._bytes = gauge.records, gauge.bytes
-        self._ages.record_ages(gauge.arrival_ages, now_s)
-        self._latencies.record_ages(gauge.acknowledged_ages, now_s)
-        self._lag_inputs = (gauge.copied_to, gauge.source_end, gauge.oldest_uncopied_ms)
-        self.halt_reason = gauge.cause if gauge.phase == PartitionPhase.HALTED.value else ""
+        if report.records > self._records:
+            self._record_stats.observe(report.records - self._records, now_s)
+            self._byte_stats.observe(report.bytes - self._bytes, now_s)
+        self._records, self._bytes = report.records, report.bytes
+        self._ages.record_ages(report.arrival_ages, now_s)
+        self._latencies.record_ages(report.acknowledged_ages, now_s)
+        self._lag_inputs = (report.copied_to, report.source_end, report.oldest_uncopied_ms)
+        self.halt_reason = report.cause if report.phase == PartitionPhase.HALTED.value else ""
 
     def compute_attributes(self, now_s: float) -> dict[str, float]:
         """Compute the values of the JMX attributes that `SOURCE_METRICS` declares."""
@@ -326,13 +326,15 @@ class SourceMetrics:
                 for label in map(_build_partition_labels, partitions)
             }
 
-    def record_progress_report(self, where: PartitionSetup, gauge: PartitionProgressReport) -> None:
+    def record_progress_report(
+        self, where: PartitionSetup, report: PartitionProgressReport
+    ) -> None:
         """Record a copy process's progress report of a partition. Call once per report, in order.
         Reports of unassigned partitions are ignored."""
         with self._lock:
             statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
-                statistics.record_progress_report(gauge, self._clock.now_s())
+                statistics.record_progress_report(report, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
         """Collect the current metric families. Thread-safe."""

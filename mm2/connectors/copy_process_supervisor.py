@@ -251,7 +251,7 @@ class CopySupervisorDeps:
     on_streamed: Callable[[Sequence[FlowStateRecord]], None]
     """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
     them."""
-    on_gauge: Callable[[PartitionSetup, PartitionProgressReport], None]
+    on_progress_report: Callable[[PartitionSetup, PartitionProgressReport], None]
     """Called with each progress report of a partition, in order."""
 
 
@@ -444,7 +444,7 @@ class CopySupervisor:
     def _dispatch_message(self, message: dict[str, Any], now_s: float) -> None:
         well_formed = control_messages.reject_malformed_message(message)
         match message["type"]:
-            case "gauges":
+            case "progress":
                 self._handle_progress_reports(message, now_s)
             case "record":
                 self._handle_stream_message(message)
@@ -497,9 +497,9 @@ class CopySupervisor:
             shift_s = self._clock_shift.record_send_time(message, now_s)
             latency = progress_reports.decode_latency_snapshot(message, shift_s)
             errors = progress_reports.decode_connection_errors(message)
-            gauges = progress_reports.decode_progress_reports(message, shift_s)
+            reports = progress_reports.decode_progress_reports(message, shift_s)
             progress_reports.check_reported_partitions(
-                gauges, partition_count=len(self.settings.partitions)
+                reports, partition_count=len(self.settings.partitions)
             )
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
@@ -507,25 +507,25 @@ class CopySupervisor:
             self._log_with_task_number(logging.INFO, "running")
         self._stall_log.record_connection_errors(errors, now_s)
         self.progress.record_latency(latency, now_s)
-        for gauge in gauges:
-            self._stall_log.record_progress_report(gauge, now_s)
-            changed = self.progress.record_progress_report(gauge)
-            self._deps.on_gauge(self.settings.partitions[gauge.index], gauge)
+        for report in reports:
+            self._stall_log.record_progress_report(report, now_s)
+            changed = self.progress.record_progress_report(report)
+            self._deps.on_progress_report(self.settings.partitions[report.index], report)
             if changed:
-                self._stopped_log.record_phase_change(gauge)
-                if gauge.phase == "fenced":
-                    self.fenced_reason = gauge.reason
-            if gauge.records:
+                self._stopped_log.record_phase_change(report)
+                if report.phase == "fenced":
+                    self.fenced_reason = report.reason
+            if report.records:
                 self._backoff.reset()
         self._log_stopped_partitions(now_s)
 
     def _log_stopped_partitions(self, now_s: float) -> None:
-        for gauge in self._stopped_log.take_due_reports(now_s):
-            if gauge.phase == "halted":
-                name = self._names[gauge.index]
-                self._log_with_task_number(logging.ERROR, "%s is halted: %s", name, gauge.reason)
+        for report in self._stopped_log.take_due_reports(now_s):
+            if report.phase == "halted":
+                name = self._names[report.index]
+                self._log_with_task_number(logging.ERROR, "%s is halted: %s", name, report.reason)
             else:
-                self._log_with_task_number(logging.ERROR, "%s", gauge.reason)
+                self._log_with_task_number(logging.ERROR, "%s", report.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
         line = self.incidents.record_stored_incident(key, value)

@@ -38,7 +38,7 @@ class TaskCopyProgress:
     """Progress reports (`PartitionProgressReport`), totals and latencies of a task's partitions.
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
-    `gauges` contains the newest report of each partition, by index in `partitions`. `latency`
+    `reports` contains the newest report of each partition, by index in `partitions`. `latency`
     contains the latencies over all copy processes; it is None before the first report. Its
     `ahead_ms` is the maximum over approximately the last minute.
     """
@@ -51,7 +51,7 @@ class TaskCopyProgress:
         self.counter_generation: int = (
             next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
         )
-        self.gauges: dict[int, PartitionProgressReport] = {}
+        self.reports: dict[int, PartitionProgressReport] = {}
         self._names = [each.source_name for each in partitions]
         known = previous.get_all_totals() if previous is not None else {}
         self._previous_totals = {
@@ -61,12 +61,12 @@ class TaskCopyProgress:
         self._clock_ahead = WindowedStat(SampleWindows())
         self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
-    def record_progress_report(self, gauge: PartitionProgressReport) -> bool:
+    def record_progress_report(self, report: PartitionProgressReport) -> bool:
         """Store a partition's progress report. Returns True if the partition's phase or reason has
         changed."""
-        before = self.gauges.get(gauge.index)
-        self.gauges[gauge.index] = gauge
-        return before is None or (before.phase, before.reason) != (gauge.phase, gauge.reason)
+        before = self.reports.get(report.index)
+        self.reports[report.index] = report
+        return before is None or (before.phase, before.reason) != (report.phase, report.reason)
 
     def record_latency(self, latency: LatencySnapshot, now_s: float) -> None:
         """Store the latencies reported by the current copy process, whose counters
@@ -81,24 +81,24 @@ class TaskCopyProgress:
     def record_copy_end(self, reason: str) -> None:
         """Add the counters of a copy process that has ended to the totals, because the next copy
         process counts from zero."""
-        self._previous_totals |= {index: self.get_totals(index) for index in self.gauges}
-        self.gauges = {
-            index: _build_idle_gauge(gauge, reason) for index, gauge in self.gauges.items()
+        self._previous_totals |= {index: self.get_totals(index) for index in self.reports}
+        self.reports = {
+            index: _build_idle_report(report, reason) for index, report in self.reports.items()
         }
         if self.latency is not None:
             self._previous_latency = self.latency
 
     def get_totals(self, index: int) -> CopyTotals:
         """Return the totals of one partition over all copy processes."""
-        previous, gauge = self._previous_totals.get(index, NO_TOTALS), self.gauges.get(index)
-        if gauge is None:
+        previous, report = self._previous_totals.get(index, NO_TOTALS), self.reports.get(index)
+        if report is None:
             return previous
         return CopyTotals(
-            previous.records + gauge.records,
-            previous.bytes + gauge.bytes,
-            previous.batches + gauge.batches,
-            previous.reencoded_batches + gauge.reencoded_batches,
-            previous.already_stored_records + gauge.already_stored_records,
+            previous.records + report.records,
+            previous.bytes + report.bytes,
+            previous.batches + report.batches,
+            previous.reencoded_batches + report.reencoded_batches,
+            previous.already_stored_records + report.already_stored_records,
         )
 
     def get_all_totals(self) -> dict[str, CopyTotals]:
@@ -106,11 +106,11 @@ class TaskCopyProgress:
         return {name: self.get_totals(index) for index, name in enumerate(self._names)}
 
 
-def _build_idle_gauge(gauge: PartitionProgressReport, reason: str) -> PartitionProgressReport:
+def _build_idle_report(report: PartitionProgressReport, reason: str) -> PartitionProgressReport:
     idle = dataclasses.replace(
-        gauge, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
+        report, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
     )
-    if gauge.phase in ("halted", "fenced"):
+    if report.phase in ("halted", "fenced"):
         return idle
     return dataclasses.replace(idle, phase="waiting", reason=reason)
 

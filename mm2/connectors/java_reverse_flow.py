@@ -68,20 +68,9 @@ class JavaReverseFlow:
         self, plan: PartitionSetupPlan, timeout_s: float
     ) -> PartitionSetupPlan:
         """Exclude partitions that would be replicated in a loop: move them from the plan's
-        partitions to its findings. Raises the same errors as `find_topics`. If the check fails for
-        another reason, adds a warning to the plan."""
+        partitions to its findings. Raises the same errors as `find_topics`."""
         flow = self._flow
-        try:
-            java = self.find_topics(timeout_s)
-        except ConnectError:
-            raise
-        except Exception as error:  # noqa: BLE001  # whoever writes these topics stops no flow
-            warning = (
-                f"{flow.name}: checking whether Java MirrorMaker 2 replicates in the reverse "
-                f"direction failed ({type(error).__name__}: {error}); topics are replicated "
-                "without this check: make sure that no MirrorMaker 2 replicates them back"
-            )
-            return replace(plan, warnings=(*plan.warnings, warning))
+        java = self.find_topics(timeout_s)
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
         }

@@ -57,12 +57,14 @@ class MapCompactor:
         self._unrecorded = 0
         self._due_s = clock.now_s() + random.uniform(0.0, COMPACTION_INTERVAL_S)
 
-    def record_progress_report(self, where: PartitionSetup, gauge: PartitionProgressReport) -> None:
+    def record_progress_report(
+        self, where: PartitionSetup, report: PartitionProgressReport
+    ) -> None:
         """Record from a progress report whether the partition is being replicated, and the start
         offset of its source log."""
         name = TopicPartition(where.topic, where.partition)
-        if gauge.phase == PartitionPhase.COPYING.value and gauge.log_start >= 0:
-            self._log_starts[name] = gauge.log_start
+        if report.phase == PartitionPhase.COPYING.value and report.log_start >= 0:
+            self._log_starts[name] = report.log_start
         else:
             self._log_starts.pop(name, None)
 

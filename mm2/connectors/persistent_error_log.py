@@ -80,14 +80,14 @@ class StallLog:
     _troubles: dict[str, _Stall] = field(default_factory=dict)
     _logged_troubles: set[str] = field(default_factory=set)
 
-    def record_progress_report(self, gauge: PartitionProgressReport, now_s: float) -> None:
+    def record_progress_report(self, report: PartitionProgressReport, now_s: float) -> None:
         """Record the progress report of one partition."""
-        if gauge.phase not in _WAITING_PHASES:
-            self._waits.pop(gauge.index, None)
-            if gauge.phase == _CLOSED_PHASE:  # its wait did not end
-                self._logged_waits.discard(gauge.index)
+        if report.phase not in _WAITING_PHASES:
+            self._waits.pop(report.index, None)
+            if report.phase == _CLOSED_PHASE:  # its wait did not end
+                self._logged_waits.discard(report.index)
             return
-        self._waits.setdefault(gauge.index, _Stall(now_s)).reason = gauge.reason
+        self._waits.setdefault(report.index, _Stall(now_s)).reason = report.reason
 
     def record_connection_errors(self, errors: Mapping[str, str], now_s: float) -> None:
         """Record all current connection errors by broker address."""
@@ -137,23 +137,23 @@ class StoppedPartitionLog:
     _unlogged: dict[int, PartitionProgressReport] = field(default_factory=dict)
     _logged_s: dict[int, float] = field(default_factory=dict)
 
-    def record_phase_change(self, gauge: PartitionProgressReport) -> None:
+    def record_phase_change(self, report: PartitionProgressReport) -> None:
         """Record a progress report whose phase or reason has changed."""
-        if gauge.phase in _STOPPED_PHASES:
-            self._unlogged[gauge.index] = gauge
+        if report.phase in _STOPPED_PHASES:
+            self._unlogged[report.index] = report
         else:
-            self._unlogged.pop(gauge.index, None)
+            self._unlogged.pop(report.index, None)
 
     def take_due_reports(self, now_s: float) -> list[PartitionProgressReport]:
         """Return the progress reports to log now, the newest of each partition."""
         due = [
-            gauge
-            for index, gauge in self._unlogged.items()
+            report
+            for index, report in self._unlogged.items()
             if now_s - self._logged_s.get(index, float("-inf")) >= PHASE_LOG_INTERVAL_S
         ]
-        for gauge in due:
-            del self._unlogged[gauge.index]
-            self._logged_s[gauge.index] = now_s
+        for report in due:
+            del self._unlogged[report.index]
+            self._logged_s[report.index] = now_s
         return due
 
 

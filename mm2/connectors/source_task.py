@@ -154,7 +154,7 @@ class MirrorSourceTask(PipelineTask):
             may_acquire=self._may_acquire_partitions,
             may_keep_running=self._may_keep_running,
             get_wait_reason=self._handover.get_wait_reason,
-            on_gauge=metrics.record_progress_report,
+            on_progress_report=metrics.record_progress_report,
             on_assigned=metrics.set_assigned_partitions,
         )
 
@@ -293,18 +293,18 @@ class MirrorSourceTask(PipelineTask):
             return []
         source_offsets = []
         alias = runner.task_config.config.common.source
-        for index, gauge in supervised.progress.gauges.items():
+        for index, report in supervised.progress.reports.items():
             where = supervised.settings.partitions[index]
             if (
-                gauge.copied_to > 0
-                and self._reported_offsets.get(where.source_name) != gauge.copied_to
+                report.copied_to > 0
+                and self._reported_offsets.get(where.source_name) != report.copied_to
             ):
-                self._reported_offsets[where.source_name] = gauge.copied_to
+                self._reported_offsets[where.source_name] = report.copied_to
                 name = TopicPartition(where.topic, where.partition)
                 source_offsets.append(
                     SourceOffset(
                         partition=connect_offsets.build_source_partition(alias, name),
-                        offset=connect_offsets.build_source_offset(gauge.copied_to),
+                        offset=connect_offsets.build_source_offset(report.copied_to),
                     )
                 )
         return source_offsets

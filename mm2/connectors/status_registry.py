@@ -180,7 +180,7 @@ class FlowStatus:
     """Problems that do not prevent topics from being replicated."""
     checkpoint_tasks: int = 0
     """Number of checkpoint tasks assigned to this node."""
-    checkpoint_failures: tuple[str, ...] = ()
+    connector_failures: tuple[str, ...] = ()
     """Failed checkpoint tasks of this node, with their reasons."""
 
     @property

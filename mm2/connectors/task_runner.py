@@ -319,7 +319,7 @@ class SourceTaskDeps:
     get_wait_reason: Callable[[float], str]
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""
-    on_gauge: Callable[[PartitionSetup, PartitionProgressReport], None]
+    on_progress_report: Callable[[PartitionSetup, PartitionProgressReport], None]
     """Called with each progress report of a partition, in order."""
     on_assigned: Callable[[Sequence[PartitionSetup]], None]
     """Called with the partitions to replicate each time a copy process is set up."""
@@ -525,7 +525,7 @@ class SourceTaskRunner:
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
             on_streamed=self._handle_streamed_items,
-            on_gauge=self._handle_progress_report,
+            on_progress_report=self._handle_progress_report,
         )
         self.supervisor = CopySupervisor(
             settings,
@@ -573,10 +573,10 @@ class SourceTaskRunner:
             self._deps.sync_emitter.record_segments(segments)
 
     def _handle_progress_report(
-        self, where: PartitionSetup, gauge: PartitionProgressReport
+        self, where: PartitionSetup, report: PartitionProgressReport
     ) -> None:
-        self._compactor.record_progress_report(where, gauge)
-        self._deps.on_gauge(where, gauge)
+        self._compactor.record_progress_report(where, report)
+        self._deps.on_progress_report(where, report)
 
     # Commands of the worker
 

@@ -24,7 +24,7 @@ from mm2.replication import halt_messages
 from mm2.topics.flow_config import DeliveryMode
 
 _GaugeAndReason = tuple[PartitionProgressReport | None, str]
-"""Inputs of a partition's status: its gauge (state reported by the copy process, compared by
+"""Inputs of a partition's status: its progress report (from the copy process, compared by
 identity), or the task's wait reason."""
 
 
@@ -89,13 +89,13 @@ class TaskStatusBuilder:
             self.snapshot = snapshot
 
     def _get_partition_status(self, copy: CopySupervisor, index: int) -> PartitionStatus:
-        gauge = copy.progress.gauges.get(index)
+        report = copy.progress.reports.get(index)
         inputs: _GaugeAndReason = (
-            gauge,
-            "" if gauge is not None else copy.reason or copy.state.value,
+            report,
+            "" if report is not None else copy.reason or copy.state.value,
         )
         cached = self._cache.get(index)
-        if cached is not None and cached[0][0] is gauge and cached[0][1] == inputs[1]:
+        if cached is not None and cached[0][0] is report and cached[0][1] == inputs[1]:
             return cached[1]
         status = build_partition_status(copy, index)
         self._cache[index] = (inputs, status)
@@ -136,28 +136,28 @@ def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
     """Build the status of a partition. Until the copy process has sent the first progress report of
     the partition, its phase is waiting and its reason is the task's."""
     where = copy.settings.partitions[index]
-    gauge = copy.progress.gauges.get(index)
+    report = copy.progress.reports.get(index)
     totals = copy.progress.get_totals(index)
     return PartitionStatus(
         partition=TopicPartition(where.topic, where.partition),
         task=copy.settings.task,
-        phase=gauge.phase if gauge else "waiting",
-        reason=gauge.reason if gauge else copy.reason or copy.state.value,
-        cause=gauge.cause if gauge else "",
+        phase=report.phase if report else "waiting",
+        reason=report.reason if report else copy.reason or copy.state.value,
+        cause=report.cause if report else "",
         records=totals.records,
         bytes=totals.bytes,
-        copied_to=gauge.copied_to if gauge else -1,
-        source_end=gauge.source_end if gauge else -1,
-        age_ms=gauge.age_ms if gauge else 0,
-        oldest_uncopied_ms=gauge.oldest_uncopied_ms if gauge else -1,
-        transactional=gauge.transactional if gauge else False,
-        reencode_reason=gauge.reencode_reason if gauge else "",
-        fenced=gauge.fenced if gauge else True,
+        copied_to=report.copied_to if report else -1,
+        source_end=report.source_end if report else -1,
+        age_ms=report.age_ms if report else 0,
+        oldest_uncopied_ms=report.oldest_uncopied_ms if report else -1,
+        transactional=report.transactional if report else False,
+        reencode_reason=report.reencode_reason if report else "",
+        fenced=report.fenced if report else True,
         batches=totals.batches,
         reencoded_batches=totals.reencoded_batches,
         already_stored_records=totals.already_stored_records,
-        newest_copied_ms=gauge.newest_copied_ms if gauge else -1,
-        unrecorded_since_s=gauge.unrecorded_since_s if gauge else None,
+        newest_copied_ms=report.newest_copied_ms if report else -1,
+        unrecorded_since_s=report.unrecorded_since_s if report else None,
     )
 
 

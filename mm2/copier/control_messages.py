@@ -7,7 +7,7 @@ opposite direction), `recorded` (records were stored in the flow's state topics)
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
 `acquisition_request`, `record` (records that the driver must store, all of them and in order),
-`gauges` (progress reports, each of which replaces the previous one), `ended`.
+`progress` (progress reports, each of which replaces the previous one), `ended`.
 
 Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
 a copy process are validated, because the process may run on a machine of a Spark cluster. Decoders

@@ -49,8 +49,8 @@ IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
 """Maximum number of partitions that are acquired at the same time. Acquiring a partition means
 fencing earlier producers and finding the position at which replication resumes."""
-GAUGES_PER_MESSAGE = 5_000
-"""Maximum number of gauges (partition states) per message. More would approach the limit
+REPORTS_PER_MESSAGE = 5_000
+"""Maximum number of progress reports per message. More would approach the limit
 `control_frames.MAX_COPY_FRAME_VALUES`."""
 
 
@@ -112,7 +112,7 @@ class CopyLoop:
         source.request_topics({each.topic for each in settings.partitions})
         target.request_topics({each.remote_topic for each in settings.partitions})
         self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.partitions}
-        self._gauges: dict[int, PartitionProgressReport] = {}
+        self._reports: dict[int, PartitionProgressReport] = {}
         self._index = {id(each): index for index, each in enumerate(self.partitions)}
         self._changed = set(self._index)
         self._lagging = set(range(len(self.partitions)))
@@ -131,7 +131,7 @@ class CopyLoop:
             )
         )
         self._generations = (-1, -1)
-        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = self._next_leader_check_s = (
+        self._next_tick_s = self._next_reports_s = self._next_sweep_s = self._next_leader_check_s = (
             0.0
         )
         self._poll_started_s = 0.0
@@ -182,8 +182,8 @@ class CopyLoop:
         self._recovery.send_queued_requests(now_s)
         self._producer.send_ready_batches(now_s)
         self._fetcher.send_fetches(now_s)
-        if now_s >= self._next_gauges_s:
-            self._next_gauges_s = now_s + progress_reports.REPORT_INTERVAL_S
+        if now_s >= self._next_reports_s:
+            self._next_reports_s = now_s + progress_reports.REPORT_INTERVAL_S
             self.send_progress_reports()
 
     def _record_idle_time(self) -> None:
@@ -403,13 +403,13 @@ class CopyLoop:
         changed_ids, self._changed = self._changed, set()
         for index in sorted(self._index[each] for each in changed_ids):
             copy = self.partitions[index]
-            gauge = leader_availability.mark_report_waiting(
+            report = leader_availability.mark_report_waiting(
                 progress_reports.build_progress_report(index, copy), self._obstacles.get(id(copy))
             )
-            (self._lagging.discard if _is_caught_up(copy, gauge) else self._lagging.add)(index)
-            if self._gauges.get(index) != gauge:
-                self._gauges[index] = gauge
-                changed.append(gauge)
+            (self._lagging.discard if _is_caught_up(copy, report) else self._lagging.add)(index)
+            if self._reports.get(index) != report:
+                self._reports[index] = report
+                changed.append(report)
         idle_s = (
             replication_latency.NEVER_S
             if self._lagging
@@ -417,9 +417,9 @@ class CopyLoop:
         )
         pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
         errors = self._collect_connection_errors()
-        for start in range(0, max(1, len(changed)), GAUGES_PER_MESSAGE):
+        for start in range(0, max(1, len(changed)), REPORTS_PER_MESSAGE):
             self._link.send_progress_reports(
-                changed[start : start + GAUGES_PER_MESSAGE],
+                changed[start : start + REPORTS_PER_MESSAGE],
                 connection_errors=errors,
                 latency=pulse,
                 now_s=now_s,
@@ -497,7 +497,7 @@ class _ClusterLeaders:
         )
 
 
-def _is_caught_up(copy: PartitionReplicator, gauge: PartitionProgressReport) -> bool:
+def _is_caught_up(copy: PartitionReplicator, report: PartitionProgressReport) -> bool:
     """Return True if the partition is being replicated, and all records up to the last known end of
     the source partition have been replicated."""
-    return copy.accepts_fetched_records and 0 <= gauge.source_end <= gauge.copied_to
+    return copy.accepts_fetched_records and 0 <= report.source_end <= report.copied_to

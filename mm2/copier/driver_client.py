@@ -94,7 +94,7 @@ class DriverClient:
 
     def send_progress_reports(
         self,
-        gauges: Sequence[PartitionProgressReport],
+        reports: Sequence[PartitionProgressReport],
         *,
         connection_errors: Mapping[str, str],
         latency: LatencySnapshot,
@@ -104,7 +104,7 @@ class DriverClient:
         heartbeat."""
         self._channel.send(
             progress_reports.encode_progress_reports(
-                gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
+                reports, connection_errors=connection_errors, latency=latency, now_s=now_s
             )
         )
 

@@ -131,7 +131,7 @@ def _describe_missing_leader(
 
 
 def mark_report_waiting(
-    gauge: PartitionProgressReport, obstacle: UnavailableLeader | None
+    report: PartitionProgressReport, obstacle: UnavailableLeader | None
 ) -> PartitionProgressReport:
     """Set the state in a partition's progress report to waiting if the partition is held up only by
     a missing or unresponsive leader.
@@ -139,15 +139,15 @@ def mark_report_waiting(
     While the source's leader is unavailable, the end of its log and therefore the lag are unknown.
     """
     if obstacle is None:
-        return gauge
+        return report
     if obstacle.side is ClusterSide.SOURCE:
-        gauge = dataclasses.replace(gauge, source_end=-1, oldest_uncopied_ms=-1)
+        report = dataclasses.replace(report, source_end=-1, oldest_uncopied_ms=-1)
     waiting = PartitionPhase.WAITING.value
-    if gauge.phase in _COPYING_PHASES:
-        return dataclasses.replace(gauge, phase=waiting, reason=gauge.reason or obstacle.reason)
-    if gauge.phase in _STARTING_PHASES and obstacle.silent:
-        return dataclasses.replace(gauge, phase=waiting, reason=obstacle.reason)
-    return gauge
+    if report.phase in _COPYING_PHASES:
+        return dataclasses.replace(report, phase=waiting, reason=report.reason or obstacle.reason)
+    if report.phase in _STARTING_PHASES and obstacle.silent:
+        return dataclasses.replace(report, phase=waiting, reason=obstacle.reason)
+    return report
 
 
 _COPYING_PHASES = (PartitionPhase.COPYING.value, PartitionPhase.BOUNDARY.value)

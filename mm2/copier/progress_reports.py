@@ -1,4 +1,4 @@
-"""Progress of each partition that a copy process reports to the driver, in `gauges` messages.
+"""Progress of each partition that a copy process reports to the driver, in `progress` messages.
 
 A partition's progress report (`PartitionProgressReport`) contains its state, offsets, counters and
 record ages. Every report replaces the previous one, so reports may be dropped.
@@ -119,7 +119,7 @@ class ClockShift:
         self._before_s = self._least_s = math.inf
 
     def record_send_time(self, message: JsonMessage, now_s: float) -> float:
-        """Record the send time of a `gauges` message received at `now_s`. Return the current
+        """Record the send time of a `progress` message received at `now_s`. Return the current
         estimate of the clock difference (receiver minus sender, in seconds)."""
         shift_s = now_s - message["now_s"]
         if not math.isfinite(shift_s):
@@ -131,21 +131,21 @@ class ClockShift:
 
 
 def encode_progress_reports(
-    gauges: Sequence[PartitionProgressReport],
+    reports: Sequence[PartitionProgressReport],
     *,
     connection_errors: Mapping[str, str],
     latency: LatencySnapshot,
     now_s: float,
 ) -> JsonMessage:
-    """Encode the changed progress reports as a `gauges` message.
+    """Encode the changed progress reports as a `progress` message.
 
     `connection_errors` maps unreachable addresses to their errors. `now_s` is the sender's
     monotonic clock, to which all times in the message refer.
     """
     return {
-        "type": "gauges",
+        "type": "progress",
         "now_s": now_s,
-        "partitions": [dataclasses.astuple(_encode_report_times(each)) for each in gauges],
+        "partitions": [dataclasses.astuple(_encode_report_times(each)) for each in reports],
         "troubles": dict(connection_errors),
         "pulse": list(
             latency._replace(
@@ -157,8 +157,8 @@ def encode_progress_reports(
 
 
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
-    """Decode the copy process's record latencies from a `gauges` message. `shift_s` is added to the
-    sender's times to convert them to the receiver's clock."""
+    """Decode the copy process's record latencies from a `progress` message. `shift_s` is added to
+    the sender's times to convert them to the receiver's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
     if len(counts) != replication_latency.BUCKET_COUNT:
         raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
@@ -173,7 +173,7 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
 
 
 def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
-    """Decode the unreachable addresses and their errors from a `gauges` message, at most
+    """Decode the unreachable addresses and their errors from a `progress` message, at most
     `MAX_CONNECTION_ERRORS`."""
     errors = itertools.islice(dict(message["troubles"]).items(), MAX_CONNECTION_ERRORS)
     return {
@@ -184,8 +184,8 @@ def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
 
 _PHASES = frozenset(each.value for each in PartitionPhase)
 _HALT_CAUSES = frozenset(each.value for each in halt_messages.HaltCause) | {""}
-_GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionProgressReport)]
-_GAUGE_TYPES: dict[str, tuple[type, ...]] = {
+_REPORT_FIELDS = [each.name for each in dataclasses.fields(PartitionProgressReport)]
+_REPORT_TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "str": (str,),
     "bool": (bool,),
@@ -193,13 +193,13 @@ _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "float | None": (float, int, str, type(None)),
 }
 """Accepted JSON types of the fields of a progress report, by type annotation."""
-_GAUGE_FIELD_TYPES = [
-    _GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionProgressReport)
+_REPORT_FIELD_TYPES = [
+    _REPORT_TYPES[str(each.type)] for each in dataclasses.fields(PartitionProgressReport)
 ]
 
 
 def decode_progress_reports(message: JsonMessage, shift_s: float) -> list[PartitionProgressReport]:
-    """Decode the partitions' progress reports in a `gauges` message. `shift_s` is added to the
+    """Decode the partitions' progress reports in a `progress` message. `shift_s` is added to the
     sender's times to convert them to the receiver's clock."""
     return [
         _shift_report_times(_decode_progress_report(each), shift_s)
@@ -208,14 +208,14 @@ def decode_progress_reports(message: JsonMessage, shift_s: float) -> list[Partit
 
 
 def check_reported_partitions(
-    gauges: Sequence[PartitionProgressReport], *, partition_count: int
+    reports: Sequence[PartitionProgressReport], *, partition_count: int
 ) -> None:
     """Raise `ValueError` if a progress report has an unknown state, or a partition index that the
     task does not have."""
-    for gauge in gauges:
-        if not 0 <= gauge.index < partition_count:
-            raise ValueError(f"partition {gauge.index} of {partition_count}")
-        if gauge.phase not in _PHASES or gauge.cause not in _HALT_CAUSES:
+    for report in reports:
+        if not 0 <= report.index < partition_count:
+            raise ValueError(f"partition {report.index} of {partition_count}")
+        if report.phase not in _PHASES or report.cause not in _HALT_CAUSES:
             raise ValueError("a progress report has an unknown phase or halt cause")
 
 
@@ -246,8 +246,8 @@ def _decode_time(plain: float | str, shift_s: float) -> float:
 
 
 def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
-    fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
-    for (name, value), types in zip(fields.items(), _GAUGE_FIELD_TYPES, strict=True):
+    fields = dict(zip(_REPORT_FIELDS, values, strict=True))
+    for (name, value), types in zip(fields.items(), _REPORT_FIELD_TYPES, strict=True):
         kind = type(value)
         if kind not in types:
             raise TypeError(f"{name} is a {kind.__name__}")

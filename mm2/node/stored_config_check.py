@@ -90,7 +90,7 @@ def _find_references(text: str) -> set[str]:
 
 
 def _list_keys(keys: Sequence[str]) -> str:
-    """Return the first keys as text. Whoever wrote the configuration chose the keys."""
+    """Format the first keys as a list, each shortened: an attacker may have chosen them."""
     listed = ", ".join(_shorten(each) for each in keys[:_MAX_LISTED_KEYS])
     more = len(keys) - _MAX_LISTED_KEYS
     return f"{listed} and {more:,} more" if more > 0 else listed

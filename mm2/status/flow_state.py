@@ -153,8 +153,8 @@ class WorkerSnapshot:
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
-    checkpoint_failures: tuple[str, ...] = ()
-    """Failed checkpoint tasks of this node, with their reasons."""
+    connector_failures: tuple[str, ...] = ()
+    """Failed connectors and checkpoint tasks of this node, with their reasons."""
     task_snapshots: Mapping[int, TaskSnapshot] = field(default_factory=dict)
 
 
@@ -209,7 +209,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
             if seen.connector_snapshot is not None
             else (),
             checkpoint_tasks=seen.checkpoint_tasks,
-            checkpoint_failures=seen.checkpoint_failures,
+            connector_failures=seen.connector_failures,
         )
     return before if before is not None and made == before else made
 

@@ -136,7 +136,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
         if task.state == status_document.TASK_FAILED:
             reason = f": {task.reason}" if task.reason else ""
             yield FlowHealth.UNHEALTHY, f"task {task.number} failed{reason}"
-    for failure in report.checkpoint_failures:
+    for failure in report.connector_failures:
         yield FlowHealth.UNHEALTHY, failure
     halted = [each for each in report.partitions if each.state in status_document.HALTED_STATES]
     if halted:

@@ -179,8 +179,8 @@ class FlowReport:
     """Clusters and brokers of the flow that do not respond."""
     activity: ReplicationActivity | None = None
     """Replication activity of the flow, or None if no replicating process has reported."""
-    checkpoint_failures: tuple[str, ...] = ()
-    """Failed checkpoint tasks, with their reasons."""
+    connector_failures: tuple[str, ...] = ()
+    """Failed connectors and checkpoint tasks, with their reasons."""
     other_nodes_error: str = ""
     """Reason why the status of the partitions on other nodes could not be read from the clusters,
     or "" if it was read or was not needed."""
@@ -362,7 +362,7 @@ def parse_report(found: Mapping[str, Any]) -> FlowReport:
             "partitions": tuple(_parse_partition(each) for each in plain["partitions"]),
             "problems": tuple(FlowProblem(**each) for each in plain["problems"]),
             "warnings": tuple(plain["warnings"]),
-            "checkpoint_failures": tuple(plain["checkpoint_failures"]),
+            "connector_failures": tuple(plain["connector_failures"]),
             "unreachable": tuple(
                 UnreachableCluster(**each | {"side": ClusterSide(each["side"])})
                 for each in plain["unreachable"]

@@ -272,7 +272,7 @@ def make_report(
         warnings=(*_list_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
         activity=activity,
-        checkpoint_failures=status.checkpoint_failures,
+        connector_failures=status.connector_failures,
     )
 
 

@@ -131,8 +131,8 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
         other_nodes_error=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
         problems=tuple(dict.fromkeys(problems)),
         warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
-        checkpoint_failures=tuple(
-            dict.fromkeys(each for one in reports for each in one.checkpoint_failures)
+        connector_failures=tuple(
+            dict.fromkeys(each for one in reports for each in one.connector_failures)
         ),
         unreachable=_merge_unreachable_clusters(reports),
         activity=max(

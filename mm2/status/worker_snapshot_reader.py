@@ -126,7 +126,7 @@ class WorkerSnapshotReader:
                 not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT_CONNECTOR
                 for each in mine
             ),
-            checkpoint_failures=tuple(_list_checkpoint_failures(mine, statuses)),
+            connector_failures=tuple(_list_connector_failures(mine, statuses)),
             task_snapshots=tasks_shown,
         )
 
@@ -202,10 +202,14 @@ def _convert_config_to_text(config: RawConfig | None) -> dict[str, str]:
     return {key: value for key, value in (config or {}).items() if value is not None}
 
 
-def _list_checkpoint_failures(
+def _list_connector_failures(
     mine: Collection[str | ConnectorTaskId], statuses: StatusSnapshot
 ) -> Iterator[str]:
-    """Describe the failed checkpoint tasks that are assigned to this node."""
+    """Describe the failed connectors and checkpoint tasks that are assigned to this node."""
+    for name in sorted(each for each in mine if isinstance(each, str)):
+        status = _make_group_status(statuses.connector(name), here=True)
+        if status.is_failed:
+            yield f"connector {name} failed: {status.reason}"
     for each in sorted(task for task in mine if not isinstance(task, str)):
         status = _make_group_status(statuses.task(each), here=True)
         if each.connector == flow_plan.CHECKPOINT_CONNECTOR and status.is_failed:

@@ -324,7 +324,7 @@ targets.register(
 
 def _frames() -> Iterator[bytes]:
     hello = control_frames.encode_hello(CopyHello(token=b"x" * 32, pid=5, host="h"))
-    gauges = {"type": "gauges", "partitions": [], "troubles": {}, "pulse": []}
+    gauges = {"type": "progress", "partitions": [], "troubles": {}, "pulse": []}
     for sent in (
         [hello],
         [control_frames.encode_welcome()],

@@ -155,7 +155,7 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     for now_s in (1.0, 5.0, 10.9):
         refreshed(view, again, now_s)
         assert view.get_leader("t", 0) == (1, 5)
-        assert view.get_next_refresh_time_s() <= now_s + 1.0, "and it is asked again soon"
+        assert view.get_next_refresh_time_s() <= now_s + 1.0, "requested again within a second"
     refreshed(view, again, 11.0)
     assert view.get_leader("t", 0) == (2, 0)
     assert view.get_next_refresh_time_s() == 311.0

@@ -124,7 +124,7 @@ class Supervised:
             may_acquire=lambda _: True,
             may_keep_running=lambda _: True,
             on_streamed=lambda _: None,
-            on_gauge=lambda *_: None,
+            on_progress_report=lambda *_: None,
         )
         self.supervisor = CopySupervisor(settings, around, early_copy=ahead)
         self.now_s = 1000.0

@@ -98,7 +98,7 @@ def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
     figures.record_progress_report(gauge(0))
     figures.record_progress_report(gauge(1, phase="halted", reason="damaged"))
     figures.record_copy_end("killed")
-    seen = [(each.phase, each.reason) for each in figures.gauges.values()]
+    seen = [(each.phase, each.reason) for each in figures.reports.values()]
     assert seen == [("waiting", "killed"), ("halted", "damaged")]
 
 
@@ -107,7 +107,7 @@ def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     before.record_progress_report(gauge(1))
     after = TaskCopyProgress([ONE, TWO], previous=before)
     assert after.get_all_totals() == {ONE.source_name: (5, 50, 3, 2, 1), TWO.source_name: NONE}
-    assert after.gauges == {}
+    assert after.reports == {}
 
 
 def pulse(records: int, **told: Any) -> LatencySnapshot:

@@ -70,7 +70,7 @@ class Supervised:
             may_acquire=lambda _: True,
             may_keep_running=lambda _: True,
             on_streamed=lambda items: self.on_streamed(items),
-            on_gauge=lambda where, gauge: self.gauges.append((where, gauge)),
+            on_progress_report=lambda where, gauge: self.gauges.append((where, gauge)),
         )
         self.setup: PartitionSetup = taking.where()
         east, west = (
@@ -135,7 +135,7 @@ def gauge(**changed: Any) -> list[Any]:
 
 
 def gauges(*partitions: Any, **changed: Any) -> dict[str, Any]:
-    message = {"type": "gauges", "now_s": 9.0, "partitions": list(partitions), "troubles": {}}
+    message = {"type": "progress", "now_s": 9.0, "partitions": list(partitions), "troubles": {}}
     return message | {"pulse": pulse()} | changed
 
 
@@ -169,7 +169,7 @@ def test_well_formed_messages_are_handled(made):
 
 
 MALFORMED = {
-    "no gauges": {"type": "gauges"},
+    "no gauges": {"type": "progress"},
     "a time that is infinite": gauges(now_s=1e999),
     "a time that is a text": gauges(now_s="9"),
     "a time beyond a float": gauges(now_s=10**400),

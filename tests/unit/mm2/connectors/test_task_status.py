@@ -60,7 +60,7 @@ def test_partitions_are_made_anew_only_where_they_moved():
     assert [each.records for each in before.partitions] == [5, 7]
     report.update_snapshot(task.made, reason="")
     assert report.snapshot is before
-    task.progress.gauges[1] = gauge(1, copied_to=9)
+    task.progress.reports[1] = gauge(1, copied_to=9)
     report.update_snapshot(task.made, reason="")
     assert report.snapshot.partitions[0] is before.partitions[0]
     assert report.snapshot.partitions[1].copied_to == 9
@@ -89,7 +89,7 @@ def test_the_right_that_is_lacking_is_told_while_it_is():
         "TransactionalId" in report.snapshot.fencing_command
         or "transactional-id" in report.snapshot.fencing_command
     )
-    task.progress.gauges[0] = gauge(0)
+    task.progress.reports[0] = gauge(0)
     report.update_snapshot(task.made, reason="")
     assert report.snapshot.fencing_command == ""
     wanted = Task(gauge(0, fenced=False), delivery=DeliveryMode.AT_LEAST_ONCE)

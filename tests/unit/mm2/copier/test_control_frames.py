@@ -178,7 +178,7 @@ def test_the_largest_messages_of_copy_processes_are_accepted():
         control_messages.encode_flow_state_records(1, [segment] * 10),
         control_messages.encode_reverse_producers_request(1, range(2**40, 2**40 + 400_000)),
         progress_reports.encode_progress_reports(
-            [gauge] * copy_loop.GAUGES_PER_MESSAGE,
+            [gauge] * copy_loop.REPORTS_PER_MESSAGE,
             connection_errors={},
             latency=LatencySnapshot(),
             now_s=1.0,

@@ -260,7 +260,7 @@ def test_gauges_survive_json(sent):
             sent, connection_errors={}, latency=PULSE, now_s=9.0
         )
     )
-    assert message["type"] == "gauges"
+    assert message["type"] == "progress"
     assert progress_reports.decode_progress_reports(message, 0.0) == sent
     assert progress_reports.decode_latency_snapshot(message, 0.0) == PULSE
 

@@ -99,7 +99,7 @@ class Loop:
     @property
     def pulse(self):
         """The newest one."""
-        found = [each for each in self.sent if each["type"] == "gauges"][-1]
+        found = [each for each in self.sent if each["type"] == "progress"][-1]
         return progress_reports.decode_latency_snapshot(found, self.now_s - found["now_s"])
 
     @property
@@ -116,7 +116,7 @@ class Loop:
 def _gauges(message):
     return (
         progress_reports.decode_progress_reports(message, 0.0)
-        if message["type"] == "gauges"
+        if message["type"] == "progress"
         else []
     )
 

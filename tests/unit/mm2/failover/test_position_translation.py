@@ -101,17 +101,17 @@ def test_what_is_mirrored_goes_by_the_flows_map():
 
 
 def test_what_is_older_than_the_map_is_before_what_it_knows_first():
-    anew = OffsetMap()
+    recent_map = OffsetMap()
     for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
-        anew.apply_record(key or b"", value)
+        recent_map.apply_record(key or b"", value)
     old = UntranslatedReason.TOO_OLD
-    found = made(flow(), NOTHING, offset_map=anew).translate_position(HERE, 40)
+    found = made(flow(), NOTHING, offset_map=recent_map).translate_position(HERE, 40)
     assert found == TranslatedPosition(partition=MIRROR, outcome=old, known_from=1)
     alone = identity(target_topics=TargetTopicAccess.EXCLUSIVE)
-    found = made(alone, NOTHING, offset_map=anew).translate_position(HERE, 40)
+    found = made(alone, NOTHING, offset_map=recent_map).translate_position(HERE, 40)
     assert found == TranslatedPosition(partition=HERE, outcome=old, known_from=1)
     both = ReverseFlowMap(offset_map=known(HERE, through=60, delta=20))
-    found = made(identity(), both, offset_map=anew).translate_position(HERE, 40)
+    found = made(identity(), both, offset_map=recent_map).translate_position(HERE, 40)
     assert found == TranslatedPosition(
         partition=HERE, outcome=old
     )  # what was born there is unread, too

@@ -1,4 +1,4 @@
-"""The comparison tells a record with a malformed header name from the same one without headers."""
+"""The comparison distinguishes a record with a malformed header name from one without headers."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         ),
         (report(part(), tasks=(FAILED,)), Health.UNHEALTHY, ["task 3 failed: no rights"]),
         (
-            report(part(), checkpoint_failures=("checkpoint task 1 failed: why",)),
+            report(part(), connector_failures=("checkpoint task 1 failed: why",)),
             Health.UNHEALTHY,
             ["checkpoint task 1 failed: why"],
         ),

@@ -165,7 +165,7 @@ def test_what_operators_hold_beside_the_source_connector(member, plan):
     assert (found.kind, found.other_connectors) == (None, {name: OverrideKind.PAUSED})
 
 
-def test_a_failed_checkpoint_task_of_this_node_is_reported(member, plan):
+def test_failed_connectors_and_checkpoint_tasks_of_this_node_are_reported(member, plan):
     mine = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
     elsewhere = ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, 2)
     member.assignment = ConnectorsAndTasks(connectors=(NAME,), tasks=tuple(mine))
@@ -173,6 +173,12 @@ def test_a_failed_checkpoint_task_of_this_node_is_reported(member, plan):
     for each in (mine[1], elsewhere):
         member.herder.say(each, RunState.FAILED, trace="x.FatalError: no right")
     seen = see(member, plan)
-    assert seen.checkpoint_failures == ("checkpoint task 1 failed: no right",)
+    assert seen.connector_failures == ("checkpoint task 1 failed: no right",)
+    member.herder.say(NAME, RunState.FAILED, trace="x.DataError: no key")
+    seen = see(member, plan)
+    assert seen.connector_failures == (
+        f"connector {NAME} failed: no key",
+        "checkpoint task 1 failed: no right",
+    )
     shown = flow_state.compute_flow_status(seen)
-    assert shown.checkpoint_failures == seen.checkpoint_failures
+    assert shown.connector_failures == seen.connector_failures
