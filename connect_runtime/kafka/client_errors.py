@@ -21,7 +21,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     FailureLayer,
-    TruncatedResponse,
+    MalformedResponseError,
     UnsupportedVersion,
 )
 
@@ -363,7 +363,7 @@ def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError
             kind, advice = CERTIFICATE_REFUSED
         case AuthenticationFailed(layer=FailureLayer.AUTH):
             kind, advice = CREDENTIALS_REFUSED
-        case TruncatedResponse():
+        case MalformedResponseError():
             kind, advice = RESPONSE_MALFORMED
         case UnsupportedVersion():
             kind, advice = BROKERS_TOO_OLD

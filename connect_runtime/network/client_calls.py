@@ -19,7 +19,7 @@ from connect_runtime.protocol import api_versions, framing
 from connect_runtime.protocol.api_versions import NodeApiVersions
 from connect_runtime.protocol.cluster_metadata import NO_NODE
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 NO_VERSION = -1
 
@@ -137,7 +137,7 @@ class VersionedCall(ClientCall):
         if outcome.body is not None:
             try:
                 entity = self.message.decode_response(version, outcome.body)
-            except TruncatedResponse as truncated:
+            except MalformedResponseError as truncated:
                 failure = truncated
             else:
                 throttle = getattr(entity, "throttle_time", None)

@@ -27,7 +27,7 @@ from connect_runtime.protocol.request_builders import (
 )
 from connect_runtime.protocol.request_errors import (
     CoordinatorLookupRefused,
-    TruncatedResponse,
+    MalformedResponseError,
     UnsupportedVersion,
 )
 
@@ -87,7 +87,7 @@ class ClusterDiscovery:
         self._clock = clock
         self._not_before_s = -math.inf
         self._one_by_one = False
-        self.rejected_metadata: TruncatedResponse | None = None
+        self.rejected_metadata: MalformedResponseError | None = None
         """Why the last metadata response was malformed; None if it was valid."""
 
     def retry_immediately(self) -> None:
@@ -139,7 +139,7 @@ class ClusterDiscovery:
         now_s = self._clock.now_s()
         if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
             self._view.on_refresh_failed(now_s)
-            if isinstance(reply.failure, TruncatedResponse):
+            if isinstance(reply.failure, MalformedResponseError):
                 self._log_refused_metadata(reply.failure)
             if isinstance(reply.failure, FatalError):
                 self._cluster.fail_calls(None, reply.failure)
@@ -150,7 +150,7 @@ class ClusterDiscovery:
         if self._view.generation != before:
             self._cluster.request_routing()
 
-    def _log_refused_metadata(self, failure: TruncatedResponse) -> None:
+    def _log_refused_metadata(self, failure: MalformedResponseError) -> None:
         """Log a malformed metadata response, unless the previous one was malformed for the same
         reason."""
         if str(failure) != str(self.rejected_metadata):

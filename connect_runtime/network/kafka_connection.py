@@ -39,8 +39,8 @@ from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
     FailureLayer,
+    MalformedResponseError,
     RequestTimedOut,
-    TruncatedResponse,
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
 
@@ -517,7 +517,7 @@ class KafkaConnection:
         request = self._pending[0]
         try:
             body = framing.strip_response_header(frame, request.api_key, request.version)
-        except TruncatedResponse as failure:
+        except MalformedResponseError as failure:
             self.close(failure)
             return
         self._pending.popleft()

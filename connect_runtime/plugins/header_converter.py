@@ -25,7 +25,7 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import java_text, kafka_version
-from connect_runtime.plugins.added_data_limit import AddedDataLimit
+from connect_runtime.plugins.schema_expansion_limit import SchemaExpansionLimit
 
 _MIDNIGHT = datetime.time()
 
@@ -46,7 +46,7 @@ class _ValueFormatter:
     """Formats the values in one header. Strings are quoted in lists, maps and structs."""
 
     def __init__(self) -> None:
-        self._added = AddedDataLimit()
+        self._expansion = SchemaExpansionLimit()
 
     def format_value(self, described: Schema | None, value: Any) -> str:
         if value is None:
@@ -82,7 +82,7 @@ class _ValueFormatter:
         elif isinstance(value, Struct):
             for field in value.schema.fields:
                 if value.get_without_default(field.name) is None:
-                    self._added.add_default(field.schema.default)
+                    self._expansion.add_default(field.schema.default)
                 text = self.format_value(field.schema, value.get(field.name))
                 pairs.append(f"{_quote_string(field.name)}:{text}")
         else:

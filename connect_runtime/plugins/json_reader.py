@@ -22,8 +22,8 @@ from connect_runtime.api.schema import Schema, SchemaType
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import java_text, json_writer
-from connect_runtime.plugins.added_data_limit import AddedDataLimit
 from connect_runtime.plugins.jackson_json import JsonNode, LruCache
+from connect_runtime.plugins.schema_expansion_limit import SchemaExpansionLimit
 
 _TYPES_BY_NAME = {name: of for of, name in json_writer.TYPE_NAMES.items()}
 _INTEGER_BITS = {
@@ -60,7 +60,7 @@ class JsonReader:
 
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
-    _added: AddedDataLimit = field(default_factory=AddedDataLimit)
+    _expansion: SchemaExpansionLimit = field(default_factory=SchemaExpansionLimit)
     """Data that schemas have added to the current schema or record."""
 
     # Schemas
@@ -70,12 +70,12 @@ class JsonReader:
         nested in them."""
         if node is None:
             return None
-        self._added.start_record()
+        self._expansion.start_record()
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
             known = self._parse_required_schema(node, depth=1)
-            self.schemas.put(key, known, size=len(key) + self._added.values)
+            self.schemas.put(key, known, size=len(key) + self._expansion.values)
         return known
 
     def _parse_required_schema(self, node: JsonNode, *, depth: int) -> Schema:
@@ -140,9 +140,9 @@ class JsonReader:
         self, described: Schema | None, node: JsonNode, *, record_bytes: int = 0
     ) -> Any:
         """Parse the value of a record or header. The larger the record, the more data its schema
-        may add (`AddedDataLimit`). Without a schema, the JSON node itself is modified and
+        may add (`SchemaExpansionLimit`). Without a schema, the JSON node itself is modified and
         returned."""
-        self._added.start_record(record_bytes)
+        self._expansion.start_record(record_bytes)
         return self.parse_value(described, node)
 
     def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
@@ -150,7 +150,7 @@ class JsonReader:
             return _convert_schemaless(node)
         if node is None:
             if described.default is not None and self.default_for_null:
-                self._added.add_default(described.default)
+                self._expansion.add_default(described.default)
                 return described.default
             if described.optional:
                 return None
@@ -221,7 +221,7 @@ class JsonReader:
         values = []
         for each in described.fields:
             if each.name not in node:
-                self._added.add_absent_field(each.name)
+                self._expansion.add_absent_field(each.name)
             values.append(self.parse_value(each.schema, node.get(each.name)))
         return Struct.from_valid_values(described, values)
 

@@ -15,8 +15,8 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Field, Schema, SchemaType
 from connect_runtime.api.structs import Struct
 from connect_runtime.plugins import jackson_json, java_text
-from connect_runtime.plugins.added_data_limit import AddedDataLimit
 from connect_runtime.plugins.jackson_json import LruCache
+from connect_runtime.plugins.schema_expansion_limit import SchemaExpansionLimit
 
 TYPE_NAMES: Mapping[SchemaType, str] = {
     SchemaType.BOOLEAN: "boolean",
@@ -59,7 +59,7 @@ class JsonWriter:
     decimal_format: DecimalFormat = DecimalFormat.BASE64
     default_for_null: bool = True
     schemas: LruCache[Schema, str] = field(default_factory=lambda: create_text_cache(1000))
-    _added: AddedDataLimit = field(default_factory=AddedDataLimit)
+    _expansion: SchemaExpansionLimit = field(default_factory=SchemaExpansionLimit)
     """Counts the defaults that replace nulls in the schema or record that is being written."""
 
     # Schemas
@@ -72,7 +72,7 @@ class JsonWriter:
             return _NULL
         known = self.schemas.get(described)
         if known is None:
-            self._added.start_record()
+            self._expansion.start_record()
             known = self._format_uncached_schema(described)
             self.schemas.put(described, known, size=len(known))
         return known
@@ -111,7 +111,7 @@ class JsonWriter:
 
     def format_root_value(self, described: Schema | None, value: Any) -> str:
         """Format the value of a record or header."""
-        self._added.start_record()
+        self._expansion.start_record()
         return self.format_value(described, value)
 
     def format_value(self, described: Schema | None, value: Any) -> str:
@@ -131,7 +131,7 @@ class JsonWriter:
         if described is None:
             return _NULL
         if described.default is not None and self.default_for_null:
-            self._added.add_default(described.default)
+            self._expansion.add_default(described.default)
             return self.format_value(described, described.default)
         if described.optional:
             return _NULL

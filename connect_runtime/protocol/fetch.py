@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.protocol import api_versions, varints
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 FETCH_MIN_VERSION, FETCH_MAX_VERSION = 12, 17
 TOPIC_NAME_VERSIONS = (12, 12)
@@ -162,7 +162,7 @@ def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
 
 
 def decode_fetch_response(version: int, body: memoryview, *, max_partitions: int) -> FetchResponse:
-    """Decode the body of a Fetch response (without the header). Raises TruncatedResponse.
+    """Decode the body of a Fetch response (without the header). Raises MalformedResponseError.
 
     `max_partitions` is the number of requested partitions; with a fetch session, of all partitions
     of the session. A response with more partitions, or with more than `ABORTED_TRANSACTIONS_MAX`
@@ -172,7 +172,7 @@ def decode_fetch_response(version: int, body: memoryview, *, max_partitions: int
     try:
         return _decode_response_body(version, body, max_partitions)
     except (struct.error, IndexError, ValueError) as error:
-        raise TruncatedResponse("fetch", version, str(error)) from error
+        raise MalformedResponseError("fetch", version, str(error)) from error
 
 
 def _decode_response_body(version: int, body: memoryview, max_partitions: int) -> FetchResponse:

@@ -25,7 +25,7 @@ import kio.index
 from kio.serial import entity_reader, entity_writer
 
 from connect_runtime.protocol import api_versions, varints
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 
 class ResponseBodyEdit(NamedTuple):
@@ -331,7 +331,7 @@ def read_correlation_id(frame: memoryview) -> int:
 
 
 def strip_response_header(frame: memoryview, api_key: int, version: int) -> memoryview:
-    """Strip the header from a response frame and return the body. Raises TruncatedResponse."""
+    """Strip the header from a response frame and return the body. Raises MalformedResponseError."""
     if not has_tagged_header_fields(api_key, version)[1]:
         return frame[4:]
     if len(frame) > 4 and frame[4] == 0:
@@ -340,7 +340,7 @@ def strip_response_header(frame: memoryview, api_key: int, version: int) -> memo
         position = varints.skip_tagged_fields(frame, 4)
     except (IndexError, ValueError) as error:
         name = api_versions.API_NAMES.get(api_key, f"API {api_key}")
-        raise TruncatedResponse(name, version, f"bad header: {error}") from error
+        raise MalformedResponseError(name, version, f"bad header: {error}") from error
     return frame[position:]
 
 
@@ -361,8 +361,8 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """Decode the kio response entity in `body`, ignoring tagged fields that kio does not know
     (KIP-482).
 
-    Raises TruncatedResponse for every body that cannot be decoded, whatever exception the decoder
-    raises: the bytes come from the network, and a malformed response must not crash the process.
+    Raises MalformedResponseError for every body that cannot be decoded, whatever exception the
+    decoder raises: the bytes come from the network, and a malformed response must not crash the process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
@@ -371,7 +371,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
         data = check_response_shape(entity_type, body)
         entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
     except Exception as error:
-        raise TruncatedResponse(name, version, f"cannot be decoded: {error}") from error
+        raise MalformedResponseError(name, version, f"cannot be decoded: {error}") from error
     return entity
 
 

@@ -20,7 +20,7 @@ from kio.serial import entity_reader
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.protocol import api_versions, framing, varints
 from connect_runtime.protocol.request_builders import RequestBuilder
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
 """COORDINATOR_NOT_AVAILABLE (15) and NOT_COORDINATOR (16), after which the coordinator must be
@@ -272,7 +272,7 @@ def build_fetch_offsets_of_groups_request(
                 _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
             )
         except Exception as error:  # all exceptions, as in `framing.decode_response`
-            raise TruncatedResponse(
+            raise MalformedResponseError(
                 _OFFSET_FETCH_API, version, f"cannot be decoded: {error}"
             ) from error
 

@@ -96,7 +96,7 @@ def perform_handshake(
     """Perform the complete handshake of a new connection to a broker.
 
     `token` is the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
-    TruncatedResponse.
+    MalformedResponseError.
     """
     known = yield from _request_api_versions(address)
     if not security.uses_sasl:

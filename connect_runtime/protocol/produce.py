@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from connect_runtime.protocol import varints
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 PRODUCE_MIN_VERSION, PRODUCE_MAX_VERSION = 7, 13
 _VERSION_WITH_RECORD_ERRORS = 8
@@ -127,7 +127,7 @@ def _encode_array_length(count: int, *, flexible: bool) -> bytes:
 
 
 def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
-    """Decode the body of a Produce response (without the header). Raises TruncatedResponse."""
+    """Decode the body of a Produce response (without the header). Raises MalformedResponseError."""
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     try:
         decoded = (
@@ -136,11 +136,11 @@ def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
             else _decode_legacy_response(version, body)
         )
     except (struct.error, IndexError, ValueError) as error:
-        raise TruncatedResponse("produce", version, str(error)) from error
+        raise MalformedResponseError("produce", version, str(error)) from error
     response, position = decoded
     if position != len(body):
         problem = f"{len(body) - position} unexpected bytes at the end"
-        raise TruncatedResponse("produce", version, problem)
+        raise MalformedResponseError("produce", version, problem)
     return response
 
 

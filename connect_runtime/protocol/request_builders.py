@@ -17,7 +17,7 @@ import kio.index
 from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 GROUP_COORDINATOR = 0
 """Coordinator type of consumer and Connect groups."""
@@ -94,7 +94,7 @@ PORT_MAX = 65_535
 BuildRequest = Callable[[int, Any], Any]
 ReadResponse = Callable[[int, memoryview], Any]
 """Decodes a response from (version, bytes). Must not keep a reference to the bytes. Raises
-`TruncatedResponse`."""
+`MalformedResponseError`."""
 
 _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_OPERATIONS = 8
@@ -131,7 +131,7 @@ class RequestBuilder:
         return self.build(version, module)
 
     def decode_response(self, version: int, body: memoryview) -> Any:
-        """Decode a response body in the given version. Raises `TruncatedResponse`."""
+        """Decode a response body in the given version. Raises `MalformedResponseError`."""
         if self.read is not None:
             return self.read(version, body)
         return framing.decode_response(self.get_response_type(version), body)
@@ -178,7 +178,7 @@ def _decode_metadata_response(version: int, body: memoryview) -> Any:
     response = framing.decode_response(schema, body)
     problem = _find_invalid_broker(response.brokers)
     if problem is not None:
-        raise TruncatedResponse("metadata", version, problem)
+        raise MalformedResponseError("metadata", version, problem)
     return response
 
 

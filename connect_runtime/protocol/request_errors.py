@@ -56,7 +56,7 @@ class RequestTimedOut(RetriableError):
         self.waiting_for = waiting_for
 
 
-class TruncatedResponse(RetriableError):
+class MalformedResponseError(RetriableError):
     """Raised for a malformed response: too short, too long, undecodable, or with invalid values."""
 
     def __init__(self, api: str, version: int, problem: str) -> None:
@@ -129,7 +129,7 @@ class UnsupportedVersion(FatalError):
 REQUEST_FAILURES = (
     ConnectionFailed,
     RequestTimedOut,
-    TruncatedResponse,
+    MalformedResponseError,
     UnknownBroker,
     CallQueueFull,
     AuthenticationFailed,
@@ -143,7 +143,7 @@ def find_failure_layer(failure: ConnectError) -> FailureLayer:
     match failure:
         case ConnectionFailed() | AuthenticationFailed():
             return failure.layer
-        case UnsupportedVersion() | TruncatedResponse():
+        case UnsupportedVersion() | MalformedResponseError():
             return FailureLayer.PROTOCOL
         case _:
             return FailureLayer.NETWORK

@@ -1,8 +1,8 @@
 """Kafka's unsigned varints, compact strings, tagged fields and topic arrays (KIP-482).
 
 Readers are called with (buffer, position) and return (value, next position). Beyond the end of the
-buffer they raise IndexError, which decoders convert to `TruncatedResponse`. A varint is encoded in
-base 128, lowest group first. A compact length is length + 1; 0 means null. Topic arrays are those
+buffer they raise IndexError, which decoders convert to `MalformedResponseError`. A varint is
+encoded in base 128, lowest group first. A compact length is length + 1; 0 means null. Topic arrays are those
 in Fetch and Produce responses, whose layouts are the same.
 """
 

@@ -12,7 +12,7 @@ from connect_runtime.protocol.fetch import (
     FetchResponse,
     FetchResponsePartition,
 )
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from mm2.copier import offset_lookups
 from mm2.copier.offset_lookups import LogStartLookup, PendingRequest, RecoveryCluster, ReplyHandler
 from mm2.replication.recovery_instructions import (
@@ -185,7 +185,7 @@ def _decode_fetch(reply: RawClientResponse, *, max_partitions: int) -> _FetchedB
             response = fetch.decode_fetch_response(
                 reply.version, reply.body, max_partitions=max_partitions
             )
-        except TruncatedResponse as error:
+        except MalformedResponseError as error:
             reason = str(error)
     if response is None or response.error_code:
         return NoResponse(reason=f"fetch failed: {reason}")

@@ -131,9 +131,9 @@ class CopyLoop:
             )
         )
         self._generations = (-1, -1)
-        self._next_tick_s = self._next_reports_s = self._next_sweep_s = self._next_leader_check_s = (
-            0.0
-        )
+        self._next_tick_s = self._next_reports_s = self._next_sweep_s = (
+            self._next_leader_check_s
+        ) = 0.0
         self._poll_started_s = 0.0
         self._closing = False
 

@@ -26,7 +26,7 @@ from connect_runtime.protocol.fetch import (
     FetchResponsePartition,
     FetchSession,
 )
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from mm2.copier.client_properties import FetchLimits
 from mm2.replication.fetch_sizes import AdaptiveFetchSize
 from mm2.replication.follower_fetching import PreferredReadReplicas
@@ -353,7 +353,7 @@ class Fetcher:
                     reply.body,
                     max_partitions=connection.session.count_requested_partitions(),
                 )
-            except TruncatedResponse:
+            except MalformedResponseError:
                 pass  # treated like a failed connection
         connection.session.on_request_failed()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S

@@ -15,7 +15,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections, RawClientResponse
 from connect_runtime.protocol import api_versions, produce, varints
 from connect_runtime.protocol.produce import ProduceBatch, ProduceResponse, ProduceResponsePartition
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from mm2.formats import offset_map_records
 from mm2.replication import produce_concurrency
 from mm2.replication.partition_replicator import PartitionReplicator
@@ -222,7 +222,7 @@ class BatchProducer:
         if reply.body is not None:
             try:
                 response = produce.decode_produce_response(reply.version, reply.body)
-            except TruncatedResponse as error:
+            except MalformedResponseError as error:
                 reason = str(error)
         if response is None:
             for copy in copies:

@@ -21,7 +21,7 @@ from connect_runtime.kafka.client_errors import AuthenticationError
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import varints
-from connect_runtime.protocol.request_errors import TruncatedResponse, UnsupportedVersion
+from connect_runtime.protocol.request_errors import MalformedResponseError, UnsupportedVersion
 from mm2.kafka.client_interfaces import LogTruncatedError
 
 _MAX_PARTITIONS_PER_REQUEST = 1000
@@ -99,7 +99,7 @@ class LeaderCall(abc.ABC):
         """Decode the replies to a request group. Returns the error code and the content for each
         partition.
 
-        Raises TruncatedResponse.
+        Raises MalformedResponseError.
         """
 
     @abc.abstractmethod
@@ -216,7 +216,7 @@ class LeaderCall(abc.ABC):
         failures = [each.failure for each in group.replies.values() if each.failure is not None]
         try:
             found = {} if failures else self._decode_group_replies(group)
-        except TruncatedResponse as malformed:
+        except MalformedResponseError as malformed:
             failures = [malformed]
         if failures:
             self._handle_failure(partitions, failures[0])

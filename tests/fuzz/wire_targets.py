@@ -39,14 +39,14 @@ from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersio
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.handshake import HandshakeConversation
 from connect_runtime.protocol.oauthbearer import OAuthSettings, TokenResponseReader
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from connect_runtime.protocol.sasl import SaslExchangeRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
 from tests.fuzz import targets
 from tests.support import kio_bytes, read_apis
 
 SEED_BYTES_MAX = 8192
-TRUNCATED = (TruncatedResponse,)
+TRUNCATED = (MalformedResponseError,)
 CONNECT = (ConnectError,)
 
 # Responses: the first byte says which version

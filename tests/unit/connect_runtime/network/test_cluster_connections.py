@@ -18,8 +18,8 @@ from connect_runtime.protocol.request_builders import (
 from connect_runtime.protocol.request_errors import (
     CallQueueFull,
     ConnectionFailed,
+    MalformedResponseError,
     RequestTimedOut,
-    TruncatedResponse,
     UnknownBroker,
     UnsupportedVersion,
 )
@@ -453,7 +453,7 @@ def test_garbage_for_a_message_is_a_failure_of_that_call_alone(world):
     end = request_builders.build_end_txn_request("tx", producer_id=1, epoch=0, committed=True)
     link.call(NodeTarget(1), end, done=replies.append)
     world.until(lambda: len(replies) == 2)
-    assert isinstance(replies[0].failure, TruncatedResponse)
+    assert isinstance(replies[0].failure, MalformedResponseError)
     assert replies[0].sent
     assert replies[1].failure is None
 

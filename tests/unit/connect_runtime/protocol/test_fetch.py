@@ -24,7 +24,7 @@ from connect_runtime.protocol.fetch import (
     FetchSession,
     FetchSessionRequest,
 )
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes
 
 VERSIONS = range(fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION + 1)
@@ -247,7 +247,7 @@ def test_more_partitions_or_topics_than_requested_are_refused_at_once():
         body = bytes(10) + each + b"\x00"
         tracemalloc.start()
         try:
-            with pytest.raises(TruncatedResponse, match="requested: 1"):
+            with pytest.raises(MalformedResponseError, match="requested: 1"):
                 decode(17, body)
             assert tracemalloc.get_traced_memory()[1] < 1_000_000
         finally:
@@ -265,7 +265,7 @@ def test_aborted_transactions_are_bounded_in_the_whole_response(monkeypatch):
         + b"\x01\x00"
     )
     body = bytes(10) + b"\x02" + ID + b"\x03" + with_three * 2 + b"\x00\x00"
-    with pytest.raises(TruncatedResponse, match="more than 4 aborted transactions"):
+    with pytest.raises(MalformedResponseError, match="more than 4 aborted transactions"):
         fetch.decode_fetch_response(17, memoryview(body), max_partitions=2)
     body = bytes(10) + b"\x02" + ID + b"\x02" + with_three + b"\x00\x00"
     assert decode(17, body).partitions[0].aborted == [(1, 2)] * 3
@@ -283,7 +283,7 @@ def test_records_are_a_writable_view_into_the_body(version):
 def test_every_truncation_and_every_surplus_is_a_clear_error(version):
     body = bytes(one_partition_body(version))
     for wrong in [*(body[:end] for end in range(len(body))), body + b"\x00"]:
-        with pytest.raises(TruncatedResponse, match=f"fetch response, version {version}"):
+        with pytest.raises(MalformedResponseError, match=f"fetch response, version {version}"):
             decode(version, wrong)
 
 
@@ -295,7 +295,7 @@ def test_a_damaged_byte_is_a_truncated_response_or_other_values_never_another_er
     body[position % len(body)] = byte
     try:
         response = decode(version, body)
-    except TruncatedResponse:
+    except MalformedResponseError:
         return
     assert sum(len(part.records) for part in response.partitions) <= len(body)
 

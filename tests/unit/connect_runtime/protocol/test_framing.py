@@ -16,7 +16,7 @@ from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing, request_builders, varints
 from connect_runtime.protocol.framing import ResponseBodyEdit
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes
 
 
@@ -60,7 +60,7 @@ def test_the_response_body_starts_after_the_header_tags():
 
 @pytest.mark.parametrize("frame", [b"\x00\x00\x00\x09", b"\x00\x00\x00\x09\x01\x00\x09x"])
 def test_a_cut_header_is_a_truncated_response(frame):
-    with pytest.raises(TruncatedResponse, match="fetch response, version 12: bad header"):
+    with pytest.raises(MalformedResponseError, match="fetch response, version 12: bad header"):
         framing.strip_response_header(memoryview(frame), 1, 12)
 
 
@@ -70,7 +70,7 @@ def test_responses_decode_and_what_is_left_over_or_missing_is_an_error():
     entity = framing.decode_response(response_type, memoryview(bytearray(body)))
     assert (entity.error_code, entity.producer_id) == (ErrorCode.concurrent_transactions, 1000)
     for wrong in (body[:-1], body + b"\x00", b"", struct.pack(">ihqhB", 5, 999, 1000, 3, 0)):
-        with pytest.raises(TruncatedResponse, match="init_producer_id response, version 3"):
+        with pytest.raises(MalformedResponseError, match="init_producer_id response, version 3"):
             framing.decode_response(response_type, memoryview(wrong))
 
 
@@ -108,7 +108,7 @@ def test_damaged_metadata_never_reaches_the_allocation_that_would_end_the_proces
             damaged[rng.randrange(len(damaged))] = rng.choice([0, 1, 127, 255, rng.randrange(256)])
         try:
             framing.decode_response(entity_type, memoryview(damaged))
-        except TruncatedResponse:
+        except MalformedResponseError:
             continue
 
 
@@ -131,7 +131,7 @@ def _metadata_with_tags(tags: bytes) -> bytes:
 def test_a_response_that_would_take_much_memory_as_entities_is_refused(api_key, version, allowed):
     response = kio.index.load_response_schema(api_key, version)
     problem = f"the response has {allowed + 1} bytes, but at most {allowed} are accepted"
-    with pytest.raises(TruncatedResponse, match=problem):
+    with pytest.raises(MalformedResponseError, match=problem):
         framing.decode_response(response, memoryview(bytes(allowed + 1)))
 
 
@@ -141,9 +141,9 @@ def test_a_section_of_very_many_tagged_fields_is_refused_in_body_and_header():
     tags = varints.encode_varint(count) + b"\x64\x00" * count
     tracemalloc.start()
     try:
-        with pytest.raises(TruncatedResponse, match="100000 tagged fields"):
+        with pytest.raises(MalformedResponseError, match="100000 tagged fields"):
             framing.decode_response(entity_type, memoryview(_metadata_with_tags(tags)))
-        with pytest.raises(TruncatedResponse, match="bad header: 100000 tagged fields"):
+        with pytest.raises(MalformedResponseError, match="bad header: 100000 tagged fields"):
             framing.strip_response_header(memoryview(b"\0\0\0\1" + tags), 3, 12)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:

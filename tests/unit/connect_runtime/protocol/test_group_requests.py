@@ -20,7 +20,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.protocol import framing, group_requests
 from connect_runtime.protocol.group_requests import CommittedOffset
 from connect_runtime.protocol.request_builders import RequestBuilder
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 T0 = TopicPartition("t", 0)
 VERSIONS = {8: v8, 9: v9}
@@ -104,14 +104,16 @@ def test_fewer_or_more_groups_than_requested_are_refused(version, groups):
     m = VERSIONS[version]
     ask = group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
     body = body_of(m, *(group_of(m, each, 5) for each in groups))
-    with pytest.raises(TruncatedResponse, match=f"has {len(groups)} groups, but 2 were requested"):
+    with pytest.raises(
+        MalformedResponseError, match=f"has {len(groups)} groups, but 2 were requested"
+    ):
         ask.decode_response(version, body)
 
 
 def test_offsets_are_subject_to_the_limit_of_decoded_responses(version, monkeypatch):
     monkeypatch.setattr(framing, "LARGE_DECODED_RESPONSE_BYTES_MAX", 99)
     ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
-    with pytest.raises(TruncatedResponse, match="response has 100 bytes, but at most 99 are"):
+    with pytest.raises(MalformedResponseError, match="response has 100 bytes, but at most 99 are"):
         ask.decode_response(version, memoryview(bytes(100)))
 
 
@@ -142,9 +144,9 @@ def test_garbage_is_refused(version):
     seen = {"a": ask.decode_response(version, body).changed[0].data}
     for at in range(5, len(body)):
         for asking in (ask, group_requests.build_fetch_offsets_of_groups_request(["a"], seen=seen)):
-            with pytest.raises(TruncatedResponse):
+            with pytest.raises(MalformedResponseError):
                 asking.decode_response(version, body[:at])
-    with pytest.raises(TruncatedResponse):
+    with pytest.raises(MalformedResponseError):
         ask.decode_response(version, memoryview(bytearray([*body, 0])))
 
 

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from connect_runtime.protocol import api_versions, handshake
 from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersions
 from connect_runtime.protocol.handshake import SaslSessionLifetime
-from connect_runtime.protocol.request_errors import AuthenticationFailed, TruncatedResponse
+from connect_runtime.protocol.request_errors import AuthenticationFailed, MalformedResponseError
 from connect_runtime.protocol.security_settings import OAuthSettings, SecuritySettings
 from tests.support import kio_bytes
 
@@ -186,5 +186,5 @@ def test_a_forged_exchange_is_fatal():
 def test_garbage_is_a_truncated_response(garbage):
     talk = handshake.perform_handshake(PLAINTEXT, address="b:1")
     next(talk)
-    with pytest.raises(TruncatedResponse, match="api_versions response"):
+    with pytest.raises(MalformedResponseError, match="api_versions response"):
         talk.send(memoryview(garbage))

@@ -12,7 +12,7 @@ import pytest
 
 import connect_runtime
 from connect_runtime.protocol import api_versions, fetch, framing, group_requests, produce
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes, read_apis
 
 SOURCES = pathlib.Path(connect_runtime.__file__).parent
@@ -57,7 +57,7 @@ def test_null_where_an_array_must_be_is_a_truncated_response(api, version):
     entity = _full(api, version)
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
-        with pytest.raises(TruncatedResponse, match=f"{api} response, version {version}"):
+        with pytest.raises(MalformedResponseError, match=f"{api} response, version {version}"):
             framing.decode_response(type(entity), memoryview(bytearray(body)))
 
 
@@ -81,7 +81,7 @@ def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
         assert again.decode_response(version, memoryview(bytearray(body))).unchanged == list(known)
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
-        with pytest.raises(TruncatedResponse, match="offset_fetch response"):
+        with pytest.raises(MalformedResponseError, match="offset_fetch response"):
             message.decode_response(version, memoryview(bytearray(body)))
 
 
@@ -113,7 +113,7 @@ def test_fetch_and_produce_skip_unknown_tagged_fields_and_refuse_null_arrays(api
         if null[1] == "node_endpoints":
             continue  # a tagged field that is not read
         body = kio_bytes.written_with(entity, null=null)
-        with pytest.raises(TruncatedResponse, match="null"):
+        with pytest.raises(MalformedResponseError, match="null"):
             _decode(api, version, body)
 
 
@@ -127,11 +127,11 @@ def test_whatever_a_decoder_raises_is_a_truncated_response(monkeypatch):
     monkeypatch.setattr(framing, "entity_reader", broken)
     entity = _full("metadata", 12)
     body = memoryview(bytearray(kio_bytes.written(entity)))
-    with pytest.raises(TruncatedResponse, match="a decoder's own mistake"):
+    with pytest.raises(MalformedResponseError, match="a decoder's own mistake"):
         framing.decode_response(type(entity), body)
     monkeypatch.setattr(group_requests, "entity_reader", broken)
     entity = _full("offset_fetch", 9)
-    with pytest.raises(TruncatedResponse, match="a decoder's own mistake"):
+    with pytest.raises(MalformedResponseError, match="a decoder's own mistake"):
         group_requests.build_fetch_offsets_of_groups_request(["g"]).decode_response(
             9, memoryview(bytearray(kio_bytes.written(entity)))
         )

@@ -13,7 +13,7 @@ from kio.static.constants import EntityType
 
 from connect_runtime.protocol import produce
 from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes
 
 VERSIONS = range(produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION + 1)
@@ -205,7 +205,7 @@ def two_partition_body(version: int) -> bytes:
 def test_every_truncation_and_every_surplus_is_a_clear_error(version):
     body = two_partition_body(version)
     for wrong in [*(body[:end] for end in range(len(body))), body + b"\x00"]:
-        with pytest.raises(TruncatedResponse, match=f"produce response, version {version}"):
+        with pytest.raises(MalformedResponseError, match=f"produce response, version {version}"):
             produce.decode_produce_response(version, memoryview(wrong))
 
 
@@ -216,5 +216,5 @@ def test_a_damaged_byte_is_a_truncated_response_or_other_values_never_another_er
             damaged = body[:position] + bytes([byte]) + body[position + 1 :]
             try:
                 produce.decode_produce_response(version, memoryview(damaged))
-            except TruncatedResponse:
+            except MalformedResponseError:
                 continue

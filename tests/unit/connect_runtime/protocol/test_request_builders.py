@@ -16,7 +16,7 @@ from connect_runtime.protocol.request_builders import (
     NodeTarget,
     OffsetQuery,
 )
-from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.request_errors import MalformedResponseError
 
 
 def test_targets_read_well_in_messages_and_compare_by_value():
@@ -114,7 +114,7 @@ def test_brokers_of_a_metadata_response_are_read():
     ],
 )
 def test_a_metadata_response_with_an_impossible_broker_is_refused(broker, saying):
-    with pytest.raises(TruncatedResponse, match=saying):
+    with pytest.raises(MalformedResponseError, match=saying):
         read_metadata(metadata_of((0, "a", 9092), broker))
 
 
@@ -122,5 +122,5 @@ def test_a_metadata_response_with_too_many_brokers_is_refused(monkeypatch):
     monkeypatch.setattr(request_builders, "BROKERS_MAX", 2)
     brokers = [(at, "a", 9092) for at in range(3)]
     read_metadata(metadata_of(*brokers[:2]))
-    with pytest.raises(TruncatedResponse, match="3 brokers, but at most 2"):
+    with pytest.raises(MalformedResponseError, match="3 brokers, but at most 2"):
         read_metadata(metadata_of(*brokers))

@@ -9,8 +9,8 @@ from connect_runtime.protocol.request_errors import (
     ConnectionFailed,
     CoordinatorLookupRefused,
     FailureLayer,
+    MalformedResponseError,
     RequestTimedOut,
-    TruncatedResponse,
     UnknownBroker,
     UnsupportedVersion,
 )
@@ -28,7 +28,7 @@ from connect_runtime.protocol.request_errors import (
             "fetch: no response within 1.5 s, waiting for the answer of b:1",
         ),
         (
-            TruncatedResponse("fetch", 12, "3 unexpected bytes at the end"),
+            MalformedResponseError("fetch", 12, "3 unexpected bytes at the end"),
             "fetch response, version 12: 3 unexpected bytes at the end",
         ),
         (UnknownBroker(4), "broker 4 is currently not in the cluster metadata"),

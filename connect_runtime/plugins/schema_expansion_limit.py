@@ -22,7 +22,7 @@ record."""
 
 
 @dataclass(slots=True)
-class AddedDataLimit:
+class SchemaExpansionLimit:
     """Counts the data that schemas add to one record, or to the defaults of one schema.
 
     Raises `DataError` as soon as a limit is exceeded. A default of a fixed-size type, such as an

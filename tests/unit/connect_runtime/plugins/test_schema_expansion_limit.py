@@ -14,9 +14,9 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
-from connect_runtime.plugins import added_data_limit, header_converter, java_text
-from connect_runtime.plugins.added_data_limit import MAX_ADDED_BYTES, MAX_ADDED_VALUES
+from connect_runtime.plugins import header_converter, java_text, schema_expansion_limit
 from connect_runtime.plugins.json_converter import JsonConverter
+from connect_runtime.plugins.schema_expansion_limit import MAX_ADDED_BYTES, MAX_ADDED_VALUES
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -353,7 +353,7 @@ def test_values_and_texts_are_linear_in_the_size_of_a_record(seed, default_for_n
 
 
 def test_what_is_counted():
-    limit = added_data_limit.AddedDataLimit()
+    limit = schema_expansion_limit.SchemaExpansionLimit()
     limit.add_absent_field("name")
     limit.add_default(5)
     limit.add_default("text")
