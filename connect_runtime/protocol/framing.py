@@ -362,7 +362,8 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     (KIP-482).
 
     Raises MalformedResponseError for every body that cannot be decoded, whatever exception the
-    decoder raises: the bytes come from the network, and a malformed response must not crash the process.
+    decoder raises: the bytes come from the network, and a malformed response must not crash the
+    process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
