@@ -157,7 +157,7 @@ class FlowOffsetReader:
                 self._sync_store = OffsetSyncStore(keep_history=True)
                 self._sync_tail = cluster.open_tail(topic)
             ignored = self._sync_store.ignored_syncs
-            self._sync_tail.read_each_to_end(timeout_s, self._sync_applier.apply_record)
+            self._sync_tail.read_to_end(timeout_s, self._sync_applier.apply_record)
             if self._sync_store.ignored_syncs > ignored:
                 _LOG.warning("%s", self._sync_store.describe_ignored_syncs())
         except FatalError as error:

@@ -16,6 +16,7 @@ from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
 from mm2.clusters.flow_pair import FlowSide
+from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,12 @@ def read_connect_group(
     for topic, fold in zip(topics, folds, strict=True):
         if topic not in described:
             continue
-        partitions = described[topic].partition_count
-        for record in side.topics.read_topic(topic, compute_remaining_s(), partitions=partitions):
-            fold.apply_record(record.key, record.value, offset=record.offset)
-            if record.key is not None:
-                changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
+        side.topics.read_topic(
+            topic,
+            compute_remaining_s(),
+            _create_record_handler(fold, changed_ms),
+            partitions=described[topic].partition_count,
+        )
     configs.finish_replay()
     group = props["group.id"]
     return ConnectGroupSnapshot(
@@ -70,6 +72,20 @@ def read_connect_group(
         hosts=side.groups.list_member_hosts([group], compute_remaining_s()).succeeded.get(group),
         changed_ms=changed_ms,
     )
+
+
+def _create_record_handler(
+    fold: ConfigTopicState | StatusTopicState, changed_ms: dict[str, int]
+) -> RecordHandler:
+    """Create a function that applies each record to `fold` and stores the timestamp of its key in
+    `changed_ms`."""
+
+    def apply_record(record: TopicRecord) -> None:
+        fold.apply_record(record.key, record.value, offset=record.offset)
+        if record.key is not None:
+            changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
+
+    return apply_record
 
 
 def build_status_key(subject: StatusSubject) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mm2.clusters.flow_pair import FlowSide
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, MalformedIncidentError
+from mm2.kafka.client_interfaces import TopicRecord
 from mm2.topics import naming
 
 
@@ -35,20 +36,22 @@ def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> Incident
     `RetriableError` or `FatalError` if the target cannot be read."""
     topic = naming.format_incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}
-    if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
-        return IncidentLog()
-    for record in side.topics.read_topic(topic, timeout_s):
+
+    def apply_record(record: TopicRecord) -> None:
         if record.key is None:
-            continue
+            return
         found.pop(record.key, None)
         if record.value is None:
-            continue
+            return
         try:
             found[record.key] = incident_records.decode_incident(record.key, record.value)
         except MalformedIncidentError as error:
             found[record.key] = UnreadableIncident(
                 topic=topic, offset=record.offset, reason=str(error)
             )
+
+    if topic in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
+        side.topics.read_topic(topic, timeout_s, apply_record)
     stated = [each for each in found.values() if isinstance(each, Incident)]
     return IncidentLog(
         incidents=sorted(stated, key=lambda each: each.at_ms),

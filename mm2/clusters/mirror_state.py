@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,32 +26,55 @@ from mm2.clusters.log_end_offsets import DescribedTopics
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.mirrormaker2_records import OffsetSync
-from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import PerTopicResult
-from mm2.offsets import offset_translation
+from mm2.kafka.state_topic_reader import RecordApplier
+from mm2.offsets import offset_syncs, offset_translation
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.topics import naming, topic_selection
 from mm2.topics.flow_config import Flow
 
-OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
+_LOG = logging.getLogger(__name__)
+
+OffsetSyncsByPartition = Mapping[TopicPartition, Sequence[OffsetSync]]
 """Offset syncs by source partition, in the order in which they were written."""
 
 
-def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyncsByPartition:
-    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2.
+def read_offset_syncs(
+    side: FlowSide,
+    topic: str,
+    timeout_s: float,
+    *,
+    partitions_max: int = offset_syncs.SYNC_PARTITIONS_MAX,
+) -> OffsetSyncsByPartition:
+    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2. Syncs
+    of topics with invalid names, and of more than `partitions_max` partitions, are ignored with a
+    warning.
 
     Raises `RetriableError` or `FatalError` if the topic cannot be read.
     """
-    found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
+    found: dict[TopicPartition, list[OffsetSync]] = {}
+    ignored = 0
 
     def apply_sync(key: bytes, value: bytes | None) -> None:
-        if value is not None:
-            sync = mirrormaker2_records.decode_offset_sync(key, value)
-            found[sync.partition] = (*found.get(sync.partition, ()), sync)
+        nonlocal ignored
+        if value is None:
+            return
+        sync = mirrormaker2_records.decode_offset_sync(key, value)
+        if sync.partition in found:
+            found[sync.partition].append(sync)
+        elif offset_syncs.is_partition_allowed(
+            sync.partition, known=len(found), partitions_max=partitions_max
+        ):
+            found[sync.partition] = [sync]
+        else:
+            ignored += 1
 
     if topic in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
-        state_topic_reader.apply_records(side.topics.read_topic(topic, timeout_s), apply_sync)
+        side.topics.read_topic(topic, timeout_s, RecordApplier(apply_sync).apply_record)
+    if ignored:
+        warning = offset_syncs.format_ignored_syncs(ignored, partitions_max=partitions_max)
+        _LOG.warning("%s: %s", topic, warning)
     return found
 
 

@@ -365,7 +365,7 @@ class CheckpointRounds:
 
     def _read_published_checkpoints(self) -> None:
         assert self._published is not None
-        self._published.read_each_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
+        self._published.read_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the checkpoints topic, possibly written by this task. Raises

@@ -165,7 +165,7 @@ class FlowStateStore:
         the partition (`OffsetMap.list_unreadable_records`). Raises `RetriableError` in the same
         cases as `FlowStateLog.read_to_end`.
         """
-        self._log.read_each_to_end(timeout_s, self._apply_record)
+        self._log.read_to_end(timeout_s, self._apply_record)
         return self._map
 
     def _apply_record(self, record: StoredLogRecord) -> None:

@@ -87,7 +87,7 @@ class JavaProgressReader:
         if self._tail is None:
             self._tail = self._connect_syncs()
         try:
-            self._tail.read_each_to_end(READ_TIMEOUT_S, self._applier.apply_record)
+            self._tail.read_to_end(READ_TIMEOUT_S, self._applier.apply_record)
         except (TopicMissingError, NotAuthorizedError) as error:
             self._warnings.warn(
                 READING_OFFSET_SYNCS, f"{error}; matching Java's records without offset syncs"

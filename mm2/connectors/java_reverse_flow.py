@@ -158,7 +158,7 @@ class JavaReverseFlow:
 
         tail = on.connect_tail(topic, found.partition_count)
         try:
-            tail.read_each_to_end(self._compute_remaining_s(end), keep_newest)
+            tail.read_to_end(self._compute_remaining_s(end), keep_newest)
         finally:
             tail.close()
         return newest

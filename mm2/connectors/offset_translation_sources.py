@@ -58,7 +58,7 @@ class OffsetSyncsFollower:
             self._tail = self._connect()
         ignored = self._table.ignored_syncs
         try:
-            self._tail.read_each_to_end(timeout_s, self._applier.apply_record)
+            self._tail.read_to_end(timeout_s, self._applier.apply_record)
         except LogTruncatedError as error:
             _LOG.warning("%s", error)
             self.close()
@@ -135,7 +135,7 @@ class OffsetMapFollower:
         if self._tail is None:
             self._tail = self._connect()
         try:
-            self._tail.read_each_to_end(timeout_s, self._apply_record)
+            self._tail.read_to_end(timeout_s, self._apply_record)
             self._raise_if_unreadable()
             self._is_complete = True
         except LogTruncatedError as error:

@@ -99,7 +99,7 @@ class ReverseOffsetMapReader:
         if self._tail is None:
             self._tail = self._connect_tail()
         try:
-            self._tail.read_each_to_end(timeout_s, self._apply_record)
+            self._tail.read_to_end(timeout_s, self._apply_record)
         except (LogTruncatedError, TopicMissingError) as error:
             self._close_topic_reader()
             self._map = OffsetMap(key_filter=self._collect_producer_id)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
@@ -12,11 +11,10 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.formats import mirrormaker2_records
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
-from mm2.kafka.client_interfaces import StateTopics, TopicRecord
+from mm2.kafka.client_interfaces import RecordHandler, StateTopics, TopicRecord
+from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate
 from mm2.topics.naming import ReplicationPolicy
-
-_LOG = logging.getLogger(__name__)
 
 
 class CheckpointWriteTimes:
@@ -50,7 +48,7 @@ def read_checkpoints(
     group_filter: NamePredicate,
     clock: Clock,
     timeout_s: float,
-    on_record: Callable[[TopicRecord], object] = lambda _: None,
+    on_record: RecordHandler = lambda _: None,
 ) -> CheckpointTable:
     """Read the checkpoints of the groups that `group_filter` accepts. Each record read is also
     passed to `on_record`. `CheckpointTable.explain_unreadable` reports groups whose checkpoints
@@ -71,9 +69,8 @@ def read_checkpoints(
             "the flow, and that DESCRIBE on the topic is authorized"
         )
     found = CheckpointTable(group_filter=group_filter)
-    for record in topics.read_topic(topic, end.remaining_s(clock.now_s())):
-        _apply_checkpoint(found, record)
-        on_record(record)
+    handler = _CheckpointHandler(found, on_record)
+    topics.read_topic(topic, end.remaining_s(clock.now_s()), handler.apply_record)
     return found
 
 
@@ -84,21 +81,31 @@ def check_group_readable(table: CheckpointTable, group: str) -> None:
         raise FatalError(f"group {group}: {reason}")
 
 
-def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
-    """Apply a record of the checkpoints topic to the table. Records that are not checkpoints are
-    skipped, as in Java. A checkpoint of an unknown version makes its group unreadable, because the
-    checkpoint that it replaces is outdated."""
-    where = f"reading {record.topic}: the record at offset {record.offset}"
-    if record.key is None:
-        _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)
-        return
-    try:
-        table.apply_record(record.key, record.value)
-    except UnknownRecordVersionError as error:
-        table.mark_unreadable(
-            record.key,
-            f"{where} was written by a newer release ({error}): use that release's client, or wait "
-            "until the flow has replaced the checkpoint",
-        )
-    except MalformedRecordError as error:
-        _LOG.warning("%s is not a checkpoint (%s); skipped", where, error)
+class _CheckpointHandler:
+    """Applies the records of a checkpoints topic to a table, and passes them to `on_record`.
+
+    Records that are not checkpoints are skipped, as in Java. A checkpoint of an unknown version
+    makes its group unreadable, because the checkpoint that it replaces is outdated.
+    """
+
+    def __init__(self, table: CheckpointTable, on_record: RecordHandler) -> None:
+        self._table = table
+        self._on_record = on_record
+        self._applier = RecordApplier(self._apply_checkpoint)
+        self._where = ""
+
+    def apply_record(self, record: TopicRecord) -> None:
+        """Apply one record, or skip it."""
+        self._where = f"reading {record.topic}: the record at offset {record.offset}"
+        self._applier.apply_record(record)
+        self._on_record(record)
+
+    def _apply_checkpoint(self, key: bytes, value: bytes | None) -> None:
+        try:
+            self._table.apply_record(key, value)
+        except UnknownRecordVersionError as error:
+            self._table.mark_unreadable(
+                key,
+                f"{self._where} was written by a newer release ({error}): use that release's "
+                "client, or wait until the flow has replaced the checkpoint",
+            )

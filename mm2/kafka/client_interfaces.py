@@ -390,6 +390,8 @@ class TopicRecord:
 
 
 RecordHandler = Callable[[TopicRecord], object]
+"""Function that is called with each record of a state topic. If it raises an error, reading ends
+with that error."""
 
 
 class StateTopics(Protocol):
@@ -403,11 +405,14 @@ class StateTopics(Protocol):
         """Return the names of all topics for which DESCRIBE is authorized, including internal
         topics."""
 
-    def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
-        """Read a topic with `partitions` partitions from the start to its current end, in order per
-        partition.
+    def read_topic(
+        self, topic: str, timeout_s: float, take: RecordHandler, *, partitions: int = 1
+    ) -> None:
+        """Read a topic with `partitions` partitions from the start to its current end, and pass
+        each record to `take` as soon as it is read, in order per partition.
 
-        Raises an error instead of returning an incomplete result. Raises `NotAuthorizedError`, or
+        Raises an error if the topic was not read to its end: `take` has received only some of the
+        records, and the next call starts at the beginning. Raises `NotAuthorizedError`, or
         `TopicMissingError` if the topic is still missing at the timeout.
         """
 
@@ -419,17 +424,15 @@ class TopicTail(Protocol):
     """Follows one state topic: each call reads the records that were added since the previous call.
     Raises the same errors as `StateTopics`."""
 
-    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
-        """Read all records since the last call, up to the topic's current end.
+    def read_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+        """Read all records since the last call, up to the topic's current end. Pass each record to
+        `take` once, as soon as it is read, in order per partition.
 
-        Raises `LogTruncatedError` if records that were already read no longer exist. In this case,
-        create a new `TopicTail`. No records are lost after other errors, because the next call
-        returns the records that were read before the error.
+        Raises `LogTruncatedError` if records that were already read no longer exist: discard them
+        and create a new `TopicTail`. No records are lost or repeated after other errors, because
+        the next call continues after the last record that was passed to `take`. If `take` raised
+        the error, the next call passes the same record again.
         """
-
-    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        """Read new records up to the topic's current end, and pass each record to `take` once, as
-        soon as it is read."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -512,21 +515,20 @@ class FlowStateLog(Protocol):
     def pending_record_count(self) -> int:
         """Number of appended records whose callback has not run yet."""
 
-    def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
-        """Read all records since the last call, by any writer, in log order per topic.
+    def read_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
+        """Read all records since the last call, by any writer. Pass each record to `take` once, as
+        soon as it is read, in log order per topic.
 
-        The end offsets are queried from the leaders first, so the result includes every record that
-        was acknowledged before this call. Superseded records may have been compacted away. The
-        first call after `open` starts at the beginning.
+        The end offsets are queried from the leaders first, so every record that was acknowledged
+        before this call is read. Superseded records may have been compacted away. The first call
+        after `open` starts at the beginning.
 
-        Raises `RetriableError` after a timeout; the next call returns the records that were read
-        before the timeout. Raises `LogTruncatedError` if records that were already read no longer
-        exist: discard them and call `open`.
+        Raises `RetriableError` after a timeout, and `FatalError` if a record has no key. Raises
+        `LogTruncatedError` if records that were already read no longer exist: discard them and call
+        `open`. No records are lost or repeated after other errors, because the next call continues
+        after the last record that was passed to `take`. If `take` raised the error, the next call
+        passes the same record again.
         """
-
-    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
-        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
-        read."""
 
     def close(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for pending records, run all remaining callbacks and close."""

@@ -23,8 +23,7 @@ from mm2.kafka.state_topic_reader import TopicReader
 
 
 class FlowStateLogReader:
-    """Reads the topics of a flow's log (offset map and incidents). Cannot be used after an error:
-    create a new reader."""
+    """Reads the topics of a flow's log (offset map and incidents)."""
 
     def __init__(
         self,
@@ -37,36 +36,20 @@ class FlowStateLogReader:
         self._where = access.name_and_addresses
         self._names = dict(topics)
         self._topics = {name: topic for topic, name in topics.items()}
-        self._foreign_record_error: FatalError | None = None
         self._reader = TopicReader(
             access, client_id=client_id, topics=tuple(topics.values()), clock=clock
         )
 
     def read_to_end(
-        self, timeout_s: float, *, at_least: Mapping[FlowStateTopic, int]
-    ) -> list[StoredLogRecord]:
-        """Read all records since the last call, like `FlowStateLog.read_to_end`. `at_least`
-        contains end offsets that the topics are known to have reached."""
-        if self._foreign_record_error is None:
-            ends = {self._names[topic]: offset for topic, offset in at_least.items()}
-            return [
-                self._to_stored_record(each)
-                for each in self._reader.read_to_end(timeout_s, at_least=ends)
-            ]
-        raise self._foreign_record_error  # later records were read and are discarded
-
-    def read_each_to_end(
         self,
         timeout_s: float,
         take: StoredRecordHandler,
         *,
         at_least: Mapping[FlowStateTopic, int],
     ) -> None:
-        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
-        read."""
-        if self._foreign_record_error is not None:
-            raise self._foreign_record_error
-        self._reader.read_each_to_end(
+        """Read all records since the last call, like `FlowStateLog.read_to_end`. `at_least`
+        contains end offsets that the topics are known to have reached."""
+        self._reader.read_to_end(
             timeout_s,
             lambda record: take(self._to_stored_record(record)),
             at_least={self._names[topic]: offset for topic, offset in at_least.items()},
@@ -77,12 +60,11 @@ class FlowStateLogReader:
 
     def _to_stored_record(self, found: TopicRecord) -> StoredLogRecord:
         if found.key is None:
-            self._foreign_record_error = FatalError(
+            raise FatalError(
                 f"reading {found.topic} on {self._where}: the record at offset {found.offset} has "
                 "no key, so another program wrote it before the topic was compacted; find "
                 "that program, and remove the record with kafka-delete-records"
             )
-            raise self._foreign_record_error
         return StoredLogRecord(
             topic=self._topics[found.topic],
             offset=found.offset,
@@ -162,13 +144,9 @@ class KafkaFlowStateLog:
     def pending_record_count(self) -> int:
         return 0 if self._writer is None else self._writer.pending_record_count
 
-    def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
+    def read_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
         recorded = self._get_writer().next_offsets
-        return self._get_reader().read_to_end(timeout_s, at_least=recorded)
-
-    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
-        recorded = self._get_writer().next_offsets
-        self._get_reader().read_each_to_end(timeout_s, take, at_least=recorded)
+        self._get_reader().read_to_end(timeout_s, take, at_least=recorded)
 
     def close(self, timeout_s: float) -> None:
         writer, self._writer = self._writer, None

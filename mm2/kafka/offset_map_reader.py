@@ -58,9 +58,7 @@ class OffsetMapReader:
             self._map = OffsetMap(key_filter=self._keeps)
             self._tail = self._connect()
         try:
-            self._tail.read_each_to_end(
-                timeout_s, lambda record: self._apply_record(record, must_end)
-            )
+            self._tail.read_to_end(timeout_s, lambda record: self._apply_record(record, must_end))
         except TopicMissingError:
             self.close()
             self._map = OffsetMap(key_filter=self._keeps)

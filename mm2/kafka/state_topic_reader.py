@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from connect_runtime.base.errors import FatalError, RetriableError
@@ -55,33 +55,26 @@ class TopicReader:
         ]
         self._positions: dict[TopicPartition, LogPosition] = {}
         """Next offset to read of each partition. Invariant: every record before this offset was
-        passed to the caller or is in `_found`."""
-        self._found: list[TopicRecord] = []
+        passed to the caller."""
         self._client = LogClient(access, client_id=client_id, clock=clock)
 
     def read_to_end(
-        self, timeout_s: float, *, at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS
-    ) -> list[TopicRecord]:
-        """Read all records since the last call, in order per partition.
-
-        `at_least` contains end offsets that single-partition topics are known to have reached.
-        Raises `LogTruncatedError` if records that were already read no longer exist: create a new
-        reader. No records are lost after other errors, because the next call returns the records
-        that were read before the error.
-        """
-        self.read_each_to_end(timeout_s, self._found.append, at_least=at_least)
-        found, self._found = self._found, []
-        return found
-
-    def read_each_to_end(
         self,
         timeout_s: float,
         take: RecordHandler,
         *,
         at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS,
     ) -> None:
-        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
-        read."""
+        """Read all records since the last call. Pass each record to `take` once, as soon as it is
+        read, in order per partition.
+
+        `at_least` contains end offsets that single-partition topics are known to have reached.
+        Raises `LogTruncatedError` if records that were already read no longer exist: discard them
+        and create a new reader. Also raises `RetriableError`, and `FatalError` if a record is
+        malformed. No records are lost or repeated after these errors, because the next call
+        continues after the last record that was passed to `take`. If `take` raised the error, the
+        next call passes the same record again.
+        """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = self._find_end_offsets(end, at_least)
 
@@ -188,7 +181,9 @@ class KafkaStateTopics:
             self._admin = KafkaAdmin(self._listing, client_id=self._client_id, clock=self._clock)
         return self._admin.list_topics(timeout_s)
 
-    def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
+    def read_topic(
+        self, topic: str, timeout_s: float, take: RecordHandler, *, partitions: int = 1
+    ) -> None:
         reader = TopicReader(
             self._reading,
             client_id=self._client_id,
@@ -197,7 +192,7 @@ class KafkaStateTopics:
             partitions=partitions,
         )
         try:
-            return reader.read_to_end(timeout_s)
+            reader.read_to_end(timeout_s, take)
         finally:
             reader.close()
 
@@ -211,7 +206,8 @@ _LOG = logging.getLogger(__name__)
 
 ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
 """Function that applies the key and value of one record. If it raises `MalformedRecordError`, it
-has changed nothing."""
+has changed nothing, and the record is skipped. A function for which an unknown version is no reason
+to skip the record handles `UnknownRecordVersionError` itself."""
 
 
 class RecordApplier:
@@ -246,10 +242,3 @@ class RecordApplier:
                 reason,
                 self._skipped,
             )
-
-
-def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
-    """Pass all records in order to the function `apply`, like `RecordApplier`."""
-    applier = RecordApplier(apply)
-    for each in found:
-        applier.apply_record(each)

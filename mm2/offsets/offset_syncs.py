@@ -86,7 +86,9 @@ class OffsetSyncStore:
     def add_sync(self, sync: OffsetSync) -> None:
         """Add a decoded offset sync, which becomes the newest sync of its partition."""
         old = self._partitions.get(sync.partition)
-        if old is None and not self._may_add(sync.partition):
+        if old is None and not is_partition_allowed(
+            sync.partition, known=len(self._partitions), partitions_max=self.partitions_max
+        ):
             self.ignored_syncs += 1
             return
         rewound = old is not None and sync.upstream < old[0].upstream
@@ -97,11 +99,6 @@ class OffsetSyncStore:
             while len(slots) > 1 and slots[-1] is slots[-2]:
                 slots.pop()
             self._partitions[sync.partition] = slots
-
-    def _may_add(self, partition: TopicPartition) -> bool:
-        return len(self._partitions) < self.partitions_max and ids.is_valid_topic_name(
-            partition.topic
-        )
 
     def mark_ready(self) -> None:
         """Mark the initial read of the offset-syncs topic as complete. Offsets can be translated
@@ -144,13 +141,9 @@ class OffsetSyncStore:
         return () if syncs is None else tuple(_fill_slots(syncs))
 
     def describe_ignored_syncs(self) -> str:
-        """Return the text of a warning about the number of ignored offset syncs, with the reasons
-        for which syncs are ignored."""
-        return (
-            f"{plurals.format_count(self.ignored_syncs, 'offset sync')} ignored: syncs of at most "
-            f"{self.partitions_max:,} partitions are kept, and their topics must have valid names; "
-            "find the program that wrote the others to the offset-syncs topic"
-        )
+        """Return the text of a warning about the number of ignored offset syncs, like
+        `format_ignored_syncs`."""
+        return format_ignored_syncs(self.ignored_syncs, partitions_max=self.partitions_max)
 
     def list_partitions(self) -> list[TopicPartition]:
         return sorted(self._partitions)
@@ -165,6 +158,23 @@ class OffsetSyncStore:
                 beyond = other.upstream + (1 << max(lower - 2, 0)) >= _INT64_END
                 alike = one.upstream == other.upstream
                 assert alike or beyond or _is_far_enough(one, other, lower), (partition, lower)
+
+
+def is_partition_allowed(partition: TopicPartition, *, known: int, partitions_max: int) -> bool:
+    """Return whether the syncs of a new partition are kept: Kafka allows the topic's name, and
+    syncs of fewer than `partitions_max` partitions are kept. `known` is the number of partitions of
+    which syncs are kept."""
+    return known < partitions_max and ids.is_valid_topic_name(partition.topic)
+
+
+def format_ignored_syncs(count: int, *, partitions_max: int) -> str:
+    """Format a warning about `count` ignored offset syncs, with the reasons for which syncs are
+    ignored."""
+    return (
+        f"{plurals.format_count(count, 'offset sync')} ignored: syncs of at most "
+        f"{partitions_max:,} partitions are kept, and their topics must have valid names; "
+        "find the program that wrote the others to the offset-syncs topic"
+    )
 
 
 def _fill_slots(syncs: PartitionSyncs) -> PartitionSyncs:

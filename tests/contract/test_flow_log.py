@@ -25,7 +25,7 @@ from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
-from tests.support import cluster_access, kafka, operations
+from tests.support import cluster_access, kafka, operations, state_records
 
 MAP, INCIDENTS = FlowStateTopic.MAP, FlowStateTopic.INCIDENTS
 WAIT_S = 30.0
@@ -173,7 +173,7 @@ def keys(records: list[StoredLogRecord], topic: FlowStateTopic = MAP) -> list[st
 
 def test_missing_topics_are_created(place):
     log = opened(place)
-    assert log.read_to_end(WAIT_S) == []
+    assert state_records.read(log, WAIT_S) == []
     assert log.pending_record_count == 0
 
 
@@ -186,7 +186,7 @@ def test_what_was_appended_is_read_in_order_topic_by_topic(place):
     assert log.pending_record_count == 300
     settle(log)
     assert sorted(answers.recorded, key=int) == [str(number) for number in range(300)]
-    records = log.read_to_end(WAIT_S)
+    records = state_records.read(log, WAIT_S)
     assert keys(records, INCIDENTS) == [str(number) for number in range(0, 300, 3)]
     assert keys(records, MAP) == [str(number) for number in range(300) if number % 3]
     assert [record.offset for record in records if record.topic is MAP] == list(range(200))
@@ -207,7 +207,7 @@ def test_callbacks_run_only_inside_poll(place):
     log = opened(place)
     answers = Answers()
     log.append(MAP, b"key", b"value", on_recorded=answers.about("key"))
-    log.read_to_end(WAIT_S)
+    state_records.read(log, WAIT_S)
     assert answers.heard == []
     assert log.pending_record_count == 1
     settle(log)
@@ -225,7 +225,7 @@ def test_a_callback_may_append(place):
     log.append(MAP, b"first", b"v", on_recorded=on_recorded)
     settle(log)
     assert answers.recorded == ["second"]
-    assert keys(log.read_to_end(WAIT_S)) == ["first", "second"]
+    assert keys(state_records.read(log, WAIT_S)) == ["first", "second"]
 
 
 def test_tombstones_and_empty_values_are_different(place):
@@ -233,24 +233,40 @@ def test_tombstones_and_empty_values_are_different(place):
     log.append(MAP, b"gone", None, on_recorded=ignore)
     log.append(MAP, b"empty", b"", on_recorded=ignore)
     settle(log)
-    assert [record.value for record in log.read_to_end(WAIT_S)] == [None, b""]
+    assert [record.value for record in state_records.read(log, WAIT_S)] == [None, b""]
 
 
 def test_each_read_gives_what_is_new(place):
     log = opened(place)
     write(log, "a", "b")
-    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
-    assert log.read_to_end(WAIT_S) == []
+    assert keys(state_records.read(log, WAIT_S)) == ["a", "b"]
+    assert state_records.read(log, WAIT_S) == []
     write(log, "c", topic=INCIDENTS)
-    assert keys(log.read_to_end(WAIT_S), INCIDENTS) == ["c"]
-    assert log.read_to_end(WAIT_S) == []
+    assert keys(state_records.read(log, WAIT_S), INCIDENTS) == ["c"]
+    assert state_records.read(log, WAIT_S) == []
+
+
+def test_a_handler_that_fails_gets_its_record_again(place):
+    log = opened(place)
+    write(log, "a", "b", "c")
+    taken: list[bytes] = []
+
+    def take(record: StoredLogRecord) -> None:
+        taken.append(record.key)
+        if len(taken) == 2:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        log.read_to_end(WAIT_S, take)
+    log.read_to_end(WAIT_S, take)
+    assert taken == [b"a", b"b", b"b", b"c"]
 
 
 def test_what_another_log_was_told_is_recorded_is_read(place):
     ours, theirs = opened(place), opened(place)
     for round_number in range(20):
         write(theirs, f"theirs-{round_number}")
-        assert keys(ours.read_to_end(WAIT_S)) == [f"theirs-{round_number}"]
+        assert keys(state_records.read(ours, WAIT_S)) == [f"theirs-{round_number}"]
 
 
 def test_two_writers_see_one_order(place):
@@ -263,8 +279,8 @@ def test_two_writers_see_one_order(place):
             theirs.poll(0.0)
     settle(ours)
     settle(theirs)
-    seen = keys(ours.read_to_end(WAIT_S))
-    assert seen == keys(theirs.read_to_end(WAIT_S))
+    seen = keys(state_records.read(ours, WAIT_S))
+    assert seen == keys(state_records.read(theirs, WAIT_S))
     assert len(seen) == 200
     for writer in ("ours", "theirs"):
         own = [key for key in seen if key.startswith(writer)]
@@ -275,18 +291,18 @@ def test_flows_do_not_see_each_other(place):
     log = opened(place)
     write(log, "ours")
     place.alias = f"{place.alias}-other"
-    assert opened(place).read_to_end(WAIT_S) == []
+    assert state_records.read(opened(place), WAIT_S) == []
 
 
 def test_a_newly_opened_log_reads_from_the_beginning(place):
     log = opened(place)
     write(log, "a")
-    assert keys(log.read_to_end(WAIT_S)) == ["a"]
+    assert keys(state_records.read(log, WAIT_S)) == ["a"]
     log.open(WAIT_S)
     write(log, "b")
-    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
+    assert keys(state_records.read(log, WAIT_S)) == ["a", "b"]
     log.close(WAIT_S)
-    assert keys(opened(place).read_to_end(WAIT_S)) == ["a", "b"]
+    assert keys(state_records.read(opened(place), WAIT_S)) == ["a", "b"]
 
 
 def test_a_full_log_takes_nothing_until_it_is_polled(place):
@@ -302,7 +318,7 @@ def test_a_full_log_takes_nothing_until_it_is_polled(place):
             log.append(MAP, b"d", b"v", on_recorded=ignore)
     settle(log)
     write(log, "e")
-    assert keys(log.read_to_end(WAIT_S)) == ["a", "b", "c", "e"]
+    assert keys(state_records.read(log, WAIT_S)) == ["a", "b", "c", "e"]
 
 
 def test_bytes_are_bounded_too_and_one_record_always_fits(place):
@@ -313,7 +329,7 @@ def test_bytes_are_bounded_too_and_one_record_always_fits(place):
             log.append(MAP, b"small", b"v", on_recorded=ignore)
     settle(log)
     write(log, "small")
-    assert keys(log.read_to_end(WAIT_S)) == ["big", "small"]
+    assert keys(state_records.read(log, WAIT_S)) == ["big", "small"]
 
 
 def test_a_failed_record_is_not_overtaken(place):
@@ -332,10 +348,10 @@ def test_a_failed_record_is_not_overtaken(place):
     for topic in FlowStateTopic:
         with pytest.raises(FlowStateLogBrokenError):
             log.append(topic, b"later", b"v", on_recorded=answers.about("later"))
-    assert keys(log.read_to_end(WAIT_S)) == ["before"]
+    assert keys(state_records.read(log, WAIT_S)) == ["before"]
     log.open(WAIT_S)
     write(log, "again")
-    assert keys(log.read_to_end(WAIT_S)) == ["before", "again"]
+    assert keys(state_records.read(log, WAIT_S)) == ["before", "again"]
     assert len(answers.heard) == 2
 
 
@@ -347,10 +363,10 @@ def test_records_wait_while_the_target_is_away(place):
         log.poll(0.3)
         assert log.pending_record_count == 1
         with pytest.raises(RetriableError):
-            log.read_to_end(0.5)
+            state_records.read(log, 0.5)
     settle(log)
     assert answers.recorded == ["key"]
-    assert keys(log.read_to_end(WAIT_S)) == ["key"]
+    assert keys(state_records.read(log, WAIT_S)) == ["key"]
 
 
 def test_closing_waits_for_what_is_pending(place):
@@ -360,7 +376,7 @@ def test_closing_waits_for_what_is_pending(place):
         log.append(MAP, b"%d" % number, b"v", on_recorded=answers.about(str(number)))
     log.close(WAIT_S)
     assert answers.recorded == [str(number) for number in range(100)]
-    assert len(opened(place).read_to_end(WAIT_S)) == 100
+    assert len(state_records.read(opened(place), WAIT_S)) == 100
 
 
 def test_closing_tells_what_it_did_not_wait_for(place):
@@ -411,7 +427,7 @@ def test_a_suitable_topic_is_used_as_it_is(place):
     place.create(MAP, partitions=1, policy="compact")
     log = opened(place)
     write(log, "a")
-    assert keys(log.read_to_end(WAIT_S)) == ["a"]
+    assert keys(state_records.read(log, WAIT_S)) == ["a"]
 
 
 def _append_and_hear(log: FlowStateLog) -> Exception | None:
@@ -426,7 +442,7 @@ def _read(log: FlowStateLog) -> Exception | None:
     told: Exception | None = None
     for _ in range(5):
         try:
-            log.read_to_end(3.0)
+            state_records.read(log, 3.0)
         except RetriableError as error:
             told = error
             if isinstance(error, LogTruncatedError):
@@ -440,8 +456,8 @@ def test_a_topic_made_again_under_us_is_noticed(
 ) -> None:
     log = opened(place)
     write(log, "a", "b")
-    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
+    assert keys(state_records.read(log, WAIT_S)) == ["a", "b"]
     place.make_again(MAP)
     assert isinstance(use(log), LogTruncatedError)
     log.open(WAIT_S)
-    assert "a" not in keys(log.read_to_end(WAIT_S))
+    assert "a" not in keys(state_records.read(log, WAIT_S))

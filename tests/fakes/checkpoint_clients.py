@@ -32,20 +32,13 @@ class FakeTail:
     at: int = 0
     closed: bool = False
 
-    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
+    def read_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         assert not self.closed
         if self.failures:
             raise self.failures.pop(0)
-        found = [
-            TopicRecord(topic=self.topic, offset=offset, key=key, value=value)
-            for offset, (key, value) in enumerate(self.log[self.at :], start=self.at)
-        ]
-        self.at = len(self.log)
-        return found
-
-    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        for each in self.read_to_end(timeout_s):
-            take(each)
+        for offset, (key, value) in enumerate(self.log[self.at :], start=self.at):
+            take(TopicRecord(topic=self.topic, offset=offset, key=key, value=value))
+            self.at = offset + 1
 
     def close(self) -> None:
         self.closed = True

@@ -16,15 +16,13 @@ class FakeTail:
         self._next = 0
         self.closed = False
 
-    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
+    def read_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         assert not self.closed
-        found = self._topics.read_topic(self._topic, timeout_s)[self._next :]
-        self._next += len(found)
-        return found
-
-    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        for each in self.read_to_end(timeout_s):
+        found: list[TopicRecord] = []
+        self._topics.read_topic(self._topic, timeout_s, found.append)
+        for each in found[self._next :]:
             take(each)
+            self._next += 1
 
     def close(self) -> None:
         self.closed = True

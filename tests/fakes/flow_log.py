@@ -95,24 +95,17 @@ class FakeFlowStateLog:
     def pending_record_count(self) -> int:
         return len(self._waiting)
 
-    def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
+    def read_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
         assert self._opened, "open the flow log first"
         if self._cluster.away:
             raise UnreachableError("reading: nobody answers")
-        found: list[StoredLogRecord] = []
         for topic in FlowStateTopic:
             self._check_same(topic)
             records = self._cluster.topics[self._names[topic]].log
             for offset in range(self._positions[topic], len(records)):
                 key, value = records[offset]
-                record = StoredLogRecord(topic=topic, offset=offset, key=key, value=value)
-                found.append(record)
-            self._positions[topic] = len(records)
-        return found
-
-    def read_each_to_end(self, timeout_s: float, take: StoredRecordHandler) -> None:
-        for each in self.read_to_end(timeout_s):
-            take(each)
+                take(StoredLogRecord(topic=topic, offset=offset, key=key, value=value))
+                self._positions[topic] = offset + 1
 
     def close(self, timeout_s: float) -> None:
         if not self._opened:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.kafka.client_interfaces import TopicRecord
+from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -29,14 +29,16 @@ class FakeStateTopics:
         self._answer(timeout_s)
         return frozenset(self.topics)
 
-    def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
+    def read_topic(
+        self, topic: str, timeout_s: float, take: RecordHandler, *, partitions: int = 1
+    ) -> None:
         self._answer(timeout_s)
         if topic not in self.topics:
             raise TopicMissingError(f"reading {topic}: there is none")
-        return [
-            TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=self.time_ms)
-            for offset, (key, value) in enumerate(self.topics[topic])
-        ]
+        for offset, (key, value) in enumerate(tuple(self.topics[topic])):
+            take(
+                TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=self.time_ms)
+            )
 
     def close(self) -> None:
         self.closed = True

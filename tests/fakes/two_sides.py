@@ -23,14 +23,12 @@ class _Tail:
     topic: str
     read: int = 0
 
-    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
-        found = self.topics.read_topic(self.topic, timeout_s)[self.read :]
-        self.read += len(found)
-        return found
-
-    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        for each in self.read_to_end(timeout_s):
+    def read_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+        found: list[TopicRecord] = []
+        self.topics.read_topic(self.topic, timeout_s, found.append)
+        for each in found[self.read :]:
             take(each)
+            self.read += 1
 
     def close(self) -> None:
         pass

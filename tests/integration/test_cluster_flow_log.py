@@ -22,7 +22,7 @@ from mm2.kafka.client_interfaces import (
 from mm2.kafka.flow_state_log import KafkaFlowStateLog
 from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from tests.support import cluster_access, eventually, kafka, log_judge
+from tests.support import cluster_access, eventually, kafka, log_judge, state_records
 from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
@@ -125,7 +125,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
     for fault in (running.kill, running.stop, None):
         interleave(writers, 2_000)
         for records, writer in zip(read, writers, strict=True):
-            records += writer.log.read_to_end(WAIT_S)
+            writer.log.read_to_end(WAIT_S, records.append)
         interleave(writers, 200)
         if fault is not None:
             fault()
@@ -135,7 +135,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
         writer.settle()
         assert writer.refused == []
     for records, writer in zip(read, writers, strict=True):
-        records += writer.log.read_to_end(WAIT_S)
+        writer.log.read_to_end(WAIT_S, records.append)
     judge(running, writers, read)
     assert len(writers[0].recorded[MAP]) > 4_000
 
@@ -155,7 +155,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
         for writer in writers:
             writer.settle()
         for records, writer in zip(read, writers, strict=True):
-            records += writer.log.read_to_end(WAIT_S)
+            writer.log.read_to_end(WAIT_S, records.append)
             recorded = {key for known in writers for key in known.recorded[MAP]}
             assert recorded <= set(keys(records, MAP))
         broker.unfreeze() if node == 2 else broker.start()
@@ -213,7 +213,7 @@ def test_what_the_library_itself_refuses_breaks_the_log(east):
     with pytest.raises(FlowStateLogBrokenError):
         log.append(MAP, b"key", b"small", on_recorded=told.append)
     log.open(WAIT_S)
-    assert log.read_to_end(WAIT_S) == []
+    assert state_records.read(log, WAIT_S) == []
     log.close(0.0)
 
 
@@ -225,7 +225,7 @@ def test_a_hundred_thousand_records_are_read_in_seconds(east, logs):
     writer.settle()
     log = logs(access, "big")
     started_s = cluster_access.CLOCK.now_s()
-    records = log.read_to_end(WAIT_S)
+    records = state_records.read(log, WAIT_S)
     assert cluster_access.CLOCK.now_s() - started_s < 10.0
     assert keys(records, MAP) == writer.recorded[MAP]
 
@@ -241,8 +241,8 @@ def test_offsets_without_records_do_not_hold_a_read_up(east, logs):
             transactional_id="stranger",
             commit=commit,
         )
-        assert keys(log.read_to_end(10.0), MAP) == [b"k%d" % number]
-        assert log.read_to_end(10.0) == []
+        assert keys(state_records.read(log, 10.0), MAP) == [b"k%d" % number]
+        assert state_records.read(log, 10.0) == []
 
 
 def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
@@ -270,11 +270,11 @@ def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
 
     write(b"cold", b"kept")
     eventually.eventually(compacted, WAIT_S, "the cleaner has run", interval_s=0.2)
-    fresh = logs(cluster_access.of(running)).read_to_end(10.0)
+    fresh = state_records.read(logs(cluster_access.of(running)), 10.0)
     assert fresh[0].key == b"cold"
     assert fresh[-1].value == b"%d" % rewritten
     assert len(fresh) <= rewritten
-    assert len(log.read_to_end(10.0)) == len(fresh)
+    assert len(state_records.read(log, 10.0)) == len(fresh)
 
 
 def test_a_record_without_a_key_is_named(east, logs):
@@ -287,7 +287,7 @@ def test_a_record_without_a_key_is_named(east, logs):
     with pytest.raises(
         FatalError, match=rf"{map_name('keyless')}.*offset 0 has no key.*kafka-delete"
     ):
-        log.read_to_end(10.0)
+        state_records.read(log, 10.0)
 
 
 def _must_be_recorded(error: ConnectError | None) -> None:

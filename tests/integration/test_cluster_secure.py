@@ -20,7 +20,7 @@ from connect_runtime.system.certificates import CertificateAuthority
 from mm2.kafka.client_interfaces import FlowStateLog, FlowStateTopic
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from tests.support import cluster_access, eventually, kafka
+from tests.support import cluster_access, eventually, kafka, state_records
 
 pytestmark = pytest.mark.integration
 
@@ -184,7 +184,7 @@ def test_a_flow_log_needs_rights_on_its_topics_and_no_others(fort, caplog):
     log.append(FlowStateTopic.MAP, b"k", b"v", on_recorded=heard.append)
     eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
     assert heard == [None]
-    assert [record.key for record in log.read_to_end(WAIT_S)] == [b"k"]
+    assert [record.key for record in state_records.read(log, WAIT_S)] == [b"k"]
     log.close(WAIT_S)
 
 

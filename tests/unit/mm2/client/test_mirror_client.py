@@ -176,13 +176,23 @@ def test_a_checkpoint_that_was_taken_away_counts_no_more():
 
 def test_what_is_no_checkpoint_is_passed_over(caplog):
     key, value = encoded("g1", T0, 1)
-    client = reading((key, value), (key, value[:-1]), (b"", b""), (None, value))
+    client = reading((key, value), (key, value[:-1]), (b"", b""), (b"", b""), (None, value))
     with caplog.at_level(logging.WARNING):
         assert client.remote_consumer_offsets("g1", "A", 10.0) == {T0: at(1)}
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 3
-    assert said[0].startswith(f"reading {CHECKPOINTS}: the record at offset 1 is not a checkpoint")
-    assert "offset 3 has no key" in said[2]
+    assert said[0].startswith(f"{CHECKPOINTS}: the record at offset 1 cannot be read")
+    assert "offset 4 cannot be read (it has no key); skipped" in said[2]
+
+
+def test_malformed_checkpoints_do_not_fill_the_log(caplog):
+    bad = [(b"bad", b"record")] * 10_000
+    client = reading(encoded("g1", T0, 1), *bad, encoded("g1", T1, 2))
+    with caplog.at_level(logging.WARNING):
+        assert client.remote_consumer_offsets("g1", "A", 10.0) == {T0: at(1), T1: at(2)}
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 14
+    assert said[-1].endswith("(records skipped so far: 8192)")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_no_matter_of_luck():

@@ -341,7 +341,7 @@ def test_a_map_ends_at_the_timeout_and_a_silent_cluster_earlier():
     records = copied_map.log(ORDERS, through=30, delta=-5, start=10)
 
     class SlowTail:
-        def read_each_to_end(self, timeout_s, take):
+        def read_to_end(self, timeout_s, take):
             waits.append(timeout_s)
             for offset, (key, value) in enumerate(records):
                 clock.now += 40.0

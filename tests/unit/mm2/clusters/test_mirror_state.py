@@ -29,17 +29,27 @@ def test_all_that_still_stands_is_read_in_order():
     records = [mirrormaker2_records.encode_offset_sync(each) for each in told]
     side.topics.topics[TOPIC] = [*records, (b"key", None), (None, b"value"), (b"no", b"sync")]
     found = mirror_state.read_offset_syncs(side, TOPIC, 5.0)
-    assert found == {HERE: (told[0], told[2]), OTHER: (told[1],)}
+    assert found == {HERE: [told[0], told[2]], OTHER: [told[1]]}
+
+
+def test_syncs_of_too_many_partitions_and_of_impossible_topics_are_ignored(caplog):
+    side = FakeSide("east")
+    told = [sync(HERE, 4), sync(TopicPartition("a" * 250, 0), 7), sync(OTHER, 9)]
+    told += [sync(TopicPartition("orders", 2), 8), sync(OTHER, 10)]
+    side.topics.topics[TOPIC] = [mirrormaker2_records.encode_offset_sync(each) for each in told]
+    found = mirror_state.read_offset_syncs(side, TOPIC, 5.0, partitions_max=2)
+    assert found == {HERE: [told[0]], OTHER: [told[2], told[4]]}
+    assert f"{TOPIC}: 2 offset syncs ignored: syncs of at most 2 partitions" in caplog.text
 
 
 def test_a_topic_that_is_not_there_is_not_waited_for():
     """A consumer of a topic that is missing waits for it until time is up."""
     side = FakeSide("east")
 
-    def read(*_: object, **__: object) -> list[object]:
+    def read(*_: object, **__: object) -> None:
         raise AssertionError("it was read")
 
-    side.topics.read_topic = read  # type: ignore[assignment,method-assign]  # it is not to be
+    side.topics.read_topic = read  # type: ignore[method-assign]  # it is not to be
     assert mirror_state.read_offset_syncs(side, TOPIC, 5.0) == {}
 
 

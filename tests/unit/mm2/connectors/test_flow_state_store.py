@@ -14,7 +14,7 @@ from mm2.connectors import flow_state_store
 from mm2.connectors.flow_state_store import FlowStateStore, RecoveredStateRequest, TaskStateStore
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegmentKey
-from mm2.kafka.client_interfaces import FlowStateLogBrokenError
+from mm2.kafka.client_interfaces import FlowStateLogBrokenError, StoredRecordHandler
 from mm2.replication.recovery_instructions import RecoveredState
 from mm2.topics import naming
 from tests.fakes.admin import FakeCluster
@@ -148,7 +148,7 @@ def test_reading_that_takes_too_long_breaks_nothing(monkeypatch):
     made = Kept()
     made.tend()
 
-    def late(timeout_s: float) -> list[object]:
+    def late(timeout_s: float, take: StoredRecordHandler) -> None:
         raise RetriableError("not in time")
 
     monkeypatch.setattr(made.log, "read_to_end", late)

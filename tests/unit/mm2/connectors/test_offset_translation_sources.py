@@ -133,13 +133,14 @@ def test_a_map_that_syncs_contradict_is_left_alone_and_told_once(world, caplog):
 
 
 def test_a_map_that_is_read_in_part_is_not_used(world, monkeypatch):
+    read_all = FakeTail.read_to_end
+
     def read_in_part(tail, timeout_s, take):
-        for each in tail.read_to_end(timeout_s):
-            take(each)
+        read_all(tail, timeout_s, take)
         raise UnreachableError("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeTail, "read_each_to_end", read_in_part)
+        patched.setattr(FakeTail, "read_to_end", read_in_part)
         with pytest.raises(UnreachableError):
             world.refresh()
     assert world.translate() is UNKNOWN

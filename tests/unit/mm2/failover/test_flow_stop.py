@@ -14,6 +14,7 @@ from connect_runtime.storage.status_records import RunState, RunStatus
 from mm2.clusters import connect_group_state
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.failover import flow_stop
+from mm2.kafka.client_interfaces import RecordHandler
 from tests.fakes.groups import FakeGroup
 from tests.fakes.one_side import FakeSide
 from tests.fakes.plugin_contexts import Clock
@@ -97,11 +98,11 @@ def test_who_resumes_at_the_same_time_is_told():
     real = made.topics.read_topic
     again = config_records.encode_target_state(SOURCE, TargetState.STARTED)
 
-    def read(topic: str, timeout_s: float, *, partitions: int = 1) -> Any:
+    def read(topic: str, timeout_s: float, take: RecordHandler, *, partitions: int = 1) -> None:
         if len(made.topics.topics["configs"]) > 3:
             written = made.topics.topics["configs"]
             made.topics.topics["configs"] = [*written, (again.key, again.value)]
-        return real(topic, timeout_s, partitions=partitions)
+        real(topic, timeout_s, take, partitions=partitions)
 
     made.topics.read_topic = read  # type: ignore[method-assign]  # one call alone
     with pytest.raises(RetriableError, match="read back as not stopped"):

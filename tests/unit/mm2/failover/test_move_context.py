@@ -24,15 +24,9 @@ class Growing:
         self.left = list(parts)
         self.closed = 0
 
-    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
-        return [
-            TopicRecord(topic="map", offset=0, key=key, value=value)
-            for key, value in (self.left.pop(0) if self.left else ())
-        ]
-
-    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        for each in self.read_to_end(timeout_s):
-            take(each)
+    def read_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+        for key, value in self.left.pop(0) if self.left else ():
+            take(TopicRecord(topic="map", offset=0, key=key, value=value))
 
     def close(self) -> None:
         self.closed += 1

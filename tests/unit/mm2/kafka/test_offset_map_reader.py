@@ -58,10 +58,7 @@ class CountedTail:
         self.there: weakref.WeakSet[Counted] = weakref.WeakSet()
         self.most = 0
 
-    def read_to_end(self, timeout_s):
-        raise AssertionError("it is not to hold all of it")
-
-    def read_each_to_end(self, timeout_s, take):
+    def read_to_end(self, timeout_s, take):
         for through in range(30, 30 + self.count):
             for key, value in copied_map.log(T7, through=through, delta=-5, start=10):
                 take(self.made(key, value))
@@ -89,7 +86,7 @@ class GrowingTail(CountedTail):
 
     position = 0
 
-    def read_each_to_end(self, timeout_s, take):
+    def read_to_end(self, timeout_s, take):
         while self.position < self.count:
             for key, value in copied_map.log(T7, through=30 + self.position, delta=-5, start=10):
                 take(self.made(key, value))

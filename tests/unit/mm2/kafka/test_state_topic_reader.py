@@ -18,11 +18,17 @@ from connect_runtime.system.clock import SystemClock, wait_until
 from mm2.formats import compression
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka import state_topic_reader
-from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord
-from mm2.kafka.state_topic_reader import RecordApplier, TopicReader
+from mm2.kafka.client_interfaces import (
+    FlowStateTopic,
+    LogTruncatedError,
+    StoredLogRecord,
+    TopicRecord,
+)
+from mm2.kafka.flow_state_log import FlowStateLogReader
+from mm2.kafka.state_topic_reader import KafkaStateTopics, RecordApplier, TopicReader
 from tests.fakes import batches
-from tests.fakes.batches import Stamp
-from tests.support import log_brokers
+from tests.fakes.batches import Record, Stamp
+from tests.support import log_brokers, state_records
 from tests.support.log_brokers import Log, batch
 
 TOPIC = "offsets"
@@ -62,7 +68,7 @@ def one():
 
 def test_records_are_read_once_and_in_order(one):
     _, found, reader = one
-    first = reader.read_to_end(WAIT_S)
+    first = state_records.read(reader, WAIT_S)
     assert [(each.offset, each.key, each.value) for each in first] == [
         (0, b"a", b"aa"),
         (1, b"b", b"bb"),
@@ -70,26 +76,26 @@ def test_records_are_read_once_and_in_order(one):
         (3, b"d", b"dd"),
     ]
     assert first[2].time_ms == log_brokers.TIME_MS + 2
-    assert reader.read_to_end(WAIT_S) == []
+    assert state_records.read(reader, WAIT_S) == []
     found.batches.append(batch(b"e", at=4))
     found.end = 5
-    assert keys(reader.read_to_end(WAIT_S)) == [b"e"]
+    assert keys(state_records.read(reader, WAIT_S)) == [b"e"]
 
 
 def test_an_idle_reader_sends_nothing_and_a_read_without_news_no_fetch(one):
     cluster, _, reader = one
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     fetches = len(cluster.asked("fetch"))
     everything = len(cluster.brokers[0].broker.asked)
     assert not wait_until(lambda: len(cluster.brokers[0].broker.asked) > everything, timeout_s=0.1)
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     assert len(cluster.asked("fetch")) == fetches
 
 
 def test_a_topic_that_is_empty_takes_no_fetch():
     with log_brokers.serve({(TOPIC, 0): log(start=7, end=7)}) as cluster:
         reader = reader_of(cluster)
-        assert reader.read_to_end(WAIT_S) == []
+        assert state_records.read(reader, WAIT_S) == []
         assert cluster.asked("fetch") == []
         reader.close()
 
@@ -99,7 +105,7 @@ def test_every_codec_is_read(codec):
     found = log(batch(b"a", b"b", at=0, codec=codec), end=2)
     with log_brokers.serve({(TOPIC, 0): found}) as cluster:
         reader = reader_of(cluster)
-        assert keys(reader.read_to_end(WAIT_S)) == [b"a", b"b"]
+        assert keys(state_records.read(reader, WAIT_S)) == [b"a", b"b"]
         reader.close()
 
 
@@ -114,7 +120,7 @@ def test_markers_are_skipped_and_aborted_records_are_read():
     )
     with log_brokers.serve({(TOPIC, 0): found}) as cluster:
         reader = reader_of(cluster)
-        assert keys(reader.read_to_end(WAIT_S)) == [b"a", b"c"]
+        assert keys(state_records.read(reader, WAIT_S)) == [b"a", b"c"]
         reader.close()
 
 
@@ -128,8 +134,8 @@ def test_offsets_that_compaction_removed_end_the_log_too():
     ):
         with log_brokers.serve({(TOPIC, 0): found}) as cluster:
             reader = reader_of(cluster)
-            assert [each.offset for each in reader.read_to_end(WAIT_S)] == offsets
-            assert reader.read_to_end(WAIT_S) == []
+            assert [each.offset for each in state_records.read(reader, WAIT_S)] == offsets
+            assert state_records.read(reader, WAIT_S) == []
             reader.close()
 
 
@@ -138,45 +144,48 @@ def test_what_passes_is_asked_again(one, code):
     cluster, found, reader = one
     cluster.brokers[0].end_codes = [code]
     found.codes = [code, code]
-    assert keys(reader.read_to_end(WAIT_S)) == [b"a", b"b", b"c", b"d"]
+    assert keys(state_records.read(reader, WAIT_S)) == [b"a", b"b", b"c", b"d"]
 
 
 def test_what_does_not_pass_is_told_at_once(one):
     cluster, found, reader = one
     found.codes = [NOT_AUTHORIZED]
     with pytest.raises(NotAuthorizedError, match=r"reading offsets-0 on hostile .* grant"):
-        reader.read_to_end(WAIT_S)
+        state_records.read(reader, WAIT_S)
     cluster.brokers[0].end_codes = [NOT_AUTHORIZED]
     with pytest.raises(NotAuthorizedError, match="reading the log end of offsets-0"):
-        reader.read_to_end(WAIT_S)
+        state_records.read(reader, WAIT_S)
 
 
 def test_a_topic_is_awaited_until_the_deadline(one):
     cluster, _, reader = one
     cluster.lead({})
     with pytest.raises(TopicMissingError, match="offsets-0"):
-        reader.read_to_end(SHORT_S)
+        state_records.read(reader, SHORT_S)
     cluster.lead({TOPIC: (1,)})
-    assert len(reader.read_to_end(WAIT_S)) == 4
+    assert len(state_records.read(reader, WAIT_S)) == 4
     other = reader_of(cluster, partitions=2)
     with pytest.raises(TopicMissingError, match="offsets-1"):
-        other.read_to_end(SHORT_S)
+        state_records.read(other, SHORT_S)
     other.close()
 
 
 def test_a_leader_that_does_not_know_the_end_yet_is_asked_again(one):
     _, found, reader = one
     found.end = 3
+    taken: list[TopicRecord] = []
     with pytest.raises(LogTruncatedError, match="the log ends at offset 3, but had reached 4"):
-        reader.read_to_end(SHORT_S, at_least={TOPIC: 4})
+        reader.read_to_end(SHORT_S, taken.append, at_least={TOPIC: 4})
+    assert taken == []
     found.end = 4
-    assert len(reader.read_to_end(WAIT_S, at_least={TOPIC: 4})) == 4
+    reader.read_to_end(WAIT_S, taken.append, at_least={TOPIC: 4})
+    assert len(taken) == 4
 
 
 @pytest.mark.parametrize("change", ["start", "range", "diverging"])
 def test_records_that_are_gone_are_noticed(one, change):
     _, found, reader = one
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     found.end = 9
     if change == "start":
         found.start = 6
@@ -185,15 +194,15 @@ def test_records_that_are_gone_are_noticed(one, change):
     else:
         found.diverging = 2
     with pytest.raises(LogTruncatedError, match="will be read again from the beginning"):
-        reader.read_to_end(WAIT_S)
+        state_records.read(reader, WAIT_S)
 
 
 def test_the_epoch_of_what_was_read_is_what_the_leader_checks(one):
     cluster, found, reader = one
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     found.batches.append(batch(b"e", at=4, leader_epoch=2))
     found.end = 5
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     asked = [each.entity.topics[0].partitions[0] for each in cluster.asked("fetch")]
     assert [int(each.last_fetched_epoch) for each in asked] == [-1, 1]
     assert {int(each.current_leader_epoch) for each in asked} == {1}
@@ -204,10 +213,48 @@ def test_what_was_read_before_an_error_is_not_lost(one):
     damaged = bytearray(found.batches[1])
     damaged[-1] ^= 1
     whole, found.batches[1] = found.batches[1], bytes(damaged)
+    taken: list[TopicRecord] = []
     with pytest.raises(FatalError, match=r"offsets-0 on hostile .*checksum .* at offset 2"):
-        reader.read_to_end(WAIT_S)
+        reader.read_to_end(WAIT_S, taken.append)
+    assert keys(taken) == [b"a", b"b"]
     found.batches[1] = whole
-    assert keys(reader.read_to_end(WAIT_S)) == [b"a", b"b", b"c", b"d"]
+    reader.read_to_end(WAIT_S, taken.append)
+    assert keys(taken) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_topic_that_is_read_in_part_is_an_error_and_the_next_call_starts_again(one):
+    cluster, found, _ = one
+    topics = KafkaStateTopics(
+        listing=cluster.access, reading=cluster.access, client_id="c", clock=CLOCK
+    )
+    damaged = bytearray(found.batches[1])
+    damaged[-1] ^= 1
+    whole, found.batches[1] = found.batches[1], bytes(damaged)
+    taken: list[TopicRecord] = []
+    with pytest.raises(FatalError, match=r"offsets-0 on hostile .*checksum .* at offset 2"):
+        topics.read_topic(TOPIC, WAIT_S, taken.append)
+    assert keys(taken) == [b"a", b"b"]
+    found.batches[1] = whole
+    again: list[TopicRecord] = []
+    topics.read_topic(TOPIC, WAIT_S, again.append)
+    assert keys(again) == [b"a", b"b", b"c", b"d"]
+    topics.close()
+
+
+def test_a_record_without_a_key_ends_reading_a_flow_log_each_time(one):
+    cluster, found, _ = one
+    stray = [Record(key=None, value=b"stray", timestamp=log_brokers.TIME_MS)]
+    found.batches[1] = batches.data(stray, Stamp(base_offset=2, leader_epoch=1))
+    found.end = 3
+    reader = FlowStateLogReader(
+        cluster.access, client_id="c", topics={FlowStateTopic.MAP: TOPIC}, clock=CLOCK
+    )
+    taken: list[StoredLogRecord] = []
+    for _ in range(2):
+        with pytest.raises(FatalError, match="offset 2 has no key"):
+            reader.read_to_end(WAIT_S, taken.append, at_least={})
+        assert keys(taken) == [b"a", b"b"]
+    reader.close()
 
 
 def test_a_handler_that_fails_gets_its_record_again(one):
@@ -220,8 +267,8 @@ def test_a_handler_that_fails_gets_its_record_again(one):
             raise KeyError
 
     with pytest.raises(KeyError):
-        reader.read_each_to_end(WAIT_S, take)
-    reader.read_each_to_end(WAIT_S, take)
+        reader.read_to_end(WAIT_S, take)
+    reader.read_to_end(WAIT_S, take)
     assert taken == [b"a", b"b", b"c", b"c", b"d"]
 
 
@@ -233,7 +280,7 @@ def test_many_partitions_of_a_leader_take_one_fetch():
     }
     with log_brokers.serve(logs) as cluster:
         reader = reader_of(cluster, "s", "t", partitions=20)
-        assert len(reader.read_to_end(WAIT_S)) == 40
+        assert len(state_records.read(reader, WAIT_S)) == 40
         assert len(cluster.asked("fetch")) == 1
         reader.close()
 
@@ -246,7 +293,7 @@ def test_a_batch_larger_than_a_response_delays_no_other_partition(monkeypatch):
     }
     with log_brokers.serve(logs) as cluster:
         reader = reader_of(cluster, partitions=3)
-        assert len(reader.read_to_end(WAIT_S)) == 6
+        assert len(state_records.read(reader, WAIT_S)) == 6
         reader.close()
 
 
@@ -261,7 +308,7 @@ def test_a_silent_leader_delays_no_other_partition():
         cluster.brokers[1].silent = {"fetch"}
         reader = reader_of(cluster, partitions=2)
         with pytest.raises(UnreachableError, match="offsets-1 on hostile"):
-            reader.read_each_to_end(SHORT_S, lambda record: taken.append(record.key))
+            reader.read_to_end(SHORT_S, lambda record: taken.append(record.key))
         assert taken == [b"0", b"more"]
         reader.close()
 
@@ -272,9 +319,9 @@ def test_partitions_follow_their_leader_although_the_old_one_is_silent():
         cluster.brokers[1].silent = {"list_offsets"}
         reader = reader_of(cluster)
         with pytest.raises(UnreachableError):
-            reader.read_to_end(0.3)
+            state_records.read(reader, 0.3)
         cluster.lead({TOPIC: (1,)})
-        assert keys(reader.read_to_end(WAIT_S)) == [b"a"]
+        assert keys(state_records.read(reader, WAIT_S)) == [b"a"]
         reader.close()
 
 
@@ -282,13 +329,13 @@ def test_a_cluster_that_does_not_answer_is_unreachable():
     access = KafkaClusterAccess(name="gone", bootstrap=("127.0.0.1:1",))
     reader = TopicReader(access, client_id="c", topics=[TOPIC], clock=CLOCK)
     with pytest.raises(UnreachableError, match=r"offsets-0 on gone .*check bootstrap\.servers"):
-        reader.read_to_end(SHORT_S)
+        state_records.read(reader, SHORT_S)
     reader.close()
 
 
 def test_closing_ends_the_connections(one):
     cluster, _, reader = one
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     reader.close()
     links = cluster.brokers[0].broker.links
     assert wait_until(lambda: not any(each.open for each in links), timeout_s=WAIT_S)
@@ -296,11 +343,11 @@ def test_closing_ends_the_connections(one):
 
 def test_a_connection_that_breaks_is_made_again(one):
     cluster, found, reader = one
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     cluster.brokers[0].drop_next = {"list_offsets", "fetch"}
     found.batches.append(batch(b"e", at=4))
     found.end = 5
-    assert keys(reader.read_to_end(WAIT_S)) == [b"e"]
+    assert keys(state_records.read(reader, WAIT_S)) == [b"e"]
     assert cluster.brokers[0].drop_next == set()
 
 
@@ -308,7 +355,7 @@ def test_brokers_that_are_too_old_are_named(one):
     cluster, _, reader = one
     cluster.brokers[0].broker.ranges = {"fetch": (0, 11)}
     with pytest.raises(UnsupportedByBrokersError, match=r"reading offsets-0 .* newer brokers"):
-        reader.read_to_end(WAIT_S)
+        state_records.read(reader, WAIT_S)
 
 
 def test_a_topic_made_again_is_noticed(one):
@@ -316,11 +363,11 @@ def test_a_topic_made_again_is_noticed(one):
     cluster, _, reader = one
     broker = cluster.brokers[0].broker
     broker.topic_ids = {TOPIC: uuid.uuid4()}
-    reader.read_to_end(WAIT_S)
+    state_records.read(reader, WAIT_S)
     broker.topic_ids = {TOPIC: uuid.uuid4()}
     cluster.brokers[0].end_codes = [FENCED_EPOCH] * 40  # until the metadata is read again
     with pytest.raises(LogTruncatedError, match="another topic has this name now"):
-        reader.read_to_end(WAIT_S)
+        state_records.read(reader, WAIT_S)
 
 
 # Hostile brokers
@@ -353,11 +400,11 @@ def test_a_malformed_response_is_an_error_within_the_deadline(one, api, twist):
         cluster.twist_metadata(twist)
     began = CLOCK.now_s()
     with pytest.raises(RetriableError, match="offsets-0 on hostile"):
-        reader.read_to_end(SHORT_S)
+        state_records.read(reader, SHORT_S)
     assert CLOCK.now_s() - began < SHORT_S + 2.0
     broker.twists.clear()
     cluster.twist_metadata(bytes)
-    assert len(reader.read_to_end(WAIT_S)) == 4
+    assert len(state_records.read(reader, WAIT_S)) == 4
 
 
 DAMAGED = {
@@ -384,7 +431,7 @@ def test_a_damaged_batch_is_an_error_within_the_deadline(one, damage):
     _, found, reader = one
     found.batches = [damage(found.batches[0])]
     with pytest.raises(ConnectError, match="offsets-0 on hostile"):
-        reader.read_to_end(SHORT_S)
+        state_records.read(reader, SHORT_S)
 
 
 def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch):
@@ -394,7 +441,7 @@ def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch
         reader = reader_of(cluster)
         taken = []
         with pytest.raises(FatalError, match=r"offsets-0 .* offset 1 .* more than 100000 bytes"):
-            reader.read_each_to_end(WAIT_S, lambda record: taken.append(record.key))
+            reader.read_to_end(WAIT_S, lambda record: taken.append(record.key))
         assert taken == [b"a"]
         reader.close()
 
@@ -409,9 +456,9 @@ def test_the_deadline_holds_within_a_batch(one):
             wait_until(lambda: False, timeout_s=2 * SHORT_S)
 
     with pytest.raises(RetriableError, match="continues at offset 1"):
-        reader.read_each_to_end(SHORT_S, take)
+        reader.read_to_end(SHORT_S, take)
     assert taken == [b"a"]
-    reader.read_each_to_end(WAIT_S, take)
+    reader.read_to_end(WAIT_S, take)
     assert taken == [b"a", b"b", b"c", b"d"]
 
 
