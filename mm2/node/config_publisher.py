@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent import futures
 from dataclasses import dataclass
 
@@ -34,7 +34,6 @@ from mm2.config import (
     operator_overrides,
 )
 from mm2.config.flow_plan import FlowPlan
-from mm2.node import stored_config_check
 
 WRITE_TIMEOUT_S = 60.0
 """Time limit in seconds for validating and writing the connectors' configurations."""
@@ -132,8 +131,6 @@ class ConfigPublisher:
             self._written, self._mismatch_since_s, self._logged_keys = plan, None, ()
         elif member.is_leader:
             self.other_leader_reason = ""
-            if self._has_unusable_config(plan, differing, member):
-                self._written = None
             if plan is not self._written and (
                 plan is not self._attempted or now_s >= self._retry_at_s
             ):
@@ -157,19 +154,6 @@ class ConfigPublisher:
             self._became_leader.clear()
             self._written = self._attempted = None
         self._was_leader = member.is_leader
-
-    def _has_unusable_config(
-        self, plan: FlowPlan, names: Iterable[str], member: FleetMember
-    ) -> bool:
-        """Return True if connectors cannot run with their stored configurations, because
-        connection settings were changed after this node had written them."""
-        config = member.herder.get_config_state()
-        stored = {name: config.config(name) for name in names if name not in self.rejections}
-        return any(
-            each is not None
-            and stored_config_check.find_connection_differences(plan.connectors[name], each)
-            for name, each in stored.items()
-        )
 
     def _log_config_mismatch(
         self, plan: FlowPlan, differing: Mapping[str, list[str]], now_s: float

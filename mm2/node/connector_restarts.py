@@ -19,7 +19,6 @@ from connect_runtime.storage.status_records import RunState, StatusSubject
 from connect_runtime.worker.worker import StartedConnectorOrTask
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
-from mm2.node import stored_config_check
 from mm2.status import flow_state
 
 _State = RunState
@@ -108,14 +107,6 @@ class RestartPlanner:
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
-    def forget_failures(self) -> None:
-        """Forget all failures. What has failed becomes due once more, even if restarts are
-        disabled."""
-        self._histories = {
-            name: _FailureHistory(attempt=history.attempt, failures=-1)
-            for name, history in self._histories.items()
-        }
-
     def find_given_up_items(self, names: Iterable[str]) -> list[str]:
         """Return the connectors and tasks among `names` that have failed too often to be
         restarted."""
@@ -162,8 +153,7 @@ _HEALTHY_STATES = (_State.RUNNING, _State.PAUSED, _State.STOPPED)
 
 class ConfigOrigin(enum.Enum):
     """Origin of the configuration with which a connector or task runs: this node's file, the
-    leader's different file, or a configuration that is about to be replaced: a previous one, or one
-    that this node does not use because its connection settings differ from this node's file."""
+    leader's different file, or a previous configuration that is about to be replaced."""
 
     OURS = "ours"
     OTHERS = "others"
@@ -239,12 +229,7 @@ class _ConfigClassifier:
         else:
             applied = config.applied_config(name)
             in_force = begun_with == config.task_config(item) and applied == stored
-        is_unusable = stored is not None and bool(
-            stored_config_check.find_connection_differences(
-                self.plan.connectors.get(name, {}), stored
-            )
-        )
-        if not in_force or is_unusable or (self.leads and not planned):
+        if not in_force or (self.leads and not planned):
             return ConfigOrigin.OLD
         return ConfigOrigin.OURS if planned else ConfigOrigin.OTHERS
 
@@ -263,14 +248,6 @@ class FailureTracker:
 
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
-    _forgotten: Mapping[str, int] = field(default_factory=dict)
-    """Starts whose failures do not count, by connector or task."""
-
-    def forget_failures(self, items: Iterable[RunningItem]) -> None:
-        """Restart what has failed. Call this when the plan has changed, because the failures may
-        be due to the previous plan."""
-        self.restarts.forget_failures()
-        self._forgotten = {str(each.item): each.started.times for each in items if each.has_failed}
 
     def decide_restarts(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
         """Decide which of the connectors and tasks on this node to restart, and whether to give up
@@ -316,5 +293,4 @@ class FailureTracker:
             item.is_mirroring
             and item.config_origin is ConfigOrigin.OURS
             and type(item.item) not in self._ran
-            and self._forgotten.get(str(item.item)) != item.started.times
         )

@@ -37,7 +37,7 @@ from mm2.connectors.status_registry import FlowStatus, RegistrySnapshot, TaskSta
 from mm2.node import connector_restarts
 from mm2.node.config_publisher import ConfigPublisher
 from mm2.node.connector_restarts import FailureTracker, RestartPlanner
-from mm2.node.stored_config_check import StoredConfigResolver
+from mm2.node.stored_config_resolver import StoredConfigResolver
 from mm2.status import flow_state
 from mm2.status.flow_state import FlowWorkerState, WorkerSnapshot
 from mm2.status.process_health import FlowReadiness
@@ -100,7 +100,6 @@ class FlowWorker:
         self._resolver = StoredConfigResolver(plan)
         self._publisher = ConfigPublisher(plan)
         self._failures = FailureTracker(RestartPlanner(plan.restart_max))
-        self._polled_connectors = plan.connectors
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._rebalances: tuple[FleetMember | None, int] = (None, rebalances)
@@ -353,20 +352,15 @@ class FlowWorker:
         if self._reason and member.herder.is_ready():
             self._reason = self._trouble = self._logged = ""
         self._publisher.write_or_compare_configs(member, now_s)
-        plan = self.plan
         tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
         items = connector_restarts.list_running_items(
             member.assignment.items,
             member.started_connectors_and_tasks,
             config=member.herder.get_config_state(),
-            plan=plan,
+            plan=self.plan,
             is_leader=member.is_leader,
         )
-        if plan.connectors != self._polled_connectors:
-            # The previous plan may have caused the failures: see `StoredConfigResolver`.
-            self._polled_connectors = plan.connectors
-            self._failures.forget_failures(items)
         decision = self._failures.decide_restarts(items, now_s)
         self._given_up = decision.give_up_reason or self._explain_unconfigured_flow(member)
         for each in decision.due:

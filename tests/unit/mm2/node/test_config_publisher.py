@@ -277,14 +277,3 @@ def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):
     assert "4711" not in caplog.text
     assert made.is_settled
     assert not any(isinstance(e, PutConnector) for e in follower.herder.submitted[3:])
-
-
-def test_connections_that_somebody_changed_are_written_again(member):
-    of = plan()
-    made = written(of, member)
-    changed = {**of.connectors[CONNECTORS[0]], "source.cluster.bootstrap.servers": "elsewhere:1"}
-    member.herder.write(config_records.encode_connector_creation(CONNECTORS[0], changed, None))
-    made.write_or_compare_configs(fleets.as_member(member), 60.0)
-    assert member.stored[CONNECTORS[0]] == of.connectors[CONNECTORS[0]]
-    made.write_or_compare_configs(fleets.as_member(member), 60.2)
-    assert made.is_settled

@@ -4,7 +4,6 @@ Which failures count against a flow, and what is started again."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
 
@@ -16,13 +15,7 @@ from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.worker import StartedConnectorsAndTasks
 from mm2.config import config_loader, flow_plan
 from mm2.node import connector_restarts
-from mm2.node.connector_restarts import (
-    FailureTracker,
-    RestartDecision,
-    RestartPlanner,
-    RunAttempt,
-    RunningItem,
-)
+from mm2.node.connector_restarts import FailureTracker, RestartDecision, RestartPlanner, RunAttempt
 from tests.fakes.rest_herder import FakeHerder
 
 State = RunState
@@ -184,18 +177,16 @@ class Flow:
                 item, state, "x.ConfigError: no such file" if state is FAILED else ""
             )
 
-    def items(self) -> list[RunningItem]:
-        return connector_restarts.list_running_items(
+    def look(self, after_s: float = 0.0) -> RestartDecision:
+        self.now_s += after_s
+        found = connector_restarts.list_running_items(
             [NAME, *TASKS, "MirrorHeartbeatConnector"],
             self.worker.snapshot(),
             config=self.herder.get_config_state(),
             plan=self.plan,
             is_leader=self.leads,
         )
-
-    def look(self, after_s: float = 0.0) -> RestartDecision:
-        self.now_s += after_s
-        return self.failures.decide_restarts(self.items(), self.now_s)
+        return self.failures.decide_restarts(found, self.now_s)
 
     def started_again(self, within_s: float) -> int:
         """How often the task is, if it fails at once each time."""
@@ -278,32 +269,6 @@ def test_a_leader_with_another_file_has_its_failures_tried_again():
     assert flow.look().give_up_reason == ""
     assert flow.started_again(200.0) == 3
     assert flow.look().give_up_reason == "no such file"
-
-
-def test_a_leader_with_other_connections_never_ends_the_flow():
-    flow = Flow(leads=False)
-    flow.configure(**{"source.cluster.bootstrap.servers": "elsewhere:1"})
-    flow.begin(TASK, FAILED)
-    assert flow.started_again(200.0) == 3
-    assert flow.look().give_up_reason == ""
-
-
-@pytest.mark.parametrize("most", [0, 3])
-def test_what_failed_under_a_former_plan_is_started_again_under_the_new_one(most):
-    flow = Flow(leads=False, most=most)
-    flow.configure(**{"source.cluster.bootstrap.servers": "elsewhere:1"})
-    flow.begin(TASK, FAILED)
-    flow.started_again(200.0)
-    stored = flow.herder.get_config_state().config(NAME)
-    assert stored is not None
-    flow.plan = dataclasses.replace(
-        flow.plan, connectors={NAME: {key: str(value) for key, value in stored.items()}}
-    )
-    flow.failures.forget_failures(flow.items())
-    assert flow.look().give_up_reason == ""
-    assert [each.item for each in flow.look(1.0).due] == [TASK]
-    flow.begin(TASK, FAILED)
-    assert flow.look().give_up_reason == "no such file", "of this plan"
 
 
 def test_what_operators_set_does_not_make_it_another():

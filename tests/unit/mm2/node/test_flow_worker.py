@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.herder.herder_requests import HerderRequest, RequestRefused, RestartTask
@@ -502,12 +501,13 @@ def test_connectors_that_are_held_are_those_of_the_group():
     assert flow.worker.connector_overrides == {}
 
 
-def test_its_worker_uses_no_stored_connections_but_those_of_the_plan_as_it_is_now():
+def test_its_worker_connects_as_the_plan_says_now():
+    key = "source.cluster.bootstrap.servers"
     flow = Flow()
     flow.does(flow.looks)
     (settings,) = flow.fleet.settings
     stored = dict(plan("a.bootstrap.servers=c:1").connectors[flow_plan.SOURCE_CONNECTOR])
-    with pytest.raises(ConfigError, match=r"source\.cluster\.bootstrap\.servers"):
-        settings.resolve_connector_config(stored)
+    before = plan().connectors[flow_plan.SOURCE_CONNECTOR][key]
+    assert settings.resolve_connector_config(stored)[key] == before != "c:1"
     flow.worker.replace_plan(plan("a.bootstrap.servers=c:1"))
     assert settings.resolve_connector_config(stored) == stored

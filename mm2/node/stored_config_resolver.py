@@ -1,0 +1,74 @@
+"""Resolves stored connector and task configurations with the connection settings of this node.
+
+The config topic is on the target cluster, so brokers of the target and writers of the topic can
+change stored configurations. A changed configuration must not make this node read its files or
+environment variables, load other classes, or send its credentials to other addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base import config_placeholders
+from connect_runtime.storage.cluster_config_state import RawConfig
+from mm2.config import mirror_connector_keys
+from mm2.config.flow_plan import FlowPlan
+from mm2.topics import task_assignment
+
+_CONNECTION_PREFIXES = ("source.", "target.", "producer.", "consumer.", "admin.")
+_CLASS_SUFFIX = ".class"
+_LITERAL_KEYS = (task_assignment.GROUPS_KEY, "task.class")
+"""Keys of task configurations that no file contains. References in them are not resolved, and no
+class is loaded from `task.class`."""
+_MAX_SHOWN_LENGTH = 200
+
+
+class StoredConfigResolver:
+    """Resolves stored configurations: connection settings, classes and values with references
+    (`${provider:path:key}`) are taken from this node's plan, all other values from the stored
+    configuration. Thread-safe.
+
+    Thus nodes with different files, such as during a rolling update, each connect as their own file
+    says.
+    """
+
+    def __init__(self, plan: FlowPlan) -> None:
+        self.plan = plan
+        """The current plan. Assign a new plan when the configuration file is reloaded."""
+
+    def __call__(self, config: RawConfig) -> Mapping[str, str | None]:
+        """Resolve a connector or task configuration.
+
+        Group names in a task's configuration are literal, because clients of the source choose
+        them. Raises `ConfigError` if the configuration is not of one of the flow's connectors.
+        """
+        plan = self.plan
+        name = config.get(mirror_connector_keys.NAME) or ""
+        planned = plan.connectors.get(name)
+        if planned is None:
+            raise ConfigError(
+                f"connector {name[:_MAX_SHOWN_LENGTH]!r} is not run: it is not a connector of the "
+                f"flow {plan.name}. Allowed are {', '.join(plan.connectors)}. Delete it, and run "
+                "other connectors in a Connect worker (connect-distributed)"
+            )
+        stored = {
+            key: value
+            for key, value in config.items()
+            if key in _LITERAL_KEYS or not (_is_protected(key) or _has_reference(value))
+        }
+        own = {
+            key: value
+            for key, value in planned.items()
+            if key not in stored and (key in config or _is_protected(key))
+        }
+        return {**stored, **plan.worker.resolve_connector_config(own)}
+
+
+def _is_protected(key: str) -> bool:
+    """Return True for connection settings and classes."""
+    return key.startswith(_CONNECTION_PREFIXES) or key.endswith(_CLASS_SUFFIX)
+
+
+def _has_reference(value: str | None) -> bool:
+    return any(config_placeholders.find_placeholders(value or ""))
