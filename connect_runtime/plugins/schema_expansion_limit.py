@@ -88,6 +88,6 @@ def _get_variable_length(value: Any) -> int:
 def _create_limit_error(limit: str) -> DataError:
     return DataError(
         f"Default values and absent fields of the schema add more than {limit} to the data: "
-        "write smaller records, or use a schema with smaller defaults, or with fewer optional fields "
-        "or shorter field names"
+        "write smaller records, or use a schema with smaller defaults, or with fewer optional "
+        "fields or shorter field names"
     )
