@@ -325,7 +325,7 @@ class ReplayGuard:
             )
         if len(self._expires_s) >= _MAX_NONCES:
             return SignatureInvalid(
-                503, "Too many forwarded requests within a minute; try again soon"
+                503, "Too many forwarded requests within two minutes; try again soon"
             )
         self._expires_s[request.nonce] = now_s + 2 * REPLAY_WINDOW_MS / 1000 + _CLOCK_TOLERANCE_S
         return SignatureValid()

@@ -18,7 +18,11 @@ MAX_ADDED_VALUES = 100_000
 each of its bytes is added to the maximum."""
 MAX_ADDED_BYTES = 4 * 1024 * 1024
 """Maximum total length of the strings, bytes, decimals and field names that schemas add to a
-record."""
+record. For a record that is read, `ADDED_BYTES_PER_RECORD_BYTE` for each of its bytes are added to
+the maximum."""
+ADDED_BYTES_PER_RECORD_BYTE = 32
+"""As one value may be added for each byte of a record, absent fields with names of up to 32
+characters are limited by their number rather than by their length."""
 
 
 @dataclass(slots=True)
@@ -33,16 +37,18 @@ class SchemaExpansionLimit:
     """Number of added values."""
     _bytes: int = 0
     _max_values: int = MAX_ADDED_VALUES
+    _max_bytes: int = MAX_ADDED_BYTES
 
     def start_record(self, record_bytes: int = 0) -> None:
         """Start counting for another record or schema. `record_bytes` is its size; 0 if unknown."""
         self.values = 0
         self._bytes = 0
         self._max_values = MAX_ADDED_VALUES + record_bytes
+        self._max_bytes = MAX_ADDED_BYTES + ADDED_BYTES_PER_RECORD_BYTE * record_bytes
 
     def add_absent_field(self, name: str) -> None:
-        """Count a field that a struct lacks. The output contains its name although the input did
-        not."""
+        """Count a field that a struct lacks. Texts that are made from the struct contain its name
+        although the record did not."""
         self._add(1, len(name))
 
     def add_default(self, default: Any) -> None:
@@ -69,8 +75,8 @@ class SchemaExpansionLimit:
         self._bytes += size
         if self.values > self._max_values:
             raise _create_limit_error(f"{self._max_values:,} values")
-        if self._bytes > MAX_ADDED_BYTES:
-            raise _create_limit_error(f"{MAX_ADDED_BYTES >> 20} MiB")
+        if self._bytes > self._max_bytes:
+            raise _create_limit_error(f"{self._max_bytes:,} bytes")
 
 
 def _get_variable_length(value: Any) -> int:
@@ -82,5 +88,6 @@ def _get_variable_length(value: Any) -> int:
 def _create_limit_error(limit: str) -> DataError:
     return DataError(
         f"Default values and absent fields of the schema add more than {limit} to the data: "
-        "write smaller records, or a schema with smaller defaults"
+        "write smaller records, or use a schema with smaller defaults, or with fewer optional "
+        "fields or shorter field names"
     )

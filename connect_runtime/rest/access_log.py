@@ -11,13 +11,16 @@ import re
 from starlette import datastructures, types
 
 from connect_runtime.base.timing import Clock
-from connect_runtime.rest import namespace_router
+from connect_runtime.rest import http_request, namespace_router
 
 MAX_FIELD_LENGTH = 1_000
 """Maximum length of a logged value that the client has sent; the rest is replaced by dots."""
+MAX_METHOD_LENGTH = 20
+"""Maximum length of a logged method."""
 MAX_CLIENT_ERRORS = 100
-"""Maximum number of lines per minute for client errors (4xx). Clients that are not logged in get
-only such responses, so that they cannot fill the log."""
+"""Maximum number of lines per minute for rejected requests, so that clients that are not logged in
+cannot fill the log."""
+_REJECTIONS = frozenset({401, 403})
 _CLIENT_ERROR_INTERVAL_S = 60.0
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
@@ -28,8 +31,9 @@ class AccessLogMiddleware:
     """ASGI middleware that logs each request after its response, or after it failed without a
     response.
 
-    At most `MAX_CLIENT_ERRORS` client errors per minute are logged. Further ones are only counted,
-    and the count is logged.
+    At most `MAX_CLIENT_ERRORS` rejected requests per minute are logged. Further ones are counted,
+    and a later request logs their number. A request is rejected if its status is 401 or 403, or if
+    it failed and needs a signature (`IS_UNVERIFIED_SCOPE_KEY`). All other requests are logged.
     """
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
@@ -57,18 +61,22 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send_and_count)
         finally:
             took_ms = round((self._clock.now_s() - began_s) * 1000)
-            if not self._is_client_error_above_limit(status):
+            self._end_interval()
+            if not (_is_rejected(scope, status) and self._exceeds_limit()):
                 self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
 
-    def _is_client_error_above_limit(self, status: int) -> bool:
-        if not 400 <= status < 500:
-            return False
+    def _end_interval(self) -> None:
+        """If a minute has passed, log how many rejected requests it had above the limit."""
         now_s = self._clock.now_s()
-        if now_s - self._counted_since_s >= _CLIENT_ERROR_INTERVAL_S:
-            left_out = self._client_errors - MAX_CLIENT_ERRORS
-            if left_out > 0:
-                _log.info("REST: %d more requests were answered with client errors", left_out)
-            self._client_errors, self._counted_since_s = 0, now_s
+        if now_s - self._counted_since_s < _CLIENT_ERROR_INTERVAL_S:
+            return
+        left_out = self._client_errors - MAX_CLIENT_ERRORS
+        if left_out > 0:
+            _log.info("REST: %d more requests were rejected", left_out)
+        self._client_errors, self._counted_since_s = 0, now_s
+
+    def _exceeds_limit(self) -> bool:
+        """Count a rejected request. Returns True if it is above the limit of this minute."""
         self._client_errors += 1
         return self._client_errors > MAX_CLIENT_ERRORS
 
@@ -84,7 +92,7 @@ class AccessLogMiddleware:
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
             _shorten_and_escape(client[0]) if client else "-",
             at,
-            _shorten_and_escape(scope["method"]),
+            _shorten_and_escape(scope["method"], MAX_METHOD_LENGTH),
             _shorten_and_escape(f"{target}?{query}" if query else target),
             scope.get("http_version", "1.1"),
             status,
@@ -95,8 +103,13 @@ class AccessLogMiddleware:
         )
 
 
-def _shorten_and_escape(text: str) -> str:
+def _is_rejected(scope: types.Scope, status: int) -> bool:
+    is_unverified = scope.get(http_request.IS_UNVERIFIED_SCOPE_KEY, False)
+    return status in _REJECTIONS or (is_unverified and not 200 <= status < 300)
+
+
+def _shorten_and_escape(text: str, max_length: int = MAX_FIELD_LENGTH) -> str:
     """Limit the length of a logged value and escape unprintable characters, so that clients can
     neither fill the log nor inject line breaks."""
-    end = "..." if len(text) > MAX_FIELD_LENGTH else ""
-    return _UNPRINTABLE.sub("?", text[:MAX_FIELD_LENGTH]) + end
+    end = "..." if len(text) > max_length else ""
+    return _UNPRINTABLE.sub("?", text[:max_length]) + end

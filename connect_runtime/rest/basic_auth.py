@@ -121,6 +121,7 @@ class BasicAuthMiddleware:
             return
         if self._may_be_signed(scope):
             scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # the endpoint verifies it
+            scope[http_request.IS_UNVERIFIED_SCOPE_KEY] = True
             scope[http_request.BODY_SLOTS_SCOPE_KEY] = self._unverified_slots
             await self._app(scope, receive, send)
             return

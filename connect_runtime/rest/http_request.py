@@ -28,6 +28,9 @@ from connect_runtime.rest.request_bodies import (
 )
 from connect_runtime.rest.rest_errors import RestError
 
+IS_UNVERIFIED_SCOPE_KEY = "connect_runtime.is_unverified"
+"""Key in the ASGI scope that is true for a request that needs a signature, until the signature of
+the whole request is verified. A signature of only the body (Java) leaves it true."""
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
 """Key in the ASGI scope for the server's `RequestBodySlots`, which limit the number of concurrently
 read bodies."""

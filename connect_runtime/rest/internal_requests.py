@@ -145,6 +145,7 @@ class SignatureMiddleware:
                 scope, receive, send
             )
             return
+        scope[http_request.IS_UNVERIFIED_SCOPE_KEY] = False
         given = False
 
         async def receive_verified_body() -> types.Message:

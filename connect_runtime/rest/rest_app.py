@@ -13,7 +13,14 @@ from connect_runtime.herder import session_keys
 from connect_runtime.herder.herder_api import Herder
 from connect_runtime.herder.peer_requests import PeerClient
 from connect_runtime.herder.session_keys import SessionKeySettings
-from connect_runtime.rest import cors, host_check, response_headers, rest_errors, routing
+from connect_runtime.rest import (
+    cors,
+    host_check,
+    http_request,
+    response_headers,
+    rest_errors,
+    routing,
+)
 from connect_runtime.rest.access_log import AccessLogMiddleware
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
 from connect_runtime.rest.connector_plugins_resource import ConnectorPluginsResource
@@ -128,6 +135,7 @@ class _JavaSignedRouter:
         self._herder = herder
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        scope[http_request.IS_UNVERIFIED_SCOPE_KEY] = True
         must_be_signed_whole = (
             self._herder.signs_whole_requests()
             or session_keys.NONCE_HEADER in datastructures.Headers(scope=scope)
@@ -211,4 +219,5 @@ def _add_host_check(app: types.ASGIApp, configured: RestSettings) -> types.ASGIA
 
 
 def _add_access_log(app: types.ASGIApp, parts: RestDependencies) -> types.ASGIApp:
-    return AccessLogMiddleware(RawPathMiddleware(app), clock=parts.clock)
+    # `RawPathMiddleware` copies the scope: within it, the access log sees what `app` adds.
+    return RawPathMiddleware(AccessLogMiddleware(app, clock=parts.clock))

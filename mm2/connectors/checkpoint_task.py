@@ -51,7 +51,7 @@ from mm2.connectors.status_registry import (
 )
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
-from mm2.formats.primitive_types import MalformedRecordError, StringTooLongError
+from mm2.formats.primitive_types import StringTooLongError
 from mm2.kafka import consumer_groups
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
 from mm2.kafka.state_topic_reader import RecordApplier
@@ -108,10 +108,10 @@ class CheckpointRounds:
         *,
         clock: Clock,
     ) -> None:
-        self.table = CheckpointTable(group_filter=groups.__contains__)
-        self._table_lock = threading.Lock()
         self._config = config
         self._groups = groups
+        self.table = self._create_table()
+        self._table_lock = threading.Lock()
         self._clients = clients
         self._clock = clock
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
@@ -129,7 +129,7 @@ class CheckpointRounds:
         self._map_resets = 0
         self._refresh_due_s = clock.now_s()
         self._takes_topic = functools.lru_cache(_CACHED_TOPICS_MAX)(
-            functools.partial(_has_checkpoints, config.flow)
+            functools.partial(topic_selection.has_checkpoints, config.flow)
         )
         self._map = OffsetMapFollower(
             clients.create_offset_map_reader,
@@ -139,7 +139,6 @@ class CheckpointRounds:
         )
         self._rules = CheckpointRules(
             source=config.flow.source,
-            target=config.flow.target,
             policy=config.flow.policy,
             takes_topic=self._takes_topic,
             translate=self._translate_offset,
@@ -368,15 +367,7 @@ class CheckpointRounds:
         self._published.read_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record of the checkpoints topic, possibly written by this task. Raises
-        `MalformedRecordError`, also for a topic that is not a mirror topic."""
-        flow = self._config.flow
-        topic = mirrormaker2_records.decode_checkpoint_key(key).partition.topic
-        replicated = naming.map_topic_to_source(
-            flow.policy, topic, source_alias=flow.source, target_alias=flow.target
-        )
-        if naming.is_cycle(flow.policy, replicated, target_alias=flow.target):
-            raise MalformedRecordError(f"topic {topic} is not a mirror topic of {flow.name}")
+        """Apply a record of the checkpoints topic, possibly written by this task."""
         with self._table_lock:
             changed = self.table.apply_record(key, value)
         if changed is not None:
@@ -385,7 +376,13 @@ class CheckpointRounds:
     def _forget_published_checkpoints(self) -> None:
         self._close_checkpoints_reader()
         self._last_positions.clear()
-        self.table = CheckpointTable(group_filter=self._groups.__contains__)
+        self.table = self._create_table()
+
+    def _create_table(self) -> CheckpointTable:
+        return CheckpointTable(
+            group_filter=self._groups.__contains__,
+            topic_filter=functools.partial(_is_mirror_topic, self._config.flow),
+        )
 
     def _close_checkpoints_reader(self) -> None:
         tail, self._published = self._published, None
@@ -393,14 +390,13 @@ class CheckpointRounds:
             tail.close()
 
 
-def _has_checkpoints(flow: Flow, topic: str) -> bool:
-    """Return whether positions in a source topic become checkpoints: the flow replicates the topic,
-    and as in Java, its topic filter selects the topic.
-
-    If topics that are not replicated had checkpoints, a source with a topic `west.payments` could
-    move positions in the topic `payments` of the target `west`.
-    """
-    return flow.topics.matches(topic) and topic_selection.should_replicate_topic(flow, topic)
+def _is_mirror_topic(flow: Flow, topic: str) -> bool:
+    """Return whether a target topic can be a mirror topic of the flow. Without this check,
+    checkpoints of other writers could move positions in the target's own topics."""
+    replicated = naming.map_topic_to_source(
+        flow.policy, topic, source_alias=flow.source, target_alias=flow.target
+    )
+    return not naming.is_cycle(flow.policy, replicated, target_alias=flow.target)
 
 
 POLL_INTERVAL_S = 1.0
@@ -413,7 +409,9 @@ EMITTING_CHECKPOINTS = "emitting checkpoints"
 WRITING_GROUP_OFFSETS = "writing group offsets"
 _T = TypeVar("_T")
 _CHECKPOINTS_PARTITION = 0
-_CACHED_TOPICS_MAX = 10_000
+_CACHED_TOPICS_MAX = 100_000
+"""More topics than a flow has: groups are processed in the same order in each round, so a smaller
+cache would have no hits at all."""
 _CONNECT_OFFSET = {connect_offsets.OFFSET_KEY: 0}
 _UNKNOWN_TASK_NUMBER = "?"
 _UNKNOWN_TASK_INDEX = -1

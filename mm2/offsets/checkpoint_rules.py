@@ -27,7 +27,6 @@ from mm2.offsets.offset_translation import (
     TranslateOffset,
     UntranslatedReason,
 )
-from mm2.topics import naming
 from mm2.topics.naming import ReplicationPolicy
 
 NamePredicate = Callable[[str], bool]
@@ -53,13 +52,15 @@ which is what clients leave after a reset to -1."""
 
 @dataclass(slots=True)
 class CheckpointTable:
-    """Current checkpoints: the latest records of the checkpoints topic for groups that
-    `group_filter` accepts, and checkpoints published by this task.
+    """Current checkpoints: the latest records of the checkpoints topic for groups and topics
+    that the filters accept, and checkpoints published by this task.
 
     Partition and group names are shared between checkpoints to save memory.
     """
 
     group_filter: NamePredicate
+    topic_filter: NamePredicate = lambda _: True
+    """Accepts a target topic. Records of other topics are skipped."""
     changed: set[str] = field(default_factory=set)
     """Groups whose checkpoints have changed since the reader last cleared this set."""
     _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class CheckpointTable:
         Raises `MalformedRecordError`, without applying anything, if the record is malformed.
         """
         about = mirrormaker2_records.decode_checkpoint_key(key)
-        if not self.group_filter(about.group):
+        if not self.group_filter(about.group) or not self.topic_filter(about.partition.topic):
             return None
         after = None if value is None else mirrormaker2_records.decode_checkpoint(key, value)
         self._unreadable.pop(about, None)
@@ -134,7 +135,6 @@ class CheckpointRules:
     """Decides which checkpoints one flow creates from the groups' committed offsets."""
 
     source: str
-    target: str
     policy: ReplicationPolicy
     takes_topic: NamePredicate
     """Returns whether positions in a source topic become checkpoints. False for each topic that the
@@ -202,13 +202,12 @@ class CheckpointRules:
                 return False
 
     def map_to_target_partition(self, partition: TopicPartition) -> TopicPartition:
-        """Return the target partition that mirrors this source partition."""
+        """Return the target partition that mirrors this source partition, whose topic the flow must
+        replicate."""
         known = self._renamed.get(partition)
         if known is not None:
             return known
-        topic = naming.map_topic_to_target(
-            self.policy, partition.topic, source_alias=self.source, target_alias=self.target
-        )
+        topic = self.policy.format_remote_topic(self.source, partition.topic)
         return self._renamed.setdefault(partition, TopicPartition(topic, partition.partition))
 
     def _create_checkpoint(

@@ -2,20 +2,20 @@
 tasks.
 
 As in `MirrorCheckpointConnector.findConsumerGroups`, these are the groups that pass the group
-filter and have committed offsets of a topic that passes the topic filter. As in Java, committed
-offsets of heartbeats topics, internal topics and topics in replication cycles count like those of
-any other topic. Unlike in Java, a group that mm2 is not authorized to read does not block the other
-groups.
+filter and have committed offsets of a topic that passes the topic filter. Unlike in Java, the topic
+must also be replicated (not an internal topic or a topic that came from the target), and a group
+that mm2 is not authorized to read does not block the other groups.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_runtime.api import connector
 from connect_runtime.base.bounded_regex import MatchLimitError
-from mm2.topics import task_assignment
+from mm2.topics import task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
 from mm2.topics.topic_filters import TopicOrGroupFilter
 
@@ -120,10 +120,11 @@ def select_groups(
     the topics for which it has committed offsets, or to None if its offsets cannot be read.
     `followed` contains the currently selected groups."""
     unread = frozenset(group for group, found in topics.items() if found is None)
+    has_checkpoints = functools.cache(functools.partial(topic_selection.has_checkpoints, flow))
     wanted = {
         group
         for group, found in topics.items()
-        if found is not None and any(map(flow.topics.matches, found))
+        if found is not None and any(map(has_checkpoints, found))
     }
     wanted |= unread.intersection(followed)
     unwritable = frozenset(filter(task_assignment.is_unwritable_group, wanted))

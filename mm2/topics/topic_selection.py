@@ -45,6 +45,16 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
     return _is_topic_selected(flow, topic) and not _is_mirror_name_reserved(flow, topic)
 
 
+def has_checkpoints(flow: Flow, topic: str) -> bool:
+    """Return whether positions in a source topic become checkpoints: the flow replicates the topic,
+    and as in Java, its topic filter selects the topic.
+
+    If topics that are not replicated had checkpoints, a source with a topic `west.payments` could
+    move positions in the topic `payments` of the target `west`.
+    """
+    return flow.topics.matches(topic) and should_replicate_topic(flow, topic)
+
+
 def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
     """Return whether the only reason not to mirror a source topic is that its mirror topic would
     have the name of a topic that mm2 itself writes."""

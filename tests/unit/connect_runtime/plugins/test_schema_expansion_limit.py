@@ -50,7 +50,7 @@ def in_structs(described: Any, payload: Any, levels: int) -> bytes:
 OPTIONAL = {"type": "int8", "optional": True}
 WIDE = struct(*[OPTIONAL] * 500)
 TOO_MANY = r"add more than [\d,]+ values"
-TOO_LONG = "add more than 4 MiB"
+TOO_LONG = r"add more than [\d,]+ bytes"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,19 @@ def test_a_sparse_record_is_read_if_its_size_explains_it():
     assert len(found) == 1_000
     assert found[0].get_without_default("f19") == 19
     assert found[0].get_without_default("f20") is None
+
+
+def test_long_field_names_do_not_limit_sparse_records():
+    columns = [OPTIONAL | {"field": f"customer_attribute_{number:02d}"} for number in range(60)]
+    payload = [{each["field"]: 1 for each in columns[:2]}] * 7_000
+    record = envelope(array(struct(*columns)), payload)
+    assert 7_000 * 58 * len(columns[0]["field"]) > MAX_ADDED_BYTES
+    assert len(made().decode(record).value) == 7_000
+
+
+def test_the_error_also_explains_what_to_do_about_absent_fields():
+    with pytest.raises(DataError, match="fewer optional fields or shorter field names"):
+        made().decode(envelope(array(WIDE), [{}] * 10_000))
 
 
 @pytest.mark.parametrize("levels", [1, 45])

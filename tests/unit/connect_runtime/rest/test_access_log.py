@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from connect_runtime.herder import session_keys
+from connect_runtime.herder.session_keys import SessionKeySettings
 from connect_runtime.rest import access_log, rest_app
 from connect_runtime.rest.rest_settings import RestSettings
 from tests.fakes.rest_herder import FakeHerder
@@ -63,8 +65,9 @@ def test_a_client_address_writes_no_lines_either(caplog: pytest.LogCaptureFixtur
 def test_no_client_makes_a_long_line(caplog: pytest.LogCaptureFixture) -> None:
     headers = {"User-Agent": "u" * 5_000, "Referer": "r" * 5_000}
     with caplog.at_level(logging.INFO, access_log.__name__):
-        Rest(FakeHerder())("GET", "/" + "p" * 5_000, headers=headers)
+        Rest(FakeHerder())("M" * 5_000, "/" + "p" * 5_000, headers=headers)
     (line,) = caplog.messages
+    assert '"' + "M" * access_log.MAX_METHOD_LENGTH + "... /p" in line
     assert "u" * access_log.MAX_FIELD_LENGTH + "..." in line
     assert len(line) < 3 * access_log.MAX_FIELD_LENGTH + 200
 
@@ -81,23 +84,61 @@ class StandingClock:
         return 0
 
 
+class LimitedLog:
+    """A listener with basic authentication, and a clock that a test sets."""
+
+    def __init__(self, herder: FakeHerder) -> None:
+        self.clock = StandingClock()
+        parts = dataclasses.replace(rest.parts(herder, users={"me": "pw"}), clock=self.clock)
+        self.main = rest_app.build_applications(parts, RestSettings()).main
+
+    def ask(self, password: str, *, times: int = 1, path: str = "/") -> None:
+        for _ in range(times):
+            rest.ask(self.main, "GET", path, auth=("me", password))
+
+
 def test_clients_that_are_not_logged_in_cannot_fill_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock = StandingClock()
-    dependencies = dataclasses.replace(rest.parts(FakeHerder(), users={"me": "pw"}), clock=clock)
-    served = rest_app.build_applications(dependencies, RestSettings()).main
-
-    def ask_with(password: str, times: int) -> None:
-        for _ in range(times):
-            rest.ask(served, "GET", "/", auth=("me", password))
-
+    listener = LimitedLog(FakeHerder())
     with caplog.at_level(logging.INFO, access_log.__name__):
-        ask_with("wrong", access_log.MAX_CLIENT_ERRORS + 50)
+        listener.ask("wrong", times=access_log.MAX_CLIENT_ERRORS + 50)
         assert len(lines(caplog)) == access_log.MAX_CLIENT_ERRORS
-        ask_with("pw", 1)
+        listener.ask("pw")
         assert [each[1] for each in lines(caplog)][-2:] == ["401", "200"]
-        clock.seconds += 60.0
-        ask_with("wrong", 1)
-    assert caplog.messages[-2] == "REST: 50 more requests were answered with client errors"
+        listener.clock.seconds += 60.0
+        listener.ask("pw")
+        assert caplog.messages[-2] == "REST: 50 more requests were rejected"
+        assert '" 200 ' in caplog.messages[-1]
+        listener.ask("wrong")
     assert '" 401 ' in caplog.messages[-1]
+
+
+def test_rejected_requests_do_not_hide_those_of_users(caplog: pytest.LogCaptureFixture) -> None:
+    listener = LimitedLog(FakeHerder())
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        listener.ask("wrong", times=access_log.MAX_CLIENT_ERRORS + 1)
+        listener.ask("pw", times=access_log.MAX_CLIENT_ERRORS + 1, path="/nothing")
+    statuses = [each[1] for each in lines(caplog)]
+    assert statuses.count("404") == access_log.MAX_CLIENT_ERRORS + 1
+
+
+def test_requests_without_a_valid_signature_cannot_fill_the_log_either(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither on a listener with passwords nor on the one for other workers."""
+    herder = FakeHerder(signed=True)
+    headers = {session_keys.SIGNATURE_HEADER: "?"}
+    internal = rest_app.build_internal_application(
+        rest.parts(herder), RestSettings(), SessionKeySettings(), receiver="", must_be_signed=True
+    )
+    for served, path in (
+        (LimitedLog(herder).main, "/connectors/a/fence"),
+        (internal, "/connectors/a/fence"),
+        (internal, "/"),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, access_log.__name__):
+            for _ in range(access_log.MAX_CLIENT_ERRORS + 50):
+                assert rest.ask(served, "PUT", path, headers=headers).status_code in (400, 404)
+        assert len(caplog.messages) <= access_log.MAX_CLIENT_ERRORS

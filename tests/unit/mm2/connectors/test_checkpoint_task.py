@@ -23,6 +23,7 @@ from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.group_offset_sync import GroupState
+from mm2.topics import topic_selection
 from tests.fakes import copied_map
 from tests.fakes.checkpoint_clients import FakeClusters
 from tests.fakes.plugin_contexts import Context
@@ -669,6 +670,7 @@ def test_the_source_moves_no_offsets_of_the_targets_own_topics(clusters, start):
 
 
 def test_published_checkpoints_of_the_targets_own_topics_are_skipped(clusters, start, caplog):
+    """Silently: older releases and Java write such checkpoints, and they can be read."""
     forged = Checkpoint(
         group="g1", partition=TopicPartition("payments", 0), upstream=1, downstream=1, metadata=""
     )
@@ -678,4 +680,19 @@ def test_published_checkpoints_of_the_targets_own_topics_are_skipped(clusters, s
     running.load()
     table = running.task._rounds.table
     assert list(table.get_group_checkpoints("g1")) == [MIRROR]
-    assert "topic payments is not a mirror topic of A->B" in caplog.text
+    assert "skipped" not in caplog.text
+
+
+def test_whether_a_topic_has_checkpoints_is_decided_once(clusters, start, monkeypatch):
+    """A round processes all topics in the same order, so all of them must fit in the cache."""
+    asked = []
+    decide = topic_selection.has_checkpoints
+    monkeypatch.setattr(
+        topic_selection,
+        "has_checkpoints",
+        lambda flow, topic: asked.append(topic) or decide(flow, topic),
+    )
+    rounds = start().task._rounds
+    for topic in [f"topic{number}" for number in range(20_000)] * 2:
+        assert rounds._takes_topic(topic)
+    assert len(asked) == 20_000

@@ -76,6 +76,16 @@ def test_heartbeats_are_no_reason_to_follow_a_group():
     assert group_selection.select_groups(FLOW, {"g1": ["heartbeats"]}).groups == frozenset()
 
 
+@pytest.mark.parametrize("topic", ["B.orders", "A.B.orders", "__orders", "checkpoints.internal"])
+def test_groups_of_topics_that_are_not_replicated_have_no_checkpoints(topic):
+    """Topics of the target, internal topics, and one whose mirror only mm2 may write."""
+    everything = Flow(source="A", target="B", topics=topic_filters.compile_topic_filter([".*"], []))
+    found = group_selection.select_groups(
+        everything, {"g1": [topic], "g2": [topic, "orders"], "g3": ["heartbeats"]}
+    )
+    assert found.groups == {"g2", "g3"}
+
+
 def test_only_other_groups_are_a_change():
     found = SelectedGroups(groups=frozenset({"a", "b"}))
     assert not group_selection.compare_selection({"b", "a"}, found)
