@@ -5,6 +5,7 @@ Generated questions go to both; in each direction bytes are written by one and r
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from pathlib import Path
@@ -27,6 +28,7 @@ from mm2.offsets.offset_translation import (
     TranslatedOffset,
     UntranslatedReason,
 )
+from mm2.topics import naming
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from tests.fakes.state_topics import FakeStateTopics
 from tests.interop import java_mirror
@@ -316,6 +318,27 @@ def as_positions(
     }
 
 
+def takes_topic(question: Question, topic: str) -> bool:
+    policy = our_policy(question["policy"])
+    return not naming.is_cycle(policy, topic, target_alias=question["target"])
+
+
+def without_topics_of_the_target(question: Question, answer: list[Any]) -> list[Any]:
+    """Without what Java makes of a topic that came from the target (`B.orders` becomes `orders`
+    there): mm2 makes no checkpoints of such topics."""
+    if question["policy"]:
+        return answer  # the other policies see no source in this name
+    made, to_write = answer
+    kept = {
+        group: [each for each in offsets if each[0] != "orders"]
+        for group, offsets in to_write.items()
+    }
+    return [
+        [[each for each in points if "orders" not in each] for points in made],
+        {group: offsets for group, offsets in kept.items() if offsets},
+    ]
+
+
 def our_task(question: Question) -> list[Any]:
     syncs = OffsetSyncStore(keep_history=False)
     syncs.mark_ready()
@@ -325,7 +348,7 @@ def our_task(question: Question) -> list[Any]:
     flow = CheckpointRules(
         source=question["source"],
         policy=our_policy(question["policy"]),
-        takes_topic=lambda topic: True,
+        takes_topic=functools.partial(takes_topic, question),
         translate=syncs.translate,
     )
     made = []
@@ -355,8 +378,7 @@ def our_task(question: Question) -> list[Any]:
     return [made, to_write]
 
 
-TOPICS = ("orders", "heartbeats", "C.orders", "D.orders", "x.y.z")
-"""None came from the target B: unlike Java, mm2 writes no checkpoints for such topics."""
+TOPICS = ("orders", "heartbeats", "C.orders", "B.orders", "x.y.z")
 
 
 def some_round(rng: random.Random) -> dict[str, Any]:
@@ -414,7 +436,8 @@ def test_checkpoints_are_made_and_groups_are_synced_alike(
         made, to_write = java
         # Java says so, too, when there is nothing to write of a group without checkpoints.
         expected = [made, {group: offsets for group, offsets in to_write.items() if offsets}]
-        assert our_task(question) == expected, question
+        ours = without_topics_of_the_target(question, our_task(question))
+        assert ours == without_topics_of_the_target(question, expected), question
     assert sum(len(made) for rounds, _ in told for made in rounds) > 300
     assert sum(len(groups) for _, groups in told) > 100
 
