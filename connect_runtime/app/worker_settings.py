@@ -314,10 +314,20 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
     for each in found:
         try:
             writer = file_access.find_foreign_folder_writer(pathlib.Path(each))
-        except OSError:
+        except FileNotFoundError:
             continue  # reported by the discovery
+        except OSError as error:
+            problem = (
+                f"the worker cannot determine who can write to the modules in {each}: "
+                f"{error.strerror or error}; use a folder that it can read and that contains only "
+                "plugins"
+            )
+            account.add_problem(_PLUGIN_PATH_KEY, problem)
+            return []
         if writer is not None:
             can_write, remedy = config_errors.explain_foreign_writer(None, writer)
+            if writer.path.is_relative_to(pathlib.Path(each).resolve()):
+                remedy += f", or mount {each} read-only"
             problem = (
                 f"the worker would run the modules in {each}, but {can_write}; to fix this, "
                 f"{remedy}"

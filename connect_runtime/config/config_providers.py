@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import bounded_regex, config_placeholders
+from connect_runtime.base import bounded_regex, config_placeholders, path_limits
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
 from connect_runtime.base.config_placeholders import Placeholder
 from connect_runtime.config import java_properties
@@ -27,8 +27,6 @@ from connect_runtime.config.java_properties import JavaProperty
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.system import file_access
 
-_MAX_PATH_LENGTH = 4_096
-"""Maximum length of a path (Linux's PATH_MAX). Resolving longer paths would take quadratic time."""
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
 """Maximum total length, in characters, of those values of a configuration that contain
@@ -262,10 +260,10 @@ def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathl
     Returns the resolved path, so that the opened file is the one that was checked.
     """
     name = str(file)
-    if len(name) > _MAX_PATH_LENGTH:
+    if len(name) > path_limits.MAX_PATH_LENGTH:
         raise ProviderError(
-            f"{name[:100]!a}… is not a valid path: a path has at most {_MAX_PATH_LENGTH:,} "
-            f"characters, not {len(name):,}"
+            f"{name[:100]!a}… is not a valid path: a path has at most "
+            f"{path_limits.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
         )
     try:
         real = pathlib.Path(os.path.realpath(file))

@@ -27,7 +27,6 @@ _LOG = logging.getLogger(__name__)
 _PLUGIN_PATH_KEY = "plugin.path"
 _SPARK_PREFIX = "mm2.spark."
 _SPARK_MASTER_KEY = f"{_SPARK_PREFIX}master"
-_LOCAL_MASTER_PREFIX = "local"
 HARMLESS_SPARK_KEYS = frozenset(
     f"{_SPARK_PREFIX}{name}"
     for name in (
@@ -119,10 +118,15 @@ def _explain_danger(pair: JavaProperty) -> str:
     if pair.key in _FILE_ACCESS_KEYS:
         return "can give users of the REST API access to your files"
     if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
-        is_harmless = pair.value.startswith(_LOCAL_MASTER_PREFIX)
+        is_harmless = is_local_master(pair.value)
     else:
         is_harmless = pair.key in HARMLESS_SPARK_KEYS or not pair.key.startswith(_SPARK_PREFIX)
     return "" if is_harmless and pair.key != _PLUGIN_PATH_KEY else "can run code"
+
+
+def is_local_master(master: str) -> bool:
+    """Return True if this Spark master runs Spark in a single JVM on this machine."""
+    return master == "local" or master.startswith("local[")
 
 
 def parse_property_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:

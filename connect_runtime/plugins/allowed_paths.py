@@ -16,14 +16,11 @@ from typing import TypeVar
 
 from connect_runtime.api.config_def import ConfigValue
 from connect_runtime.api.errors import ConfigError
+from connect_runtime.base import path_limits
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
 """Worker property that lists the paths which the FileStream connectors may use."""
-
-_MAX_PATH_LENGTH = 4_096
-"""Maximum length of a path. Linux rejects longer paths (PATH_MAX), and resolving one would take
-quadratic time."""
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -37,10 +34,10 @@ class AllowedPaths:
 
     def resolve_allowed_path(self, name: str) -> str:
         """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
-        if len(name) > _MAX_PATH_LENGTH:
+        if len(name) > path_limits.MAX_PATH_LENGTH:
             raise ConfigError(
                 f"{name[:100]!a}… is not a valid file name: a path has at most "
-                f"{_MAX_PATH_LENGTH:,} characters, not {len(name):,}"
+                f"{path_limits.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
             )
         try:
             real = os.path.realpath(name)

@@ -14,12 +14,15 @@ import pwd
 import shlex
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_SYMBOLIC_LINKS = 40
 """Maximum number of symbolic links that are followed in one path, as in Linux."""
+_MAX_SEARCHED_FOLDERS = 100_000
+"""Maximum number of folders that `find_foreign_folder_writer` searches, because a symbolic link may
+lead to a whole file system."""
 
 
 def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
@@ -195,26 +198,57 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
 
 
 def find_foreign_folder_writer(folder: Path) -> ForeignWriter | None:
-    """Find an untrusted user (neither this user nor root) who can change or add files in a folder
-    or its subfolders. Returns None if there is none.
+    """Find an untrusted user (neither this user nor root) who can change or add files in a folder,
+    its subfolders, or the folders to which symbolic links in them lead. Returns None if there is
+    none.
 
     The path of the folder and the symbolic links in it are checked as in `find_foreign_writer`. The
-    content of a read-only mount counts as safe. Raises `OSError`.
+    content of a read-only mount counts as safe. Raises `FileNotFoundError` if the folder does not
+    exist, and `OSError`, also for more than `_MAX_SEARCHED_FOLDERS` folders.
     """
-    writer = _find_path_writer(folder)
-    if writer is not None or _is_read_only_mount(folder.resolve()):
-        return writer
-    for parent, folders, files in os.walk(folder.resolve()):
-        if can_others_write(Path(parent)):  # even in a sticky folder, users can add files
-            return ForeignWriter(path=Path(parent), owner=None)
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            found = path.lstat()
-            writer = _find_foreign_path_writer(path, found)
-            if writer is None and stat.S_ISLNK(found.st_mode) and os.path.exists(path):
-                writer = _find_path_writer(path)
+    pending = [folder]
+    searched: set[Path] = set()
+    while pending:
+        root = pending.pop()
+        writer = _find_path_writer(root)
+        if writer is not None:
+            return writer
+        for parent, folders, files in os.walk(root.resolve()):
+            current = Path(parent)
+            if current in searched or _is_read_only_mount(current):
+                folders.clear()  # makes os.walk skip the subfolders
+                continue
+            searched.add(current)
+            if len(searched) > _MAX_SEARCHED_FOLDERS:
+                raise OSError(errno.EFBIG, f"more than {_MAX_SEARCHED_FOLDERS:,} folders")
+            writer = _find_folder_entry_writer(current, (*folders, *files), pending)
             if writer is not None:
                 return writer
+    return None
+
+
+def _find_folder_entry_writer(
+    folder: Path, names: Iterable[str], linked_folders: list[Path]
+) -> ForeignWriter | None:
+    """Find an untrusted user who can change a folder or an entry of it, without its subfolders.
+    Symbolic links to folders are appended to `linked_folders`."""
+    if can_others_write(folder):  # even in a sticky folder, users can add files
+        return ForeignWriter(path=folder, owner=None)
+    for name in names:
+        path = folder / name
+        try:
+            found = path.lstat()
+            is_read_only = stat.S_ISDIR(found.st_mode) and _is_read_only_mount(path)
+            writer = None if is_read_only else _find_foreign_path_writer(path, found)
+            if writer is None and stat.S_ISLNK(found.st_mode) and os.path.exists(path):
+                if path.is_dir():
+                    linked_folders.append(path)
+                else:
+                    writer = _find_path_writer(path)
+        except FileNotFoundError:
+            continue  # removed just now, such as a temporary file in __pycache__
+        if writer is not None:
+            return writer
     return None
 
 

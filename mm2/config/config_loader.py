@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,6 +169,9 @@ _KNOWN_SECTIONS = (
 
 
 _PLUGIN_PATH = "plugin.path"
+_CLASS_KEY_PATTERN = re.compile(r"\.class$|(?:^|\.)(?:transforms|predicates)\..*\.type$", re.DOTALL)
+"""Matches the keys whose values are classes: `….class`, and the types of transforms and
+predicates."""
 
 
 def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
@@ -179,7 +183,7 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     """
     text, writer = _read_text_and_find_other_writer(path)
     if writer is not None:
-        _refuse_placeholders(text, path, writer)
+        _refuse_untrusted_values(text, path, writer)
     if is_properties_file(path):
         found = parse_mm2_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
@@ -191,19 +195,39 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     return found if writer is None else _check_write_permissions(found, path, writer)
 
 
-def _refuse_placeholders(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
-    """Raise `SettingsError` if a file that another user can change contains placeholders `${…}`."""
-    values: Iterable[tuple[int, str, str]]
+def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
+    """Raise `SettingsError` if a file that another user can change contains placeholders `${…}`, or
+    keys whose validation imports modules: Python classes and `plugin.path`."""
+    values: Sequence[tuple[int, str, str]]
     if is_properties_file(path):
         pairs = properties_file.parse_property_pairs(text, file=str(path))
-        values = ((pair.line, pair.key, pair.value) for pair in pairs)
+        values = [(pair.line, pair.key, pair.value) for pair in pairs]
     else:
-        values = yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root)
+        values = list(yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root))
     can_write, remedy = config_errors.explain_foreign_writer(path, writer)
     because = f"but {can_write}; to allow such references, {remedy}"
     problems = config_errors.build_reference_problems(values, because)
+    problems += [
+        ConfigProblem(
+            line=line, key=key, text=f"{danger}, but {can_write}; to allow this key, {remedy}"
+        )
+        for line, key, value in values
+        if (danger := _explain_import(key, value))
+    ]
     if problems:
         raise SettingsError(str(path), problems)
+
+
+def _explain_import(key: str, value: str) -> str:
+    """Explain which code the validation of this key would run; return "" if it imports no
+    modules. Names of Apache Kafka's classes and names without a package are never imported."""
+    if key == _PLUGIN_PATH or key.endswith(f".{_PLUGIN_PATH}"):
+        return "can run code"
+    name = value.strip()
+    has_package = "." in name or ":" in name
+    if not _CLASS_KEY_PATTERN.search(key) or not has_package:
+        return ""
+    return "" if java_classes.is_kafka_class_name(name) else "names a class, which can run code"
 
 
 def _check_write_permissions(
@@ -227,13 +251,10 @@ def _check_write_permissions(
 
 
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
-    """Find the keys of the file that can run commands or code on this machine. These are hooks,
-    plugin directories (`plugin.path`), a Spark cluster (which gets this user's credentials), and
-    all Spark properties (programs, JVM options, packages, plugins) except those known to be
-    harmless."""
-    for name, (_, key) in found.flat.locations.items():
-        if name == _PLUGIN_PATH or name.endswith(f".{_PLUGIN_PATH}"):
-            yield key
+    """Find the keys of the file that can run commands or code on this machine, except those that
+    `_refuse_untrusted_values` rejects. These are hooks, a Spark cluster (which gets this user's
+    credentials), and all Spark properties (programs, JVM options, packages, plugins) except those
+    known to be harmless."""
     if found.hooks:
         yield hooks_section.HOOKS_SECTION
     if not found.spark.is_local:

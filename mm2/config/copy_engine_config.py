@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def
 from connect_runtime.api.errors import ConfigError
+from connect_runtime.config import properties_file
 from mm2.config import mirror_connector_keys, value_types
 from mm2.config.value_types import ValueType
 
@@ -73,9 +74,11 @@ _APP_NAME = value_types.text_type_matching(
 )
 CONNECTOR_OVERRIDABLE = frozenset({"app.name"}) | SIZE_KEYS
 """Keys, without the prefix `mm2.spark.`, that a connector's configuration may override."""
-HARMLESS_SPARK_CONF = frozenset(key.removeprefix(_CONF) for key in SIZE_KEYS) | {
-    f"spark.{name}" for name in (*DRIVER_HOSTS, *DRIVER_PORTS)
-}
+HARMLESS_SPARK_CONF = frozenset(
+    key.removeprefix(SPARK_CONF_PREFIX)
+    for key in properties_file.HARMLESS_SPARK_KEYS
+    if key.startswith(SPARK_CONF_PREFIX)
+)
 """Spark properties that cannot run commands on this machine: sizes and addresses."""
 _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
@@ -118,7 +121,7 @@ class EngineSettings:
 
     @property
     def is_local(self) -> bool:
-        return self.engine == INLINE or is_local_master(self.master)
+        return self.engine == INLINE or properties_file.is_local_master(self.master)
 
     @property
     def required_security_properties(self) -> tuple[str, ...]:
@@ -130,17 +133,16 @@ class EngineSettings:
         """
         if self.engine == INLINE or self.allow_insecure_spark:
             return ()
-        return (_AUTHENTICATION_KEY,) if is_local_master(self.master) else _SECURITY_KEYS
+        return (
+            (_AUTHENTICATION_KEY,)
+            if properties_file.is_local_master(self.master)
+            else _SECURITY_KEYS
+        )
 
     @property
     def display_name(self) -> str:
         """Display name of the engine, such as `spark on local[4]`."""
         return self.engine if self.engine == INLINE else f"{self.engine} on {self.master}"
-
-
-def is_local_master(master: str) -> bool:
-    """Return True if this Spark master runs Spark in a single JVM on this machine."""
-    return master == "local" or master.startswith("local[")
 
 
 def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str]:

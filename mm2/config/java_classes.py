@@ -69,7 +69,13 @@ def _resolve_java_class(name: str) -> type | None:
         if name.removeprefix(MIRROR_PACKAGE) not in _MIRROR_CLASS_NAMES:
             raise LookupError(name)
         return get_java_class(name)
-    return get_java_class(name) if name.startswith(_APACHE_PACKAGE) else None
+    return get_java_class(name) if is_kafka_class_name(name) else None
+
+
+def is_kafka_class_name(name: str) -> bool:
+    """Return True if the name has the form of a Java class of Apache Kafka, for which no module is
+    imported."""
+    return name.startswith(_APACHE_PACKAGE)
 
 
 def is_python_class_name(name: str) -> bool:
@@ -77,7 +83,7 @@ def is_python_class_name(name: str) -> bool:
     `package.module.Class`."""
     words = name.replace(":", ".", 1).split(".")
     is_dotted = len(words) > 1 and all(_WORD.fullmatch(each) for each in words)
-    return is_dotted and not name.startswith(_APACHE_PACKAGE)
+    return is_dotted and not is_kafka_class_name(name)
 
 
 @functools.cache

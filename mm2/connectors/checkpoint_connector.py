@@ -235,7 +235,7 @@ class MirrorCheckpointConnector(SourceConnector):
                 _LOG.warning("group %s cannot be replicated: %s", group, failed[group])
             else:
                 _LOG.warning(
-                    "group %s is not replicated: a configuration list cannot contain its name",
+                    "group %s is not replicated: a task configuration cannot contain its name",
                     group,
                 )
         self._logged_exclusions = left_out

@@ -8,12 +8,14 @@ prefix (`kind`) removes the directories that are no longer locked.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import stat
 import tempfile
 from pathlib import Path
 
+_LOG = logging.getLogger(__name__)
 _LOCK_FILE = "lock"
 
 
@@ -58,9 +60,11 @@ def create_run_directory(
 
 def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) -> None:
     """Remove this user's directories in `parent` whose name starts with `kind` and whose process
-    has ended, except for the newest `keep_count`."""
+    has ended, except for the newest `keep_count`. Logs the first directory that cannot be locked
+    for a reason other than its process running."""
     locks = [folder / _LOCK_FILE for folder in _list_own_directories(kind, parent)]
     ended = 0
+    failure: tuple[Path, OSError] | None = None
     for lock in sorted(locks, key=_read_created_ns, reverse=True):
         try:
             lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -73,10 +77,20 @@ def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) ->
             ended += 1
             if ended > keep_count:
                 shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:
+        except BlockingIOError:
             pass  # its process is running
+        except OSError as error:
+            failure = failure or (lock, error)
         finally:
             os.close(lock_fd)
+    if failure is not None:
+        lock, error = failure
+        _LOG.warning(
+            "directories of ended processes are not removed, because %s cannot be locked: %s; "
+            "remove them yourself, or use a file system with working file locks",
+            lock,
+            error.strerror,
+        )
 
 
 def _list_own_directories(kind: str, parent: Path) -> list[Path]:

@@ -242,8 +242,12 @@ def is_unwritable_group(group: str) -> bool:
     """Return whether a group id would be read back differently or as several ids.
 
     Java nevertheless writes such an id to the task configuration, and its task then reads groups
-    that do not exist. mm2 excludes the group.
+    that do not exist. mm2 excludes the group. An id with `${` is also unwritable: a Connect worker
+    resolves placeholders in task configurations, so an id such as `${file:/path:key}` would let any
+    client of the source have the worker read a file.
     """
+    if "${" in group:
+        return True
     found: list[str] = config_types.parse_value(GROUPS_KEY, group, Type.LIST)
     return found != [group]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from connect_runtime.config import properties_file
 from mm2.config import copy_engine_config
 
 _LOCAL_MASTER_PATTERN = re.compile(r"local(?:\[(?P<threads>\d+|\*)(?:,\s*\d+)?\])?$")
@@ -108,7 +109,7 @@ class SparkSettings:
     def is_local(self) -> bool:
         """True if Spark runs entirely in this process, its JVM and its child processes, without a
         network."""
-        return copy_engine_config.is_local_master(self.master)
+        return properties_file.is_local_master(self.master)
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
@@ -118,7 +119,7 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
-    if copy_engine_config.is_local_master(effective.get("spark.master", "")):
+    if properties_file.is_local_master(effective.get("spark.master", "")):
         return None
     encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     if not any(effective.get(key) == "true" for key in encrypted):

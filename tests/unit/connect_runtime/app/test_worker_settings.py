@@ -10,6 +10,7 @@ from connect_runtime.config import worker_keys
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.network import key_stores
 from connect_runtime.protocol.security_settings import SecuritySettings
+from connect_runtime.system import file_access
 
 PROVIDERS = {
     "config.providers": "env",
@@ -60,8 +61,25 @@ def test_plugins_that_others_can_write_are_not_run(refused, tmp_path):
         (told,) = refused({"plugin.path": str(folder)})
         assert (
             f"plugin.path: the worker would run the modules in {folder}, but other users can write "
-            f"to {folder}; to fix this, run: chmod go-w {folder}"
+            f"to {folder}; to fix this, run: chmod go-w {folder}, or mount {folder} read-only"
         ) in told
+    assert not (tmp_path / "ran").exists()
+
+
+def test_plugins_are_not_run_if_it_is_unknown_who_can_write_them(
+    refused, in_group, tmp_path, monkeypatch
+):
+    def fail(_):
+        raise PermissionError(13, "Permission denied")
+
+    in_group({"plugin.path": str(tmp_path / "missing")})
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.setattr(file_access, "find_foreign_folder_writer", fail)
+    (told,) = refused({"plugin.path": str(tmp_path)})
+    assert (
+        "plugin.path: the worker cannot determine who can write to the modules in "
+        f"{tmp_path}: Permission denied; use a folder"
+    ) in told
     assert not (tmp_path / "ran").exists()
 
 

@@ -31,6 +31,7 @@ def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment:
         ("mm2.spark.python=/tmp/x", "w.properties:2: mm2.spark.python: can run code, but"),
         ("mm2.spark.conf.spark.driver.extraJavaOptions=-javaagent:/tmp/x.jar", "can run code"),
         ("mm2.spark.master=k8s://https://h:1", "mm2.spark.master: can run code, but"),
+        ("mm2.spark.master=local-cluster[1,1,1024]", "mm2.spark.master: can run code, but"),
         ("mm2.spark.allow.insecure.spark=true", "can run code, but"),
         ("file.stream.allowed.paths=/", "can give users of the REST API access to your files, but"),
         ("config.providers=file", "can give users of the REST API access to your files, but"),

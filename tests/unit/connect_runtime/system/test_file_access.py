@@ -177,6 +177,64 @@ def test_who_can_change_a_folder_of_modules_is_found(config, tmp_path):
         find(folder / "none")
 
 
+def test_folders_behind_links_are_searched_once_each(tmp_path, monkeypatch):
+    plugins, real, other = tmp_path / "plugins", tmp_path / "real", tmp_path / "other"
+    for folder in (plugins, real / "sub", other):
+        folder.mkdir(parents=True)
+    (plugins / "package").symlink_to(real)
+    (real / "sub" / "back").symlink_to(plugins)
+    (real / "sub" / "on").symlink_to(other)
+    find = file_access.find_foreign_folder_writer
+    assert find(plugins) is None
+    for module in (real / "module.py", real / "sub" / "module.py", other / "module.py"):
+        module.touch()
+        module.chmod(0o666)
+        assert find(plugins) == ForeignWriter(path=module, owner=None)
+        module.unlink()
+    monkeypatch.setattr(file_access, "_MAX_SEARCHED_FOLDERS", 4)
+    assert find(plugins) is None
+    monkeypatch.setattr(file_access, "_MAX_SEARCHED_FOLDERS", 3)
+    with pytest.raises(OSError, match="more than 3 folders"):
+        find(plugins)
+
+
+def test_a_file_that_vanishes_during_the_search_does_not_end_it(tmp_path, monkeypatch):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "b.py").chmod(0o666)
+    walk = os.walk
+
+    def walk_and_remove(folder):
+        for parent, folders, files in walk(folder):
+            (tmp_path / "a.py").unlink()
+            yield parent, folders, sorted(files)
+
+    monkeypatch.setattr(os, "walk", walk_and_remove)
+    found = file_access.find_foreign_folder_writer(tmp_path)
+    assert found == ForeignWriter(path=tmp_path / "b.py", owner=None)
+
+
+@pytest.mark.parametrize("where", [".", "inner"])
+def test_folders_of_modules_that_are_mounted_read_only_are_accepted(tmp_path, monkeypatch, where):
+    """Containers often cannot change the mode of a volume."""
+    plugins = tmp_path / "plugins"
+    mount = plugins / where
+    mount.mkdir(parents=True)
+    mount.chmod(0o777)
+    module = mount / "module.py"
+    module.touch()
+    module.chmod(0o666)
+
+    class Mount:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Mount)
+    find = file_access.find_foreign_folder_writer
+    assert find(plugins) == ForeignWriter(path=mount, owner=None)
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == mount)
+    assert find(plugins) is None
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_the_owner_of_a_module_is_found(tmp_path):
     module = tmp_path / "module.py"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import pathlib
 import re
@@ -9,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_runtime.api.config_def import Type
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system import file_access
 from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.file_access import ForeignWriter
-from mm2.config import config_loader
+from mm2.config import config_loader, java_classes, mirror_connector_keys
+from mm2.topics.naming import IdentityReplicationPolicy
 
 BASE = """
 clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
@@ -294,6 +297,60 @@ def test_programs_and_options_of_spark_in_a_file_that_others_can_write_are_refus
             "other users can write"
             in config_loader.load_config_file(path, environment={}).warnings[0].text
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "key"),
+    [
+        ("c.yaml", "replication.policy.class: sub.policy:P", "flows.replication.policy.class"),
+        ("c.yaml", "transforms.x.type: sub.policy.P", "flows.transforms.x.type"),
+        ("c.yaml", "predicates: {x: {type: ' sub.policy.P'}}", "flows.predicates.x.type"),
+        ("m.properties", "a->b.topic.filter.class=sub.policy.P", "a->b.topic.filter.class"),
+        ("m.properties", "group.filter.class=a:b:P", "group.filter.class"),
+        ("m.properties", "transforms.x.type=sub.policy.P", "transforms.x.type"),
+        ("m.properties", "a.sasl.login.class=sub.policy.P", "a.sasl.login.class"),
+        ("m.properties", "plugin.path=/usr/lib/python3", "plugin.path"),
+    ],
+)
+def test_classes_in_a_file_that_others_can_write_are_refused_before_they_are_imported(
+    tmp_path, monkeypatch, name, line, key
+):
+    path = tmp_path / name
+    path.write_text(
+        BASE.replace("to: b", f"to: b, {line}")
+        if name == "c.yaml"
+        else "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\n"
+        f"a->b.enabled=true\n{line}\n"
+    )
+    path.chmod(0o666)
+    monkeypatch.setattr(importlib, "import_module", lambda _: pytest.fail("must not import"))
+    with pytest.raises(SettingsError) as raised:
+        config_loader.load_config_file(path, environment={})
+    (problem,) = raised.value.problems
+    assert problem.key == key
+    assert problem.line > 0
+    assert "can run code, but other users can write to this file; to allow this" in problem.text
+
+
+@pytest.mark.parametrize("policy", ["IdentityReplicationPolicy", java_classes.IDENTITY_POLICY])
+def test_classes_of_kafka_are_accepted_in_a_file_that_others_can_write(tmp_path, policy):
+    path = tmp_path / "c.yaml"
+    path.write_text(BASE.replace("to: b", f"to: b, replication.policy.class: {policy}"))
+    path.chmod(0o666)
+    (found,) = config_loader.load_config_file(path, environment={}).flows
+    assert isinstance(found.policy, IdentityReplicationPolicy)
+
+
+def test_the_names_of_all_keys_for_classes_show_it():
+    """Otherwise a class could be imported from a file that others can write."""
+    for definition in (
+        mirror_connector_keys.SOURCE_KEYS,
+        mirror_connector_keys.CHECKPOINT_KEYS,
+        mirror_connector_keys.HEARTBEAT_KEYS,
+    ):
+        for key in definition.keys.values():
+            is_found = bool(config_loader._CLASS_KEY_PATTERN.search(key.name))
+            assert is_found or key.type is not Type.CLASS, key.name
 
 
 @pytest.mark.parametrize("name", ["c.yaml", "m.properties"])

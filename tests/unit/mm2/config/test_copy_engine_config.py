@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.config import properties_file
 from mm2.config import copy_engine_config, mirror_connector_config
 from mm2.config.copy_engine_config import EngineSettings
 
@@ -186,10 +185,8 @@ def test_a_mistake_of_the_worker_is_said_to_be_there():
         of_worker({"mm2.engine": "storm"})
 
 
-def test_spark_properties_that_are_harmless_in_a_worker_file_are_those_of_clusters_yaml():
-    found = {
-        key.removeprefix(copy_engine_config.SPARK_CONF_PREFIX)
-        for key in properties_file.HARMLESS_SPARK_KEYS
-        if key.startswith(copy_engine_config.SPARK_CONF_PREFIX)
-    }
-    assert found == copy_engine_config.HARMLESS_SPARK_CONF
+def test_sizes_and_addresses_of_the_driver_are_the_harmless_spark_properties():
+    sizes = {key.removeprefix("conf.") for key in copy_engine_config.SIZE_KEYS}
+    hosts_and_ports = (*copy_engine_config.DRIVER_HOSTS, *copy_engine_config.DRIVER_PORTS)
+    addresses = {f"spark.{name}" for name in hosts_and_ports}
+    assert sizes | addresses == copy_engine_config.HARMLESS_SPARK_CONF

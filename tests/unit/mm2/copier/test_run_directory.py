@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -99,4 +101,21 @@ def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
     run_directory.remove_stale_directories("mm2-x-", tmp_path, keep_count=1)
     assert left.path.exists()
     for each in held:
+        each.remove_directory()
+
+
+def test_directories_that_cannot_be_locked_are_reported_once(tmp_path, monkeypatch, caplog):
+    made = [run_directory.create_run_directory("mm2-x-", parent=tmp_path) for _ in range(2)]
+
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    run_directory.remove_stale_directories("mm2-x-", tmp_path)
+    assert caplog.messages == [], "their process is running"
+    monkeypatch.setattr(fcntl, "flock", fail)
+    run_directory.remove_stale_directories("mm2-x-", tmp_path)
+    (message,) = caplog.messages
+    assert "/lock cannot be locked: No locks available; remove them yourself" in message
+    for each in made:
+        assert each.path.exists()
         each.remove_directory()

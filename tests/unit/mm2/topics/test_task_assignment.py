@@ -106,7 +106,18 @@ def test_groups_come_back_unless_their_ids_cannot_be_written(groups):
 
 
 @pytest.mark.parametrize(
-    ("group", "expected"), [("a", False), ("a b", False), ("a,b", True), (" a", True), ("", True)]
+    ("group", "expected"),
+    [
+        ("a", False),
+        ("a b", False),
+        ("a$b{c}", False),
+        ("a,b", True),
+        (" a", True),
+        ("", True),
+        ("${file:/etc/mm2/secrets:key}", True),
+        ("a${env:HOME}", True),
+        ("${file:/etc/mm2/secrets", True),  # the next id in the list could complete it
+    ],
 )
 def test_ids_that_no_configuration_can_hold(group, expected):
     assert task_assignment.is_unwritable_group(group) is expected
