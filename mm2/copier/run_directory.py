@@ -84,12 +84,12 @@ def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) ->
         finally:
             os.close(lock_fd)
     if failure is not None:
-        lock, error = failure
+        first, reason = failure
         _LOG.warning(
             "directories of ended processes are not removed, because %s cannot be locked: %s; "
             "remove them yourself, or use a file system with working file locks",
-            lock,
-            error.strerror,
+            first,
+            reason.strerror,
         )
 
 
