@@ -90,6 +90,8 @@ def _inputs(target: Target, rng: random.Random) -> Iterator[bytes]:
 def judge(target: Target, data: bytes, report: Report) -> None:
     """Call the target with one input, and note in the report what became of it."""
     report.inputs += 1
+    if _peak_bytes() - _resident_bytes() > target.memory_bytes // 2:
+        _forget_peak_memory()  # otherwise, an old peak would hide what this input takes
     before_bytes = _peak_bytes()
     took_s = _call(target, data, report)
     if took_s > target.slow_s:  # the garbage of other inputs may have been collected meanwhile
@@ -128,6 +130,11 @@ def _place(error: Exception) -> str:
 
 def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 def _forget_peak_memory() -> None:

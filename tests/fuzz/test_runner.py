@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 
@@ -68,6 +69,27 @@ def test_an_input_that_takes_much_memory_is_found():
     planted = target(call, seeds=lambda: [b"", b"large"], memory_bytes=16 << 20)
     (found,) = runner.run(planted, inputs=2).findings.values()
     assert (found.what, found.data) == ("memory", b"large")
+
+
+def test_an_earlier_peak_does_not_hide_an_input_that_takes_much_memory():
+    taken: list[bytes] = []
+
+    def call(data):
+        if data == b"first":
+            taken.append(b"x" * (96 << 20))
+        elif data == b"second":
+            taken.clear()  # the peak is far above what is used now
+        return b"x" * (48 << 20) if data == b"large" else None
+
+    inputs = [b"", b"first", b"second", b"large"]
+    planted = target(call, seeds=lambda: inputs, memory_bytes=64 << 20)
+    report = runner.run(planted, inputs=3)
+    assert [each.data for each in report.findings.values()] == [b"first"]
+    larger = dataclasses.replace(planted, memory_bytes=32 << 20)
+    report = runner.Report(target="planted")
+    for data in inputs[2:]:
+        runner.judge(larger, data, report)
+    assert [each.data for each in report.findings.values()] == [b"large"]
 
 
 def test_the_same_seed_number_gives_the_same_inputs():
