@@ -256,7 +256,7 @@ class OperatorCommands:
     connector: str = ""
     """Name of the flow's connector on a plain Connect worker; "" under `mm2 run`."""
 
-    def build_run_command(self) -> str:
+    def build_mm2_run_command(self) -> str:
         """Return the command that starts `mm2 run` with the configuration file."""
         return shlex.join(["mm2", "run", "--config", self.file])
 

@@ -136,7 +136,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     session, newest=kafka_releases.NEWEST_RELEASE.version
                 ):
                     release = kafka_releases.find_release(version)
-                    java_class_archive.ensure_archive(kafka_jars.ensure_jars(release.jars), release)
+                    java_class_archive.ensure_class_archive(
+                        kafka_jars.ensure_jars(release.jars), release
+                    )
                 if any(item.get_closest_marker("system") for item in session.items):
                     spark_archive.prepare()
         except FatalError:

@@ -65,7 +65,7 @@ class Recommender(Protocol):
         """Return True if the key applies, given the current values of the other keys."""
 
 
-class KeyOptions(TypedDict, total=False):
+class ConfigKeyOptions(TypedDict, total=False):
     """Optional keyword arguments of `ConfigDef.define`. They have the same names and meanings as
     the fields of `ConfigKey`."""
 
@@ -153,7 +153,7 @@ class ConfigDef:
         return self._groups
 
     def define(
-        self, name: str, value_type: Type, documentation: str, **options: Unpack[KeyOptions]
+        self, name: str, value_type: Type, documentation: str, **options: Unpack[ConfigKeyOptions]
     ) -> ConfigDef:
         """Define a key and return this ConfigDef.
 
@@ -382,13 +382,13 @@ def format_default(key: ConfigKey) -> str:
         return '""'
     if isinstance(key.default, int) and not isinstance(key.default, bool):
         if key.name.endswith(".bytes"):
-            return text + _format_in_units(key.default, _BYTE_UNITS)
+            return text + _format_value_in_largest_unit(key.default, _BYTE_UNITS)
         if key.name.endswith(".ms"):
-            return text + _format_in_units(key.default, _TIME_UNITS)
+            return text + _format_value_in_largest_unit(key.default, _TIME_UNITS)
     return text
 
 
-def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
+def _format_value_in_largest_unit(value: int, units: tuple[tuple[str, int], ...]) -> str:
     """Format a value in the largest unit that divides it evenly. Returns "" if no unit does."""
     result = ""
     for unit, factor in units:
@@ -432,10 +432,10 @@ def _wrap_validator(prefix: str, validator: Validator | None) -> Validator | Non
     if validator is None:
         return None
 
-    def check(name: str, value: Any) -> None:
+    def validate_embedded_value(name: str, value: Any) -> None:
         validator.ensure_valid(name.removeprefix(prefix), value)
 
-    return Lambda(check, str(validator))
+    return Lambda(validate_embedded_value, str(validator))
 
 
 class _EmbeddedRecommender:

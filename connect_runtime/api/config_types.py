@@ -76,18 +76,18 @@ def build_invalid_value_error(name: str, value: object, reason: str = "") -> Con
     """Build the ConfigError that a validator raises for an invalid value."""
     ending = f": {reason}" if reason else ""
     return ConfigError(
-        f"Invalid value {format_for_message(value)} for configuration {name}{ending}"
+        f"Invalid value {format_value_for_message(value)} for configuration {name}{ending}"
     )
 
 
-def format_for_message(value: object) -> str:
+def format_value_for_message(value: object) -> str:
     """Format a value as Java does in its error messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(format_for_message(each) for each in value)}]"
+        return f"[{', '.join(format_value_for_message(each) for each in value)}]"
     return f"class {get_class_name(value)}" if isinstance(value, type) else str(value)
 
 
@@ -114,7 +114,7 @@ def load_class(name: str) -> type:
     except BaseException as error:  # the module's code may raise anything
         cause = f"{type(error).__name__}: {error}"
         raise LookupError(f"{name} cannot be imported: {cause}") from error
-    return _require_class(result, name)
+    return _ensure_is_class(result, name)
 
 
 def find_imported_class(name: str) -> type:
@@ -137,7 +137,7 @@ def find_imported_class(name: str) -> type:
             result = vars(result)[part]  # not getattr: a module's __getattr__ may import others
         except (TypeError, KeyError):
             raise LookupError(f"class {name} does not exist") from None
-    return _require_class(result, name)
+    return _ensure_is_class(result, name)
 
 
 def _split_class_name(name: str) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def _split_class_name(name: str) -> tuple[str, str]:
     return module, path
 
 
-def _require_class(result: object, name: str) -> type:
+def _ensure_is_class(result: object, name: str) -> type:
     if isinstance(result, type):
         return result
     raise LookupError(f"{name} is not a class")
@@ -261,7 +261,7 @@ def convert_to_text(value: Any, value_type: Type | None) -> str | None:
     if value is None:
         return None
     if value_type is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(format_for_message(each) for each in value)
+        return ",".join(format_value_for_message(each) for each in value)
     if isinstance(value, type):
         return get_class_name(value)
-    return format_for_message(value)
+    return format_value_for_message(value)

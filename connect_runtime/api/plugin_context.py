@@ -222,7 +222,7 @@ class PipelineProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignTaskRun:
+class JavaWorkerTaskRun:
     """One run of a task by a Java worker, as recorded by that worker in the status topic.
 
     Times are in milliseconds since 1970-01-01 UTC.
@@ -254,7 +254,7 @@ class LeaderlessPeriod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatedTaskConfig:
+class PublishedTaskConfig:
     """A task configuration with the time at which it was published."""
 
     config: Mapping[str, str | None] = field(repr=False)
@@ -274,9 +274,9 @@ class LastTaskRuns:
     own_start_ms: Mapping[int, int] = field(default_factory=dict)
     """Start time of each task's last run on a Python worker, in milliseconds since 1970-01-01 UTC
     by that worker's clock."""
-    foreign: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
+    foreign: Mapping[int, JavaWorkerTaskRun] = field(default_factory=dict)
     """Last run of each task that was last run by a Java worker."""
-    configs: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
+    configs: Mapping[int, Sequence[PublishedTaskConfig]] = field(default_factory=dict)
     """Known published configurations of each task, oldest first. The newest configuration is always
     included."""
     leaderless_period: LeaderlessPeriod | None = None

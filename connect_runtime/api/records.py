@@ -125,7 +125,7 @@ def _check_header_value(described: Schema, value: Any) -> None:
     if value is None:
         if not described.optional:
             raise DataError(f"A null value requires an optional schema but was {described!r}")
-    elif not structs.has_matching_class(described, value):
+    elif not structs.is_value_class_valid(described, value):
         raise DataError(
             f"A header value of class {type(value).__name__} is not compatible with "
             f"the schema {described!r}"

@@ -166,7 +166,7 @@ class Schema:
             return True
         if not isinstance(other, Schema):
             return NotImplemented
-        if self._is_known_as_equal_to(other) or other._is_known_as_equal_to(self):
+        if self._was_found_equal_to(other) or other._was_found_equal_to(self):
             return True
         if not (self.equals_ignoring_default(other) and self.default == other.default):
             return False
@@ -174,7 +174,7 @@ class Schema:
         object.__setattr__(other, "_last_equal", weakref.ref(self))
         return True
 
-    def _is_known_as_equal_to(self, other: Schema) -> bool:
+    def _was_found_equal_to(self, other: Schema) -> bool:
         return self._last_equal is not None and self._last_equal() is other
 
     def __hash__(self) -> int:

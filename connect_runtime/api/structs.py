@@ -189,7 +189,7 @@ def _validate_nested_value(described: Schema, value: Any, where: tuple[str, ...]
                 f"schema type: {described.type}"
             )
         return
-    if not has_matching_class(described, value):
+    if not is_value_class_valid(described, value):
         name = "" if described.name is None else f' "{described.name}"'
         raise DataError(
             f"Invalid Python object for schema{name} with type {described.type}: "
@@ -204,7 +204,7 @@ def _validate_nested_value(described: Schema, value: Any, where: tuple[str, ...]
         _validate_elements(described, value, where)
 
 
-def has_matching_class(described: Schema, value: Any) -> bool:
+def is_value_class_valid(described: Schema, value: Any) -> bool:
     """Return True if the value's class is valid for the schema. Nested values are not checked."""
     logical = _LOGICAL_CLASSES.get(described.name or "")
     if logical is not None:

@@ -24,7 +24,7 @@ from connect_runtime.plugins import kafka_version
 from connect_runtime.rest.rest_server import RestServerError
 from connect_runtime.system import log_levels
 from connect_runtime.system.signals import StopSignals
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 
 EXIT_DONE = 0
 EXIT_USAGE = 1
@@ -45,7 +45,7 @@ stopped cleanly."""
 
 
 class RunnableWorker(Protocol):
-    """A worker that `serve_worker` can start, wait for and stop."""
+    """A worker that `run_worker_until_stopped` can start, wait for and stop."""
 
     @property
     def failure(self) -> str | None:
@@ -65,7 +65,7 @@ class RunnableWorker(Protocol):
 R = TypeVar("R", bound=RunnableWorker)
 
 
-def serve_worker(
+def run_worker_until_stopped(
     build_worker: Callable[[], R],
     stop: StopSignals,
     *,
@@ -105,7 +105,7 @@ def _ignore_thread_death(_: UnexpectedThreadEnd) -> None:
     a failure."""
 
 
-def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
+def _wait_for_start(starting: StoppableThread, stop: StopSignals) -> bool:
     """Wait until the start has completed; after a signal, wait only for a short time. Return
     True if the start has completed."""
     while not starting.join(_POLL_INTERVAL_S):
@@ -160,7 +160,7 @@ workers."""
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
 
 
-class JavaUsageCommand(click.Command):
+class ConnectWorkerCommand(click.Command):
     """A click command that shows Java's `usage` text."""
 
     def __init__(self, name: str, body: CommandBody, *, usage: str, help_text: str) -> None:
@@ -186,7 +186,7 @@ class JavaUsageCommand(click.Command):
                     help="Minimum level of log lines.",
                 ),
             ],
-            callback=self._run_command_body,
+            callback=self._run_worker_command,
             help=help_text,
             add_help_option=False,
         )
@@ -196,7 +196,7 @@ class JavaUsageCommand(click.Command):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"Usage: {self._usage}\n")
 
-    def _run_command_body(
+    def _run_worker_command(
         self,
         *,
         files: tuple[pathlib.Path, ...],

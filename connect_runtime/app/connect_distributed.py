@@ -14,9 +14,13 @@ import sys
 from collections.abc import Callable
 
 from connect_runtime.app import command_line, distributed_settings
-from connect_runtime.app.command_line import JavaUsageCommand
+from connect_runtime.app.command_line import ConnectWorkerCommand
 from connect_runtime.app.distributed_settings import DistributedSettings
-from connect_runtime.app.worker_assembly import StartupSnapshot, WorkerGroupDeps, WorkerMode
+from connect_runtime.app.worker_assembly import (
+    WorkerGroupDeps,
+    WorkerMode,
+    WorkerStateBeforeJoining,
+)
 from connect_runtime.app.worker_process import WorkerProcess
 from connect_runtime.base.errors import FatalError
 from connect_runtime.herder.group_interface import WorkerGroup
@@ -55,7 +59,7 @@ def build_worker_mode(
     exists.
     """
     config = settings.config
-    logs = internal_topic_logs.create_worker_logs(
+    logs = internal_topic_logs.create_internal_topic_logs(
         settings.access,
         settings.topics,
         group_id=config.group_id,
@@ -95,7 +99,9 @@ def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) 
     return made
 
 
-def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
+def _check_conflicting_clusters(
+    group_id: str, admin: TopicAdmin, seen: WorkerStateBeforeJoining
+) -> None:
     """Raise `FatalError` if another Connect cluster certainly uses the same internal topics. Log a
     warning if another cluster only might use them."""
     rival = conflicting_cluster.find_conflicting_cluster(
@@ -118,10 +124,10 @@ def _run_distributed_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) 
         _LOG.warning(
             "connector file %s is ignored: create connectors through the REST API", files[1]
         )
-    return command_line.serve_worker(lambda: build_worker(given), stop)
+    return command_line.run_worker_until_stopped(lambda: build_worker(given), stop)
 
 
-COMMAND = JavaUsageCommand(
+COMMAND = ConnectWorkerCommand(
     "connect-distributed",
     _run_distributed_worker,
     usage="ConnectDistributed worker.properties",

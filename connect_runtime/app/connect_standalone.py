@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import command_line, standalone_settings
-from connect_runtime.app.command_line import JavaUsageCommand
+from connect_runtime.app.command_line import ConnectWorkerCommand
 from connect_runtime.app.standalone_settings import ConnectorFile, StandaloneSettings
 from connect_runtime.app.worker_assembly import WorkerGroupDeps, WorkerMode
 from connect_runtime.app.worker_process import WorkerProcess
@@ -93,7 +93,7 @@ def _run_standalone_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) -
     connectors, wrong = _read_connector_files(files[1:])
     if wrong:
         return command_line.EXIT_NOT_STARTED
-    return command_line.serve_worker(
+    return command_line.run_worker_until_stopped(
         lambda: build_worker(given),
         stop,
         after_start=lambda process: create_connectors(process, connectors),
@@ -114,7 +114,7 @@ def _read_connector_files(
     return found, len(found) < len(files)
 
 
-COMMAND = JavaUsageCommand(
+COMMAND = ConnectWorkerCommand(
     "connect-standalone",
     _run_standalone_worker,
     usage="ConnectStandalone worker.properties [connector1.properties connector2.json ...]",

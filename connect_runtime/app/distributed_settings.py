@@ -84,7 +84,7 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSet
     )
 
 
-def parse_derived_settings(
+def parse_fleet_worker_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> DistributedSettings:
     """Parse worker properties that were derived from another file, `source.file`.
@@ -108,7 +108,7 @@ def _validate_and_build_settings(
     topics = _read_topic_settings(account)
     _validate_group_settings(account)
     if parts.rest.settings.basic_auth:
-        _require_signed_requests(account)
+        _check_protocol_signs_requests(account)
     if has_own_rest:
         rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=True)
     warnings = account.raise_errors_or_get_warnings()
@@ -173,7 +173,7 @@ def _uses_unsigned_protocol(account: ErrorCollector) -> bool:
     return given in worker_keys.PROTOCOLS and given != _SESSIONED
 
 
-def _require_signed_requests(account: ErrorCollector) -> None:
+def _check_protocol_signs_requests(account: ErrorCollector) -> None:
     """Report a problem if the group's protocol does not sign requests between workers.
 
     The unsigned internal requests would bypass the password of basic authentication.

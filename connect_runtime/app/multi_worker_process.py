@@ -115,7 +115,7 @@ class FleetMember:
         self._place = place
         self._served: list[Callable[[], None]] = []
         self._core = WorkerAssembly(
-            functools.partial(_build_member_mode, settings, before_joining, on_trouble),
+            functools.partial(_build_member_worker_mode, settings, before_joining, on_trouble),
             on_leading=lambda: on_leading(self),
         )
 
@@ -126,7 +126,7 @@ class FleetMember:
         """
         place, core = self._place, self._core
         try:
-            core.look_up_cluster()
+            core.read_kafka_cluster_id()
             peers = None if place.internal_router is None else self._create_peer_client()
             parts = core.build_rest_dependencies(
                 WorkerAddress(worker_id=place.worker_id, url=place.url, peers=peers)
@@ -258,7 +258,7 @@ class FleetMember:
         )
 
 
-def _build_member_mode(
+def _build_member_worker_mode(
     settings: DistributedSettings,
     before_joining: Callable[[Callable[[], bool]], None],
     on_trouble: Callable[[str], None],

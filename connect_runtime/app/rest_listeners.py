@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import config_errors, java_properties
 from connect_runtime.config.properties_file import ErrorCollector
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.rest import basic_auth, cors, response_headers, rest_settings, rest_tls
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsConfigError, HttpsContexts
@@ -63,14 +63,16 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text_file(file: pathlib.Path, encoding: str) -> str:
     try:
-        content, writer = file_access.read_file_and_check_writers(file, max_bytes=_MAX_FILE_BYTES)
+        content, writer = file_access.read_file_and_find_untrusted_writer(
+            file, max_bytes=_MAX_FILE_BYTES
+        )
         text = content.decode(encoding)
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"basic authentication: {file} is not UTF-8 text") from None
     if writer is not None:
-        can_write, remedy = config_errors.explain_foreign_writer(file, writer)
+        can_write, remedy = config_errors.explain_other_user_write_access(file, writer)
         raise ConfigError(
             f"basic authentication: {file} decides who may use the REST API, but {can_write}; to "
             f"fix this, {remedy}"
@@ -96,7 +98,7 @@ class RestConfiguration:
 def read_rest_configuration(
     account: ErrorCollector,
     *,
-    files: StoreFiles,
+    files: KeyStoreFileReader,
     environment: Mapping[str, str],
     folder: pathlib.Path,
 ) -> RestConfiguration:
@@ -143,7 +145,7 @@ def _read_rest_settings(account: ErrorCollector) -> RestSettings:
 
 
 def _read_https_contexts(
-    account: ErrorCollector, needed: bool, *, prefix: str, files: StoreFiles
+    account: ErrorCollector, needed: bool, *, prefix: str, files: KeyStoreFileReader
 ) -> HttpsContexts | None:
     if not needed:
         return None

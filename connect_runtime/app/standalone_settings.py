@@ -56,7 +56,9 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     variables.
     """
     try:
-        content, writer = file_access.read_file_and_check_writers(path, max_bytes=_MAX_FILE_BYTES)
+        content, writer = file_access.read_file_and_find_untrusted_writer(
+            path, max_bytes=_MAX_FILE_BYTES
+        )
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     try:
@@ -64,10 +66,10 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if writer is not None:
-        can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+        can_write, remedy = config_errors.explain_other_user_write_access(path, writer)
         values = ((0, key, value) for key, value in found.config.items() if value is not None)
         because = f"but {can_write}; to fix this, {remedy}"
-        problems = config_errors.build_reference_problems(values, because)
+        problems = config_errors.build_placeholder_problems(values, because)
         if problems:
             raise ConfigError(f"{path}: {problems[0].key} {problems[0].text}")
         _LOG.warning("%s: %s; to prevent this, %s", path, can_write, remedy)

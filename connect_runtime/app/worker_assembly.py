@@ -37,7 +37,7 @@ from connect_runtime.herder.herder_loop import (
     WorkerGroupState,
 )
 from connect_runtime.herder.peer_requests import PeerClient
-from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDeps
+from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDependencies
 from connect_runtime.kafka.task_clients import KafkaTaskClients
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.rest.rest_app import RestDependencies
@@ -96,7 +96,7 @@ class WorkerGroupDeps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartupSnapshot:
+class WorkerStateBeforeJoining:
     """Configurations and statuses that a worker has read before it joins its group, and its worker
     id."""
 
@@ -121,7 +121,7 @@ class WorkerMode:
     connect_protocol: ConnectProtocol
     has_peers: bool
     """True if requests may be forwarded to other workers."""
-    check_startup: Callable[[StartupSnapshot], None]
+    check_startup: Callable[[WorkerStateBeforeJoining], None]
     """Check called after the config and status topics were read. Raises `FatalError` if the
     worker must not run."""
 
@@ -151,7 +151,7 @@ reason."""
 
 
 class WorkerAssembly:
-    """Builds and runs a worker without REST servers. Call `look_up_cluster`,
+    """Builds and runs a worker without REST servers. Call `read_kafka_cluster_id`,
     `build_rest_dependencies`, `join_group` and `stop` from one thread; properties may be read from
     any thread."""
 
@@ -227,7 +227,7 @@ class WorkerAssembly:
         statuses."""
         return {} if self._worker is None else self._worker.started_items.snapshot()
 
-    def look_up_cluster(self) -> None:
+    def read_kafka_cluster_id(self) -> None:
         """Read the Kafka cluster id. Raises `ConnectError` if no broker responds."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
         self._cluster_id = self.kind.admin.get_cluster_id(end)
@@ -282,7 +282,7 @@ class WorkerAssembly:
         for store in (self._offsets, self._statuses, self._configs):
             store.start(TOPIC_READ_TIMEOUT_S)
         self.kind.check_startup(
-            StartupSnapshot(
+            WorkerStateBeforeJoining(
                 worker_id=self._home.worker_id, configs=self._configs, statuses=self._statuses
             )
         )
@@ -325,7 +325,7 @@ class WorkerAssembly:
         self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator
     ) -> WorkerHerder:
         return WorkerHerder(
-            WorkerHerderDeps(
+            WorkerHerderDependencies(
                 loop=driven,
                 group_state=self._standing,
                 inbox=self._inbox,
@@ -387,7 +387,7 @@ class WorkerAssembly:
             membership=membership,
             metrics=metrics,
             published_task_configs=self._configs.get_task_config_history,
-            leaderless_period=lambda: self._configs.find_leaderless_period(
+            leaderless_period=lambda: self._configs.find_leaderless_period_before_start(
                 settings.herder.session_keys.ttl_ms
             ),
             clock=self._clock,
@@ -405,7 +405,7 @@ class WorkerAssembly:
                 worker=self._worker,
                 thread_pool=self._plugin_calls,
                 session_key_settings=settings.herder.session_keys,
-                resolve=around.resolve_for_plugin,
+                resolve=around.resolve_plugin_config,
             )
         )
         return HerderLoop(

@@ -52,7 +52,7 @@ class WorkerProcess:
         """
         kind = self.core.kind
         try:
-            self.core.look_up_cluster()
+            self.core.read_kafka_cluster_id()
             self._rest.start()
             parts = self.core.build_rest_dependencies(
                 WorkerAddress(

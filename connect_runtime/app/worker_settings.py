@@ -29,7 +29,7 @@ from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
 from connect_runtime.protocol import security_settings
 from connect_runtime.protocol.security_settings import SecuritySettings
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.cluster_config_state import RawConfig
@@ -58,7 +58,7 @@ def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) 
 
 
 def validate_broker_security(
-    account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
+    account: ErrorCollector, values: Mapping[str, str], *, files: KeyStoreFileReader
 ) -> SecuritySettings | None:
     """Parse and check the security settings for connections to brokers.
 
@@ -75,7 +75,7 @@ def validate_broker_security(
 
 
 def warn_about_client_security(
-    account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
+    account: ErrorCollector, values: Mapping[str, str], *, files: KeyStoreFileReader
 ) -> None:
     """Check the worker's security settings for its tasks' Kafka clients.
 
@@ -99,7 +99,7 @@ def warn_about_client_security(
 
 
 def parse_broker_access(
-    account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
+    account: ErrorCollector, values: Mapping[str, str], *, files: KeyStoreFileReader
 ) -> KafkaClusterAccess | None:
     """Parse the settings for access to the Kafka cluster, after its security settings were
     validated.
@@ -154,7 +154,7 @@ class WorkerSettings:
     enabled."""
     access: KafkaClusterAccess
     """Settings for the worker's own clients to access the Kafka cluster."""
-    files: StoreFiles
+    files: KeyStoreFileReader
     """Reads certificate files. Relative paths are resolved against the working directory."""
     plugins: PluginRegistry
     resolve_connector_config: ResolveConnectorConfig
@@ -202,7 +202,7 @@ class WorkerSettingsSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettingsParts:
+class ParsedWorkerSettings:
     """Parsed settings of a worker. An invalid part is None; its problem has been added to the
     `ErrorCollector`."""
 
@@ -211,14 +211,14 @@ class WorkerSettingsParts:
     """Worker properties without those that apply only to the REST API."""
     security: SecuritySettings | None
     access: KafkaClusterAccess | None
-    files: StoreFiles
+    files: KeyStoreFileReader
     plugins: PluginRegistry
     providers: ResolvedProperties
 
 
 def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
-) -> tuple[ErrorCollector, WorkerSettingsParts]:
+) -> tuple[ErrorCollector, ParsedWorkerSettings]:
     """Read and validate all settings that are common to distributed and standalone workers.
 
     Problems are added to the returned error collector, whose `raise_errors_or_get_warnings` raises
@@ -236,7 +236,7 @@ def read_common_settings(
     access = None
     if safety is not None and "bootstrap.servers" not in account.invalid_keys:
         access = parse_broker_access(account, properties, files=files)
-    parts = WorkerSettingsParts(
+    parts = ParsedWorkerSettings(
         rest=rest,
         properties=properties,
         security=safety,
@@ -249,7 +249,7 @@ def read_common_settings(
 
 
 def build_common_settings(
-    source: WorkerSettingsSource, parts: WorkerSettingsParts, warnings: tuple[str, ...]
+    source: WorkerSettingsSource, parts: ParsedWorkerSettings, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the fields of `WorkerSettings` except `herder`. Call only if no problems were
     reported."""
@@ -313,7 +313,7 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
     found = _split_list(account, _PLUGIN_PATH_KEY)
     for each in found:
         try:
-            writer = file_access.find_foreign_folder_writer(pathlib.Path(each))
+            writer = file_access.find_untrusted_folder_writer(pathlib.Path(each))
         except FileNotFoundError:
             continue  # reported by the discovery
         except OSError as error:
@@ -325,7 +325,7 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
             account.add_problem(_PLUGIN_PATH_KEY, problem)
             return []
         if writer is not None:
-            can_write, remedy = config_errors.explain_foreign_writer(None, writer)
+            can_write, remedy = config_errors.explain_other_user_write_access(None, writer)
             if writer.path.is_relative_to(pathlib.Path(each).resolve()):
                 remedy += f", or mount {each} read-only"
             problem = (

@@ -141,15 +141,15 @@ def compile_pattern(pattern: str) -> BoundedPattern:
             f"the expression has {len(pattern):,} characters, but at most {PATTERN_LENGTH_MAX:,} "
             "are allowed",
         )
-    return _compile_cached(pattern)
+    return _get_or_compile_pattern(pattern)
 
 
-def _compile_cached(pattern: str) -> BoundedPattern:
+def _get_or_compile_pattern(pattern: str) -> BoundedPattern:
     is_short = len(pattern) <= _SHORT_PATTERN_MAX
     return _compile_short(pattern) if is_short else _compile_long(pattern)
 
 
-def _compile_uncached(pattern: str) -> BoundedPattern:
+def _compile_bounded_pattern(pattern: str) -> BoundedPattern:
     _reject_java_syntax(pattern)
     try:
         # ASCII, because Java's \d, \w, \s and (?i) match ASCII only by default.
@@ -178,13 +178,13 @@ def _compile_uncached(pattern: str) -> BoundedPattern:
     return compiled
 
 
-_compile_short = functools.lru_cache(maxsize=4096)(_compile_uncached)
-_compile_long = functools.lru_cache(maxsize=32)(_compile_uncached)  # up to 1.5 MB each
+_compile_short = functools.lru_cache(maxsize=4096)(_compile_bounded_pattern)
+_compile_long = functools.lru_cache(maxsize=32)(_compile_bounded_pattern)  # up to 1.5 MB each
 
 
 def compile_literal(name: str) -> BoundedPattern:
     """Compile an expression that matches only `name`."""
-    return _compile_cached(re.escape(name))
+    return _get_or_compile_pattern(re.escape(name))
 
 
 def _parse_pattern(pattern: str) -> Any:
@@ -295,7 +295,7 @@ _SINGLE_END_OPS = (
 position. `re` returns this end."""
 
 
-class _UnsupportedError(Exception):
+class _NfaUnsupportedError(Exception):
     """Raised if no NFA can be built, because the expression has a backreference or too many
     states."""
 
@@ -349,7 +349,7 @@ class _Nfa:
 
     def _add_state(self, step: _NfaState) -> int:
         if len(self._steps) >= _STATES_MAX:
-            raise _UnsupportedError
+            raise _NfaUnsupportedError
         self._steps.append(step)
         return len(self._steps) - 1
 
@@ -363,7 +363,7 @@ class _Nfa:
     def _add_pattern_part(self, op: Any, argument: Any, flags: int, following: int) -> int:
         self._parts -= 1
         if self._parts < 0:
-            raise _UnsupportedError
+            raise _NfaUnsupportedError
         if op is _constants.SUBPATTERN:
             _, more, fewer, inner = argument
             if more & _parser.TYPE_FLAGS:
@@ -385,7 +385,7 @@ class _Nfa:
         if op in _REPEAT_OPS:
             least, most, inner = argument
             return self._add_repetition(list(inner), int(least), most, flags, following)
-        raise _UnsupportedError
+        raise _NfaUnsupportedError
 
     def _add_lookahead(self, inner: Sequence[Any], flags: int) -> tuple[int, int] | None:
         """Add states for a lookahead. Return the (first, last) states, or None if only `re` can
@@ -394,7 +394,7 @@ class _Nfa:
         try:
             end = self._add_state(_NfaState(None, None, ()))
             return self._add_pattern_sequence(inner, flags, end), end
-        except _UnsupportedError:
+        except _NfaUnsupportedError:
             del self._steps[count:]
             return None
 
@@ -425,7 +425,7 @@ class _Nfa:
         name = f"{flags} {part}"
         if name not in self._compiled:
             if _has_backreference(part):
-                raise _UnsupportedError
+                raise _NfaUnsupportedError
             # The compiler adds the state's flags, and those of the parsed state are global.
             state = _parser.State()
             state.flags = flags
@@ -538,7 +538,7 @@ def _build_nfa(pattern: str) -> _Nfa | None:
     large."""
     try:
         return _Nfa(_parse_pattern(pattern))
-    except _UnsupportedError:
+    except _NfaUnsupportedError:
         return None
 
 

@@ -31,7 +31,7 @@ class ClientConnectionLimits:
     """Maximum loopback connections."""
 
 
-def get_client_key(host: str) -> str:
+def get_client_network(host: str) -> str:
     """Return the client key of a host: an IPv4 address, the /64 network of an IPv6 address, or
     `LOOPBACK`.
 
@@ -69,7 +69,7 @@ class OpenConnections(Generic[T]):
         The returned connection is already unregistered. It is `connection` itself if no other
         connection is idle.
         """
-        client = get_client_key(host)
+        client = get_client_network(host)
         victim = None
         if (
             self._is_connection_limit_reached(client)

@@ -33,7 +33,7 @@ def bind_log_fields(**parts: object) -> Iterator[None]:
         _current.reset(token)
 
 
-def bind_current_flow() -> contextlib.AbstractContextManager[None]:
+def bind_caller_flow_to_log_fields() -> contextlib.AbstractContextManager[None]:
     """Return a context manager for a thread that the caller starts. It adds the caller's
     replication flow (such as `east->west`), if one is bound, to the thread's log lines."""
     flow = dict(_current.get()).get("flow")

@@ -170,7 +170,7 @@ class MetricRegistry:
                 del values[series_labels]
                 self._changed.add(metric.name)
 
-    def publish_values(self) -> None:
+    def publish_metric_families(self) -> None:
         """Replace `all_families` with a snapshot of the current values."""
         before = {each.metric.name: each for each in self.all_families}
         self.all_families = tuple(

@@ -57,7 +57,7 @@ class AllowedHosts:
             return True
         name = _parse_host_name(host)
         return name is not None and (
-            _is_address(name)
+            _is_ip_address(name)
             or name == "localhost"
             or name in self.names
             or name.endswith((".localhost", *self.suffixes))
@@ -126,7 +126,7 @@ def _parse_host_name(host: str | None) -> str | None:
     return None if match is None else match["name"].lower().rstrip(".")
 
 
-def _is_address(name: str) -> bool:
+def _is_ip_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -24,7 +24,7 @@ REMEDY_LABEL = "Remedy:"
 """Label before the command that mm2 recommends at the end of an error message."""
 
 
-def escape_remedies(text: str) -> str:
+def replace_remedy_labels(text: str) -> str:
     """Replace `REMEDY_LABEL` in a broker's error message, so that mm2 does not present a command
     from the broker as its own recommendation."""
     return text.replace(REMEDY_LABEL, "Remedy -")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import config_placeholders, plurals
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system.file_access import ForeignWriter
+from connect_runtime.system.file_access import UntrustedWriter
 
 HIDDEN_VALUE = "[hidden]"
 
@@ -71,7 +71,7 @@ class SettingsError(FatalError):
 
 
 @contextlib.contextmanager
-def append_consequence_to_errors(text: str) -> Iterator[None]:
+def add_consequence_to_settings_error(text: str) -> Iterator[None]:
     """Append a consequence to a `SettingsError` that is raised inside this `with` block."""
     try:
         yield
@@ -160,7 +160,7 @@ def _redact_url_passwords(text: str) -> str:
     return text
 
 
-def build_reference_problems(
+def build_placeholder_problems(
     values: Iterable[tuple[int, str, str]], because: str
 ) -> list[ConfigProblem]:
     """Build a problem for each value that contains a reference such as `${file:path:key}`, because
@@ -177,7 +177,9 @@ def build_reference_problems(
     ]
 
 
-def explain_foreign_writer(path: pathlib.Path | None, writer: ForeignWriter) -> tuple[str, str]:
+def explain_other_user_write_access(
+    path: pathlib.Path | None, writer: UntrustedWriter
+) -> tuple[str, str]:
     """Return two clauses for a message: which other user can write to a file or to its directory,
     and how to prevent it.
 

@@ -121,7 +121,7 @@ class ConfigTransformer:
         self._read_bytes = 0
 
     @property
-    def environment_names(self) -> frozenset[str]:
+    def referenced_env_variables(self) -> frozenset[str]:
         """Names of the environment variables to which resolved placeholders referred.
 
         Child processes should not inherit these variables, because they contain secrets.
@@ -143,13 +143,13 @@ class ConfigTransformer:
 
         if not self.has_placeholders(text):
             return ResolvedText(text, is_secret=False)
-        self._check_total_length(len(text))
+        self._check_total_resolved_length(len(text))
 
         def resolve_found_placeholder(found: Placeholder) -> str:
             filled = self._resolve_placeholder(found)
             if filled is None:
                 return text[found.start : found.end]
-            self._check_total_length(len(filled))
+            self._check_total_resolved_length(len(filled))
             return filled
 
         return ResolvedText(
@@ -157,7 +157,7 @@ class ConfigTransformer:
             is_secret=True,
         )
 
-    def _check_total_length(self, length: int) -> None:
+    def _check_total_resolved_length(self, length: int) -> None:
         self._resolved_length += length
         if self._resolved_length > RESOLVED_LENGTH_MAX:
             raise ProviderError(
@@ -237,7 +237,7 @@ class ConfigTransformer:
 
     def _read_provider_file(self, file: pathlib.Path) -> str:
         try:
-            content = file_access.read_file_bounded(
+            content = file_access.read_file_with_limit(
                 file, max_bytes=_MAX_FILE_BYTES, regular_only=True
             )
         except OSError as error:
@@ -352,7 +352,7 @@ def _read_provider_declaration(
     return ConfigProvider(
         kind=kind,
         paths=_parse_allowed_paths(paths, refuse),
-        names=_parse_allowed_names(pattern, refuse),
+        names=_parse_env_allowlist_pattern(pattern, refuse),
     )
 
 
@@ -368,7 +368,9 @@ def _parse_allowed_paths(
     return tuple(found)
 
 
-def _parse_allowed_names(pair: JavaProperty | None, refuse: ReportProblem) -> BoundedPattern | None:
+def _parse_env_allowlist_pattern(
+    pair: JavaProperty | None, refuse: ReportProblem
+) -> BoundedPattern | None:
     if pair is None:
         return None
     try:

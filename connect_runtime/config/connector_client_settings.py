@@ -101,7 +101,7 @@ def build_admin_config(
 
     `owner` is the id of the connector or task.
     """
-    return _build_admin_config_as(worker, config, client_id=f"adminclient-{owner}")
+    return _build_admin_config_with_client_id(worker, config, client_id=f"adminclient-{owner}")
 
 
 def build_offsets_admin_config(
@@ -109,10 +109,12 @@ def build_offsets_admin_config(
 ) -> ClientConfig:
     """Build the configuration of the admin client that reads and changes the offsets of a sink
     connector's consumer group. The client id is the same as in Java."""
-    return _build_admin_config_as(worker, config, client_id=f"worker-adminclient-{connector}")
+    return _build_admin_config_with_client_id(
+        worker, config, client_id=f"worker-adminclient-{connector}"
+    )
 
 
-def _build_admin_config_as(
+def _build_admin_config_with_client_id(
     worker: WorkerConfig, config: Mapping[str, str | None], *, client_id: str
 ) -> ClientConfig:
     inherited = {

@@ -161,12 +161,12 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
             (TOPICS, TOPICS_REGEX), f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
         )
     if dead_letter_topic and dead_letter_topic in topics:
-        listed = config_types.format_for_message(list(dict.fromkeys(topics)))
+        listed = config_types.format_value_for_message(list(dict.fromkeys(topics)))
         return {
             TOPICS: f"The DLQ topic '{dead_letter_topic}' may not be included in the list of topics"
             f" ('{TOPICS}={listed}') consumed by the connector"
         }
-    if dead_letter_topic and pattern and _matches_topic(pattern, dead_letter_topic):
+    if dead_letter_topic and pattern and _matches_topics_regex(pattern, dead_letter_topic):
         return {
             TOPICS_REGEX: f"The DLQ topic '{dead_letter_topic}' may not be matched by the regex for"
             f" the topics ('{TOPICS_REGEX}={pattern}') consumed by the connector"
@@ -194,7 +194,7 @@ def _tolerates_all_errors(value: Any) -> bool:
     return isinstance(value, str) and value != ErrorTolerance.NONE.value
 
 
-def _is_required_value(value: Any) -> bool:
+def _is_exactly_once_required(value: Any) -> bool:
     return isinstance(value, str) and value.lower() == "required"
 
 
@@ -226,7 +226,7 @@ _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ),
     (
         "exactly.once.support",
-        _is_required_value,
+        _is_exactly_once_required,
         "This worker does not have exactly-once source support enabled."
         " Set exactly.once.support to requested.",
     ),
@@ -262,7 +262,7 @@ def _parse_common_config(
     }
 
 
-def _matches_topic(pattern: str, topic: str) -> bool:
+def _matches_topics_regex(pattern: str, topic: str) -> bool:
     try:
         return bounded_regex.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
     except PatternError:

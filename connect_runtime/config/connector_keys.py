@@ -52,8 +52,8 @@ def _build_class_validator(base: type, word: str) -> Validator:
             return
         if not issubclass(value, base):
             raise ConfigError(
-                f"Class {config_types.format_for_message(value)} does not implement the {word} "
-                "interface"
+                f"Class {config_types.format_value_for_message(value)} does not implement "
+                f"the {word} interface"
             )
         if inspect.isabstract(value):
             raise ConfigError("This class is abstract and cannot be created.")
@@ -87,13 +87,13 @@ class _KeyBuilder:
         self.keys = ConfigDef(base)
         self._orders: dict[str, int] = {}
         for key in self.keys.keys.values():
-            self._next_order(str(key.group))
+            self._get_next_order_in_group(str(key.group))
 
     def add_key(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
-        options.setdefault("order_in_group", self._next_order(group))
+        options.setdefault("order_in_group", self._get_next_order_in_group(group))
         self.keys.define(name, of, text, group=group, **options)
 
-    def _next_order(self, group: str) -> int:
+    def _get_next_order_in_group(self, group: str) -> int:
         counter = _SHARED_NUMBERING.get(group, group)
         self._orders[counter] = self._orders.get(counter, 0) + 1
         return self._orders[counter]

@@ -88,22 +88,24 @@ def read_properties_text(path: pathlib.Path) -> str:
     give access to files.
     """
     try:
-        content, writer = file_access.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
+        content, writer = file_access.read_file_and_find_untrusted_writer(
+            path, max_bytes=MAX_FILE_BYTES
+        )
     except OSError as error:
         raise config_errors.build_unreadable_file_error(
             str(path), f"cannot be read: {error.strerror}"
         ) from None
     text = content.decode("iso-8859-1")
     if writer is not None:
-        can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+        can_write, remedy = config_errors.explain_other_user_write_access(path, writer)
         because = f"but {can_write}; to fix this, {remedy}"
         pairs = parse_property_pairs(text, file=str(path))
         problems = [
             ConfigProblem(line=pair.line, key=pair.key, text=f"{danger}, {because}")
             for pair in pairs
-            if (danger := _explain_danger(pair))
+            if (danger := _explain_security_risk(pair))
         ]
-        problems += config_errors.build_reference_problems(
+        problems += config_errors.build_placeholder_problems(
             ((pair.line, pair.key, pair.value) for pair in pairs), because
         )
         if problems:
@@ -112,19 +114,19 @@ def read_properties_text(path: pathlib.Path) -> str:
     return text
 
 
-def _explain_danger(pair: JavaProperty) -> str:
+def _explain_security_risk(pair: JavaProperty) -> str:
     """Explain what a user who can change this property could do with it; return "" if the property
     is harmless."""
     if pair.key in _FILE_ACCESS_KEYS:
         return "can give users of the REST API access to your files"
     if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
-        is_harmless = is_local_master(pair.value)
+        is_harmless = is_local_spark_master(pair.value)
     else:
         is_harmless = pair.key in HARMLESS_SPARK_KEYS or not pair.key.startswith(_SPARK_PREFIX)
     return "" if is_harmless and pair.key != _PLUGIN_PATH_KEY else "can run code"
 
 
-def is_local_master(master: str) -> bool:
+def is_local_spark_master(master: str) -> bool:
     """Return True if this Spark master runs Spark in a single JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
@@ -156,7 +158,7 @@ def parse_properties_file(
         earlier = found.pop(pair.key, None)
         if earlier is not None:
             words = f"has no effect: the key is repeated on line {pair.line}"
-            warned.append(_build_pair_problem(earlier, words))
+            warned.append(_build_property_problem(earlier, words))
         found[pair.key] = pair
     return _resolve_pairs(found, warned, file=file, folder=folder, environment=environment)
 
@@ -190,7 +192,7 @@ def _resolve_pairs(
     for pair in found.values():
         filler.resolve_pair(pair)
         warned += [
-            _build_pair_problem(
+            _build_property_problem(
                 pair,
                 f"is not resolved: {config_providers.PROVIDERS_KEY} does not declare '{name}'",
             )
@@ -220,14 +222,14 @@ class _PlaceholderResolver:
         try:
             resolved = self._providers.resolve_placeholders(pair.value)
         except ProviderError as error:
-            self.problems.append(_build_pair_problem(pair, f"cannot be resolved: {error}"))
+            self.problems.append(_build_property_problem(pair, f"cannot be resolved: {error}"))
             return
         self.values[pair.key] = resolved.text
         if resolved.is_secret:
             self.filled.add(pair.key)
 
 
-def _build_pair_problem(pair: JavaProperty, words: str) -> ConfigProblem:
+def _build_property_problem(pair: JavaProperty, words: str) -> ConfigProblem:
     return ConfigProblem(line=pair.line, key=pair.key, text=words)
 
 
@@ -272,7 +274,7 @@ class ErrorCollector:
                 line=self._get_line_number(key),
                 key=key,
                 text=self._redact_message(key, text),
-                given=self._get_shown_value(key),
+                given=self._get_redacted_value(key),
                 allowed=None if allowed is None else self._redact_message(key, allowed),
             )
         )
@@ -305,7 +307,7 @@ class ErrorCollector:
         pair = self._given.pairs.get(key)
         return 0 if pair is None else pair.line
 
-    def _get_shown_value(self, key: str) -> str | None:
+    def _get_redacted_value(self, key: str) -> str | None:
         pair = self._given.pairs.get(key)
         if pair is None:
             return None
@@ -315,7 +317,9 @@ class ErrorCollector:
         """Replace the whole message if it contains a secret or a value from a provider."""
         for each in self._list_secret_keys():
             least = 1 if each == key else _MIN_REDACTED_LENGTH
-            if any(len(part) >= least for part in _find_repeated_parts(self.values[each], text)):
+            if any(
+                len(part) >= least for part in _find_value_parts_in_message(self.values[each], text)
+            ):
                 return "has an invalid value, which is not shown because it is a secret"
         return text
 
@@ -327,7 +331,7 @@ class ErrorCollector:
         )
 
 
-def _find_repeated_parts(value: str, text: str) -> list[str]:
+def _find_value_parts_in_message(value: str, text: str) -> list[str]:
     """Return a configuration value, or those items of its comma-separated list, that a message
     contains."""
     parts = {value.strip(), *(each.strip() for each in value.split(","))} - {""}

@@ -223,13 +223,13 @@ def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
     password."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]
+        words = [_explain_parser_error(part) for part in (error.context, error.problem) if part]
         line = mark.line + 1 if mark is not None else 1
         return YamlProblem(line, "is not valid YAML: " + ", ".join(words))
     return YamlProblem(1, "is not valid YAML: it contains characters that YAML does not allow")
 
 
-def _describe_parser_message(message: str) -> str:
+def _explain_parser_error(message: str) -> str:
     found = next((words for words in _SIGN_BY_ERROR if words in message), None)
     return (
         message if found is None else f"found {found}: {_get_quoting_hint(_SIGN_BY_ERROR[found])}"

@@ -47,7 +47,7 @@ class MemberLoads:
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
         """Create the loads from the work that members report, excluding the items in `without`."""
-        left = {member: held.without(without) for member, held in members.items()}
+        left = {member: held.difference(without) for member, held in members.items()}
         return cls(
             connectors={member: list(held.connectors) for member, held in left.items()},
             tasks={member: list(held.tasks) for member, held in left.items()},
@@ -100,7 +100,7 @@ class MemberLoads:
             if member in connectors or member in tasks
         }
 
-    def get_work(self, member: str) -> ConnectorsAndTasks:
+    def get_assigned_work(self, member: str) -> ConnectorsAndTasks:
         """Return all work assigned to a member."""
         return ConnectorsAndTasks(
             connectors=tuple(self.connectors[member]), tasks=tuple(self.tasks[member])
@@ -112,7 +112,7 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
     member id."""
     order = sorted(
         held,
-        key=lambda member: (len(held[member]), connectors_and_tasks.build_java_sort_key(member)),
+        key=lambda member: (len(held[member]), connectors_and_tasks.build_utf16_sort_key(member)),
     )
     lists = [held[member] for member in order]
     given = 0
@@ -329,11 +329,11 @@ def plan_cooperative_assignment(
         state = _update_revocation_delay(state, needed=bool(needed), times=times)
         to_revoke = needed if state.delayed_rebalance.scheduled_ms is None else {}
     else:
-        state, to_revoke = _set_revoked_before_flag(state, value=False), {}
+        state, to_revoke = _record_whether_work_was_revoked(state, value=False), {}
     for member, gone in to_revoke.items():
         loads.remove_from_member(member, gone)
     loads.assign_work_evenly(itertools.chain(compared.created, decision.reassign))
-    return _build_plan(
+    return _build_assignment_plan(
         round_, loads, state=state, compared=compared, to_revoke=to_revoke, now_ms=times.now_ms
     )
 
@@ -386,11 +386,11 @@ def _update_revocation_delay(
     waiting = state.delayed_rebalance
     if not needed:
         rounds = 0 if waiting.revoked_before else state.revoking_rounds
-        return _set_revoked_before_flag(
+        return _record_whether_work_was_revoked(
             dataclasses.replace(state, revoking_rounds=rounds), value=False
         )
     if not waiting.revoked_before:
-        return _set_revoked_before_flag(state, value=True)
+        return _record_whether_work_was_revoked(state, value=True)
     rounds = state.revoking_rounds + 1
     delay_ms = compute_revocation_backoff_ms(rounds, times.delay_max_ms)
     if delay_ms:
@@ -398,7 +398,7 @@ def _update_revocation_delay(
     return dataclasses.replace(state, revoking_rounds=rounds, delayed_rebalance=waiting)
 
 
-def _set_revoked_before_flag(state: AssignorState, *, value: bool) -> AssignorState:
+def _record_whether_work_was_revoked(state: AssignorState, *, value: bool) -> AssignorState:
     waiting = dataclasses.replace(state.delayed_rebalance, revoked_before=value)
     return dataclasses.replace(state, delayed_rebalance=waiting)
 
@@ -409,7 +409,7 @@ def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
     return min(unbounded_ms, delay_max_ms)
 
 
-def _build_plan(
+def _build_assignment_plan(
     round_: AssignmentInput,
     loads: MemberLoads,
     *,
@@ -418,7 +418,7 @@ def _build_plan(
     to_revoke: Mapping[str, frozenset[WorkItem]],
     now_ms: int,
 ) -> AssignmentPlan:
-    running = {member: loads.get_work(member) for member in round_.members}
+    running = {member: loads.get_assigned_work(member) for member in round_.members}
     revoked: dict[str, ConnectorsAndTasks] = {}
     for member, held in round_.members.items():
         withdrawn = [item for item in held.items if item in compared.withdrawn]
@@ -429,7 +429,7 @@ def _build_plan(
     known = itertools.chain(compared.missing, *(held.items for held in running.values()))
     return AssignmentPlan(
         assigned={
-            member: running[member].without(frozenset(held.items))
+            member: running[member].difference(frozenset(held.items))
             for member, held in round_.members.items()
         },
         revoked=revoked,
@@ -449,7 +449,7 @@ def plan_eager_assignment(
     configured: ConfiguredWork, members: Iterable[str]
 ) -> dict[str, ConnectorsAndTasks]:
     """Return the complete eager assignment of each member. Requires at least one member."""
-    ordered = sorted(members, key=connectors_and_tasks.build_java_sort_key)
+    ordered = sorted(members, key=connectors_and_tasks.build_utf16_sort_key)
     assert ordered, "a group must have at least one member"
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}
     for item, member in zip(configured.list_work().items, itertools.cycle(ordered), strict=False):

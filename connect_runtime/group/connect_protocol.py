@@ -246,7 +246,7 @@ class _ProtocolReader:
         self._items = 0
         self._max_items = max_items
         if len(data) > MAX_BYTES:
-            raise self._create_error(f"at most {MAX_BYTES:,} bytes are allowed")
+            raise self._create_malformed_bytes_error(f"at most {MAX_BYTES:,} bytes are allowed")
 
     @property
     def is_at_end(self) -> bool:
@@ -256,7 +256,7 @@ class _ProtocolReader:
         """Read and check the version. Later versions are read like the newest supported version."""
         found = self.read_integer(_I16, "version")
         if found < 0:
-            raise self._create_error(f"version {found}")
+            raise self._create_malformed_bytes_error(f"version {found}")
 
     def read_integer(self, shape: struct.Struct, name: str) -> int:
         (found,) = shape.unpack(self.read_bytes(shape.size, name))
@@ -268,7 +268,9 @@ class _ProtocolReader:
         try:
             return self.read_bytes(size, name).decode()
         except UnicodeDecodeError as error:
-            raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
+            raise self._create_malformed_bytes_error(
+                f"{name} is not UTF-8: {error.reason}"
+            ) from error
 
     def read_assignment_entries(self, name: str) -> ConnectorsAndTasks:
         """Read an ARRAY of assignment entries. Return no entries if the array is null or no
@@ -293,17 +295,21 @@ class _ProtocolReader:
         encoded = self.read_bytes(4 * count, name)
         self._items += max(count, 1)
         if self._items > self._max_items:
-            raise self._create_error(f"more than {self._max_items:,} connectors and tasks")
+            raise self._create_malformed_bytes_error(
+                f"more than {self._max_items:,} connectors and tasks"
+            )
         return struct.unpack(f">{count}i", encoded)
 
     def read_bytes(self, size: int, name: str) -> bytes:
         left = len(self._data) - self._at
         if not 0 <= size <= left:
-            raise self._create_error(f"{name} claims {size} bytes, but {left} are left")
+            raise self._create_malformed_bytes_error(
+                f"{name} claims {size} bytes, but {left} are left"
+            )
         self._at += size
         return self._data[self._at - size : self._at]
 
-    def _create_error(self, problem: str) -> MalformedBytesError:
+    def _create_malformed_bytes_error(self, problem: str) -> MalformedBytesError:
         return MalformedBytesError(
             f"cannot decode {self._what} ({len(self._data)} bytes) at byte {self._at}: {problem}"
         )

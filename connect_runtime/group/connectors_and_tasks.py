@@ -42,7 +42,7 @@ class ConnectorsAndTasks:
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
 
-    def without(self, gone: Iterable[WorkItem]) -> ConnectorsAndTasks:
+    def difference(self, gone: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Return the connectors and tasks except those in `gone`."""
         lacking = frozenset(gone)
         return ConnectorsAndTasks(
@@ -85,7 +85,7 @@ class ConfiguredWork:
 
     def list_connectors(self) -> list[str]:
         """Connector names in Java's string order."""
-        return sorted(self.task_counts, key=build_java_sort_key)
+        return sorted(self.task_counts, key=build_utf16_sort_key)
 
     def list_work(self) -> ConnectorsAndTasks:
         """All configured work: connectors by name, then tasks by connector and number."""
@@ -98,7 +98,7 @@ class ConfiguredWork:
         return ConnectorsAndTasks(connectors=tuple(names), tasks=tuple(tasks))
 
 
-def build_java_sort_key(name: str) -> bytes:
+def build_utf16_sort_key(name: str) -> bytes:
     """Return a sort key for Java's string order, which compares UTF-16 units instead of code
     points."""
     return name.encode("utf-16-be", "surrogatepass")
@@ -107,6 +107,6 @@ def build_java_sort_key(name: str) -> bytes:
 def sort_connectors_and_tasks(items: Iterable[WorkItem]) -> list[WorkItem]:
     """Sort connectors by name, then tasks by connector and number."""
     work = ConnectorsAndTasks.from_items(items)
-    places = {each.connector: build_java_sort_key(each.connector) for each in work.tasks}
+    places = {each.connector: build_utf16_sort_key(each.connector) for each in work.tasks}
     tasks = sorted(work.tasks, key=lambda each: (places[each.connector], each.task))
-    return [*sorted(work.connectors, key=build_java_sort_key), *tasks]
+    return [*sorted(work.connectors, key=build_utf16_sort_key), *tasks]

@@ -159,7 +159,7 @@ class CoordinatorLookup:
         )
 
     @property
-    def work_deadline_s(self) -> float:
+    def work_stop_deadline_s(self) -> float:
         """Time at which a member must stop its work if no coordinator has been found; inf unless
         a coordinator was lost."""
         if self.lost_since_s is None:
@@ -171,13 +171,13 @@ class CoordinatorLookup:
         known = self.node is not None or self.pending_token is not None
         return math.inf if known else self._not_before_s
 
-    def use_single_lookup(self) -> None:
+    def switch_to_single_group_lookups(self) -> None:
         """Switch to lookups of a single group, which brokers before 3.0 require (KIP-699)."""
         self.pending_token = None
         self._one_by_one = True
 
     @property
-    def uses_single_lookup(self) -> bool:
+    def looks_up_single_groups(self) -> bool:
         """True if each lookup requests a single group."""
         return self._one_by_one
 

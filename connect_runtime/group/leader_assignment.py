@@ -94,10 +94,10 @@ class MemberAssignment:
         current = ConnectProtocol.from_wire_name(protocol_name)
         if current is not ConnectProtocol.EAGER:
             stop = received.revoked
-            kept = self.assigned_work.without(stop.items)
+            kept = self.assigned_work.difference(stop.items)
             received = dataclasses.replace(received, assigned=received.assigned.union(kept))
         elif self.current_protocol is not ConnectProtocol.EAGER:
-            stop = self.assigned_work.without(received.assigned.items)
+            stop = self.assigned_work.difference(received.assigned.items)
         else:
             stop = connectors_and_tasks.NO_WORK
         after = dataclasses.replace(
@@ -123,7 +123,7 @@ class AssignmentChange:
 
     def find_work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Return the assigned connectors and tasks that are not running."""
-        return self.assignment.assigned.without(running)
+        return self.assignment.assigned.difference(running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ def perform_assignment(
             )
         offset = configured.offset
     plan = _plan_assignment(election, configured, state, states=states, times=times)
-    template = _build_assignment_template(election, states, offset=offset, delay_ms=plan.delay_ms)
+    template = _build_empty_assignment(election, states, offset=offset, delay_ms=plan.delay_ms)
     answers = {
         member: dataclasses.replace(
             template,
@@ -253,7 +253,7 @@ def _decode_member_metadata(
             states[member] = state
             items_left -= len(state.reported_work.items)
     assert election.leader in states, f"the leader {election.leader} is not a member"
-    in_java_order = sorted(states, key=connectors_and_tasks.build_java_sort_key)
+    in_java_order = sorted(states, key=connectors_and_tasks.build_utf16_sort_key)
     return {member: states[member] for member in in_java_order}, malformed
 
 
@@ -290,7 +290,7 @@ def _build_config_mismatch_assignments(
     malformed: Mapping[str, str],
 ) -> LeaderAssignments:
     offset = max(each.config_offset for each in states.values())
-    template = _build_assignment_template(election, states, offset=offset, delay_ms=0)
+    template = _build_empty_assignment(election, states, offset=offset, delay_ms=0)
     mismatch = dataclasses.replace(template, error=connect_protocol.CONFIG_MISMATCH)
     return LeaderAssignments(
         assignments=_encode_assignments(election, dict.fromkeys(election.members, mismatch)),
@@ -301,7 +301,7 @@ def _build_config_mismatch_assignments(
     )
 
 
-def _build_assignment_template(
+def _build_empty_assignment(
     election: LeaderElection,
     states: Mapping[str, WorkerMetadata],
     *,

@@ -40,7 +40,7 @@ from connect_runtime.group.member_events import (
     RejoinRequested,
     WorkerLoopTicked,
 )
-from connect_runtime.group.member_requests import MemberStepOutput
+from connect_runtime.group.member_requests import MemberInstructionCollector
 from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig, MemberState
 from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.request_errors import UnsupportedVersion
@@ -57,7 +57,9 @@ class GroupMember:
         self.state = MemberState.UNJOINED
         self.coordinator_lookup = CoordinatorLookup(settings=options, rng=rng)
         self.heartbeat_timer = HeartbeatTimer(settings=options, rng=rng)
-        self._out = MemberStepOutput(settings=options, coordinator_lookup=self.coordinator_lookup)
+        self._out = MemberInstructionCollector(
+            settings=options, coordinator_lookup=self.coordinator_lookup
+        )
         self._options = options
         self._rng = rng
         self._retry = Backoff(initial_s=options.retry_backoff_s, max_s=options.retry_backoff_max_s)
@@ -77,7 +79,7 @@ class GroupMember:
         """Process an event, and return the instructions to execute."""
         self._handle_event(event, now_s)
         if self.state in member_state.ACTIVE_STATES:
-            self._advance_membership(now_s)
+            self._perform_due_actions(now_s)
         return self._out.pop_instructions()
 
     def get_next_tick_s(self) -> float:
@@ -131,9 +133,9 @@ class GroupMember:
             case RejoinRequested(reason) if self.state is MemberState.LEFT:
                 self._rejoin_reason, self.state = reason, MemberState.UNJOINED
             case _ if self.state in member_state.ACTIVE_STATES:
-                self._handle_active_event(event, now_s)
+                self._handle_event_while_active(event, now_s)
 
-    def _handle_active_event(self, event: MemberEvent, now_s: float) -> None:
+    def _handle_event_while_active(self, event: MemberEvent, now_s: float) -> None:
         match event:
             case WorkerLoopTicked():
                 self.heartbeat_timer.on_loop_tick(now_s)
@@ -180,8 +182,8 @@ class GroupMember:
         }:
             return
         unknown_question = isinstance(event.failure, UnsupportedVersion)
-        if searching and unknown_question and not self.coordinator_lookup.uses_single_lookup:
-            self.coordinator_lookup.use_single_lookup()
+        if searching and unknown_question and not self.coordinator_lookup.looks_up_single_groups:
+            self.coordinator_lookup.switch_to_single_group_lookups()
         elif isinstance(event.failure, FatalError):
             self._fail_membership(event.failure)
         elif searching:
@@ -220,9 +222,9 @@ class GroupMember:
         """Time at which to stop all work if no coordinator has been found; inf if there is no
         work to stop."""
         waits = self._has_work and self.state is not MemberState.JOINING
-        return self.coordinator_lookup.work_deadline_s if waits else math.inf
+        return self.coordinator_lookup.work_stop_deadline_s if waits else math.inf
 
-    def _advance_membership(self, now_s: float) -> None:
+    def _perform_due_actions(self, now_s: float) -> None:
         if now_s >= self.heartbeat_timer.loop_deadline_s:
             self._leave_after_poll_timeout()
         if now_s >= self.heartbeat_timer.session_deadline_s:
@@ -303,7 +305,7 @@ class GroupMember:
             self._on_rebalance_error("joining the group", code, action=action, now_s=now_s)
             return
         self.coordinator_lookup.on_coordinator_response()
-        if self._is_foreign_group_response(body, "protocol_type", self._options.protocol_type):
+        if self._fail_on_unexpected_group_type(body, "protocol_type", self._options.protocol_type):
             return
         self._out.generation = GroupGeneration(
             number=int(body.generation_id), member_id=body.member_id, protocol=body.protocol_name
@@ -334,10 +336,10 @@ class GroupMember:
             self._on_rebalance_error("syncing the group", code, action=action, now_s=now_s)
             return
         self.coordinator_lookup.on_coordinator_response()
-        foreign_type = self._is_foreign_group_response(
+        foreign_type = self._fail_on_unexpected_group_type(
             body, "protocol_type", self._options.protocol_type
         )
-        if foreign_type or self._is_foreign_group_response(
+        if foreign_type or self._fail_on_unexpected_group_type(
             body, "protocol_name", self.generation.protocol
         ):
             return
@@ -354,7 +356,7 @@ class GroupMember:
             )
         )
 
-    def _is_foreign_group_response(self, body: Any, name: str, expected: str) -> bool:
+    def _fail_on_unexpected_group_type(self, body: Any, name: str, expected: str) -> bool:
         """Return whether the response is from a group of another type. If it is, end the membership
         with an error.
 

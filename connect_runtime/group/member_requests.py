@@ -50,7 +50,7 @@ def build_join_group_request(
     member.
     """
 
-    def build(version: int, m: Any) -> Any:
+    def build_request_of_version(version: int, m: Any) -> Any:
         reason_field = (
             {"reason": reason[:_MAX_REASON_CHARS]} if version >= _JOIN_WITH_REASON else {}
         )
@@ -67,7 +67,7 @@ def build_join_group_request(
             **reason_field,
         )
 
-    return RequestBuilder(api="join_group", low=5, high=9, build=build)
+    return RequestBuilder(api="join_group", low=5, high=9, build=build_request_of_version)
 
 
 def build_sync_group_request(
@@ -85,7 +85,7 @@ def build_sync_group_request(
     `assignments` are by member id; empty if this member is not the leader.
     """
 
-    def build(version: int, m: Any) -> Any:
+    def build_request_of_version(version: int, m: Any) -> Any:
         named: dict[str, str] = {}
         if version >= _SYNC_WITH_PROTOCOL:
             named = {"protocol_type": protocol_type, "protocol_name": protocol}
@@ -100,22 +100,22 @@ def build_sync_group_request(
             **named,
         )
 
-    return RequestBuilder(api="sync_group", low=3, high=5, build=build)
+    return RequestBuilder(api="sync_group", low=3, high=5, build=build_request_of_version)
 
 
 def build_heartbeat_request(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
     """Build a Heartbeat request, which reports that the member is alive."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_request_of_version(version: int, m: Any) -> Any:
         return m.HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
 
-    return RequestBuilder(api="heartbeat", low=3, high=4, build=build)
+    return RequestBuilder(api="heartbeat", low=3, high=4, build=build_request_of_version)
 
 
 def build_leave_group_request(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
     """Build a LeaveGroup request."""
 
-    def build(version: int, m: Any) -> Any:
+    def build_request_of_version(version: int, m: Any) -> Any:
         reason_field = (
             {"reason": reason[:_MAX_REASON_CHARS]} if version >= _LEAVE_WITH_REASON else {}
         )
@@ -123,11 +123,11 @@ def build_leave_group_request(group_id: str, *, member_id: str, reason: str) -> 
             group_id=group_id, members=(m.MemberIdentity(member_id=member_id, **reason_field),)
         )
 
-    return RequestBuilder(api="leave_group", low=3, high=5, build=build)
+    return RequestBuilder(api="leave_group", low=3, high=5, build=build_request_of_version)
 
 
 @dataclass(slots=True, kw_only=True)
-class MemberStepOutput:
+class MemberInstructionCollector:
     """Collects the instructions that result from one event of a group member.
 
     Requests are sent to the group's coordinator (`coordinator_lookup.node`), which must be known.
@@ -208,7 +208,7 @@ class MemberStepOutput:
     def _send_rebalance_request(self, message: RequestBuilder) -> int:
         return self._send_group_request(
             message,
-            self._coordinator_target,
+            self._coordinator_request_target,
             lane=member_events.JOIN_PURPOSE,
             timeout_s=self.settings.join_timeout_s,
         )
@@ -216,13 +216,13 @@ class MemberStepOutput:
     def _send_membership_request(self, message: RequestBuilder) -> int:
         return self._send_group_request(
             message,
-            self._coordinator_target,
+            self._coordinator_request_target,
             lane=member_events.GROUP_PURPOSE,
             timeout_s=self.settings.session_timeout_s,
         )
 
     @property
-    def _coordinator_target(self) -> RequestTarget:
+    def _coordinator_request_target(self) -> RequestTarget:
         assert self.coordinator_lookup.node is not None
         return NodeTarget(self.coordinator_lookup.node)
 

@@ -23,9 +23,9 @@ from connect_runtime.herder.herder_actions import (
     FenceZombieProducers,
     ForwardTaskConfigs,
     HandleOffsetsRequest,
-    LeadershipAcquired,
-    PublishRestarting,
+    PublishRestartingStatuses,
     ResetActiveTopics,
+    RunLeadershipCallback,
     SendReply,
     SetLoggerLevel,
     ValidateAndPutConnector,
@@ -91,7 +91,7 @@ class PendingReplies:
         if future is not None:
             future.set_exception(error)
 
-    def complete_from_future(self, ticket: int, outcome: futures.Future[object]) -> None:
+    def complete_reply_from_future(self, ticket: int, outcome: futures.Future[object]) -> None:
         """When `outcome` completes, complete the future of the request with this ticket: with the
         reply, or with the error of `outcome`."""
 
@@ -197,7 +197,7 @@ class BackgroundActionRunner:
                 _LOG.log(logging.WARNING if warns else logging.INFO, "%s", text)
             case ApplyTargetState(connector=name, state=state):
                 deps.worker.set_target_state(name, state)
-            case PublishRestarting(what):
+            case PublishRestartingStatuses(what):
                 for item in what.items:
                     self._write_status(item, RunState.RESTARTING)
             case DeleteStatuses(subjects):
@@ -208,12 +208,12 @@ class BackgroundActionRunner:
             case SetLoggerLevel(namespace, level):
                 self._set_logger_level(namespace, level)
             case _:
-                self._execute_long_action(action)
+                self._execute_long_running_action(action)
 
-    def _execute_long_action(self, action: BackgroundAction) -> None:
+    def _execute_long_running_action(self, action: BackgroundAction) -> None:
         match action:
-            case LeadershipAcquired():
-                self._submit_call(
+            case RunLeadershipCallback():
+                self._submit_to_thread_pool(
                     self._deps.on_leadership_acquired, self._deps.thread_pool
                 ).add_done_callback(_log_leadership_callback_failure)
             case ForwardTaskConfigs():
@@ -256,7 +256,7 @@ class BackgroundActionRunner:
         """Validate a connector's configuration in the thread pool, then submit the request to
         the herder, with the validation result."""
 
-        def validate_and_submit() -> None:
+        def validate_and_submit_request() -> None:
             infos = self._deps.validate(request.config)
             validated = PutConnector(
                 connector=request.connector,
@@ -269,7 +269,8 @@ class BackgroundActionRunner:
                 self._replies.complete_reply(ticket, SHUTTING_DOWN_REPLY)
 
         self._replies.propagate_failure(
-            ticket, self._submit_call(validate_and_submit, self._deps.plugin_thread_pool)
+            ticket,
+            self._submit_to_thread_pool(validate_and_submit_request, self._deps.plugin_thread_pool),
         )
 
     def _write_status(self, subject: StatusSubject, state: RunState) -> None:
@@ -301,7 +302,9 @@ class BackgroundActionRunner:
                 status = error.unsigned_status
             return TaskConfigsForwarded(token=action.token, error=str(error), status=status)
 
-        future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.thread_pool)
+        future = self._submit_to_thread_pool(
+            lambda: peers.send_and_wait(call), self._deps.thread_pool
+        )
         future.add_done_callback(lambda done: self._post(build_forwarded_event(done.exception())))
 
     def _handle_offsets_request(
@@ -321,11 +324,14 @@ class BackgroundActionRunner:
                 return offsets.read_offsets(request.connector, known)
             return offsets.modify_offsets(request.connector, known, request.offsets)
 
-        self._replies.complete_from_future(
-            ticket, self._submit_call(read_or_modify_offsets, self._deps.plugin_thread_pool)
+        self._replies.complete_reply_from_future(
+            ticket,
+            self._submit_to_thread_pool(read_or_modify_offsets, self._deps.plugin_thread_pool),
         )
 
-    def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
+    def _submit_to_thread_pool(
+        self, run: Callable[[], object], calls: ThreadPool
+    ) -> futures.Future[object]:
         """Run a call in the thread pool. The returned future fails with `HerderQueueFullError`
         if the pool is full."""
         try:

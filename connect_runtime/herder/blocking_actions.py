@@ -22,8 +22,8 @@ from connect_runtime.herder.herder_actions import (
     FenceConfigWriters,
     FlushStatuses,
     GenerateTaskConfigs,
-    OfferTaskConfigs,
     ReadConfigTopic,
+    ReconfigureRunningTasks,
     RemoveConnectorConfig,
     StartConnectorsAndTasks,
     StopConnectorsAndTasks,
@@ -36,14 +36,14 @@ from connect_runtime.herder.herder_actions import (
     WriteTaskCount,
 )
 from connect_runtime.herder.herder_events import (
-    ActionDone,
     ActionFailed,
     ActionOutcome,
+    ActionSucceeded,
     ActionTimedOut,
     ConnectorNotRunning,
+    ConnectorsAndTasksStarted,
+    RunningTasksReconfigured,
     TaskConfigsGenerated,
-    TaskConfigsOffered,
-    WorkStarted,
 )
 from connect_runtime.herder.session_keys import SessionKeySettings
 from connect_runtime.herder.worker_interface import (
@@ -90,7 +90,7 @@ class _GeneratedTaskConfigs:
 
 
 @dataclass(slots=True, kw_only=True)
-class _TimedOutGenerationCall:
+class _TimedOutTaskConfigsCall:
     """A call to a connector's `task_configs` that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedTaskConfigs | None]
@@ -115,7 +115,7 @@ class TaskConfigGenerator:
         self._worker = worker
         self._calls = calls
         self._resolve = resolve
-        self._pending: dict[str, _TimedOutGenerationCall] = {}
+        self._pending: dict[str, _TimedOutTaskConfigsCall] = {}
         self._applied: dict[str, _AppliedConfig] = {}
 
     def forget_pending_call(self, name: str) -> None:
@@ -140,25 +140,25 @@ class TaskConfigGenerator:
             return ConnectorNotRunning()
         call, timeout_s = self._pending.pop(name, None), 0.0
         if call is None or (call.outdated and call.answer.done()):
-            answer = self._calls.submit(self._prepare_generation_call(name, config, view))
-            call, timeout_s = _TimedOutGenerationCall(answer=answer), GENERATE_TIMEOUT_S
+            answer = self._calls.submit(self._prepare_task_configs_call(name, config, view))
+            call, timeout_s = _TimedOutTaskConfigsCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
-            return self._build_generation_outcome(name, call.answer)
+            return self._build_task_configs_outcome(name, call.answer)
         self._pending[name] = call
         return ActionFailed(
             reason=f"connector {name} did not return task configs within {GENERATE_TIMEOUT_S:g} s"
         )
 
-    def _prepare_generation_call(
+    def _prepare_task_configs_call(
         self, name: str, config: RawConfig, view: ClusterConfigState
     ) -> Callable[[], _GeneratedTaskConfigs | None]:
         known, raw, generation = (
             self._applied.get(name),
             view.applied_config(name),
-            view.generation(name),
+            view.task_config_generation(name),
         )
 
-        def call_connector() -> _GeneratedTaskConfigs | None:
+        def call_connector_task_configs() -> _GeneratedTaskConfigs | None:
             configs = self._worker.connector_task_configs(name, config)
             if configs is None:
                 return None
@@ -172,7 +172,7 @@ class TaskConfigGenerator:
             is_applied = applied is not None and applied.resolved == now
             return _GeneratedTaskConfigs(configs=configs, applied=applied, is_applied=is_applied)
 
-        return call_connector
+        return call_connector_task_configs
 
     def _resolve_applied_config(
         self, raw: RawConfig, generation: int | None
@@ -185,12 +185,12 @@ class TaskConfigGenerator:
             _LOG.info("the applied connector configuration cannot be resolved: %s", error)
             return None
 
-    def _build_generation_outcome(
+    def _build_task_configs_outcome(
         self, name: str, future: futures.Future[_GeneratedTaskConfigs | None]
     ) -> ActionOutcome:
         error = future.exception()
         if error is not None:
-            return _build_generation_failure(name, error)
+            return _build_task_configs_failure(name, error)
         answer = future.result()
         if answer is None:
             return ConnectorNotRunning()
@@ -204,7 +204,7 @@ class TaskConfigGenerator:
             del self._applied[name]
 
 
-def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
+def _build_task_configs_failure(name: str, error: BaseException) -> ActionFailed:
     """Build the outcome of a failed `task_configs` call. The herder continues, because the
     connector caused the error."""
     if isinstance(error, ConnectError):
@@ -259,29 +259,29 @@ class BlockingActionRunner:
                 case FlushStatuses():
                     return self._flush_statuses()
                 case _:
-                    return self._execute_in_worker(action)
+                    return self._execute_worker_action(action)
         except WritePrivilegeLost as error:
             return ActionFailed(reason=str(error), is_fenced=True)
         except ConnectError as error:
             return ActionFailed(reason=str(error))
-        return ActionDone()
+        return ActionSucceeded()
 
-    def _execute_in_worker(
+    def _execute_worker_action(
         self,
         action: StopConnectorsAndTasks
         | StartConnectorsAndTasks
-        | OfferTaskConfigs
+        | ReconfigureRunningTasks
         | GenerateTaskConfigs,
     ) -> ActionOutcome:
         deps = self._deps
         match action:
             case StopConnectorsAndTasks(what):
                 deps.worker.stop_connectors_and_tasks(what)
-                return ActionDone()
+                return ActionSucceeded()
             case StartConnectorsAndTasks(what):
                 return self._start_connectors_and_tasks(what)
-            case OfferTaskConfigs(tasks):
-                return self._offer_task_configs(tasks)
+            case ReconfigureRunningTasks(tasks):
+                return self._reconfigure_running_tasks(tasks)
             case GenerateTaskConfigs(name):
                 return self._connectors.generate_task_configs(name, deps.configs.snapshot())
 
@@ -299,7 +299,7 @@ class BlockingActionRunner:
         except ConnectError as error:
             _LOG.warning("%s", error)
             return ActionTimedOut()
-        return ActionDone()
+        return ActionSucceeded()
 
     def _flush_statuses(self) -> ActionOutcome:
         """Flush statuses. A failure is only logged, because the herder does not retry the flush."""
@@ -308,7 +308,7 @@ class BlockingActionRunner:
         except ConnectError as error:
             _LOG.warning("continuing although statuses were not flushed: %s", error)
             return ActionFailed(reason=str(error))
-        return ActionDone()
+        return ActionSucceeded()
 
     def _write_config(self, write: ConfigWrite) -> None:
         configs = self._deps.configs
@@ -342,17 +342,17 @@ class BlockingActionRunner:
             except ConnectError as error:
                 _LOG.error("failed to start %s: %s", item, error)
                 failed.append((item, str(error)))
-        return WorkStarted(tuple(failed))
+        return ConnectorsAndTasksStarted(tuple(failed))
 
-    def _offer_task_configs(self, tasks: Sequence[ConnectorTaskId]) -> ActionOutcome:
+    def _reconfigure_running_tasks(self, tasks: Sequence[ConnectorTaskId]) -> ActionOutcome:
         view = self._deps.configs.snapshot()
         configured: dict[ConnectorTaskId, ConfiguredTask] = {}
         for task in tasks:
             config, of_task = view.config(task.connector), view.task_config(task)
-            if view.is_configured(task) and config is not None and of_task is not None:
+            if view.has_connector_or_task(task) and config is not None and of_task is not None:
                 configured[task] = ConfiguredTask(connector=config, config=of_task)
-        to_restart = self._deps.worker.offer_task_configs(configured)
-        return TaskConfigsOffered(to_restart | (set(tasks) - configured.keys()))
+        to_restart = self._deps.worker.try_reconfigure_tasks(configured)
+        return RunningTasksReconfigured(to_restart | (set(tasks) - configured.keys()))
 
     def _start_connector_or_task(self, item: WorkItem, view: ClusterConfigState) -> None:
         name = item if isinstance(item, str) else item.connector

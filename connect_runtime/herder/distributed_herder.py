@@ -26,11 +26,11 @@ from connect_runtime.herder import (
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
     BlockingAction,
-    CloseGroup,
     FlushStatuses,
     HerderAction,
-    OfferTaskConfigs,
-    PublishRestarting,
+    LeaveGroupPermanently,
+    PublishRestartingStatuses,
+    ReconfigureRunningTasks,
     SendReply,
     SetLoggerLevel,
     WriteLogLine,
@@ -42,14 +42,14 @@ from connect_runtime.herder.herder_events import (
     ConfigRecordRead,
     ConnectorStateReached,
     CoordinatorLost,
-    EventSnapshot,
     HerderEvent,
     HerderShutdownRequested,
     JoinRequested,
     RequestSubmitted,
+    RunningTasksReconfigured,
     StoresLoaded,
+    StoreSnapshot,
     TaskConfigsForwarded,
-    TaskConfigsOffered,
     TaskReconfigurationRequested,
 )
 from connect_runtime.herder.herder_requests import (
@@ -72,7 +72,7 @@ from connect_runtime.storage.config_topic import (
     RestartRequested,
     SessionKeyChanged,
     TargetStateChanged,
-    TasksCommitted,
+    TaskConfigsCommitted,
 )
 
 
@@ -88,7 +88,7 @@ def record_config_change(herder: HerderState, change: ConfigChange) -> None:
                 changes.connectors.add(connector)
         case ConnectorRemoved(_, existed):
             changes.needs_rebalance = changes.needs_rebalance or existed
-        case TasksCommitted(_, tasks):
+        case TaskConfigsCommitted(_, tasks):
             changes.needs_rebalance = True
             changes.tasks.update(tasks)
         case TargetStateChanged(connector):
@@ -118,16 +118,20 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
     for _, request in sorted(wanted.items()):
         plan = restart_plan.plan_restart(request, herder.snapshot.statuses)
         configured = ConnectorsAndTasks.from_items(
-            item for item in herder.running.items if herder.snapshot.config.is_configured(item)
+            item
+            for item in herder.running.items
+            if herder.snapshot.config.has_connector_or_task(item)
         )
         own_items = (
-            connectors_and_tasks.NO_WORK if plan is None else plan.select_assigned_items(configured)
+            connectors_and_tasks.NO_WORK
+            if plan is None
+            else plan.select_assigned_connectors_and_tasks(configured)
         )
         if not own_items:
             continue
         yield WriteLogLine(f"{plan}; on this worker: {own_items}")
         yield from herder_state.stop_connectors_and_tasks(herder, own_items, for_good=False)
-        yield PublishRestarting(own_items)
+        yield PublishRestartingStatuses(own_items)
         yield from herder_state.start_connectors_and_tasks(herder, own_items)
 
 
@@ -144,7 +148,7 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
     if not (herder.uses_eager_protocol and changes.needs_rebalance):
         yield from _restart_connectors(herder, changes.connectors)
         yield from _apply_target_states(herder, changes.states)
-        yield from _offer_task_configs(herder, {task.connector for task in changes.tasks})
+        yield from _reconfigure_running_tasks(herder, {task.connector for task in changes.tasks})
     if changes.needs_rebalance:
         yield from herder_state.request_group_rejoin(
             herder, "connectors or task configs have changed"
@@ -171,14 +175,14 @@ def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[N
             yield ApplyTargetState(connector=name, state=state)
 
 
-def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
+def _reconfigure_running_tasks(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
     """Offer changed configurations to running tasks. Tasks that do not accept their new
     configuration are restarted after the rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
     running = tuple(task for task in own_items if task not in herder.tasks_to_restart)
-    outcome = (yield OfferTaskConfigs(running)) if running else None
+    outcome = (yield ReconfigureRunningTasks(running)) if running else None
     to_restart = (
-        outcome.to_restart if isinstance(outcome, TaskConfigsOffered) else frozenset(running)
+        outcome.to_restart if isinstance(outcome, RunningTasksReconfigured) else frozenset(running)
     )
     refusing = tuple(task for task in running if task in to_restart)
     yield from herder_state.stop_connectors_and_tasks(
@@ -194,10 +198,10 @@ class DistributedHerder:
     """State machine of the herder. Call `process_event` for each event.
 
     Invariants: at most one blocking action is in progress; after a rejoin was requested, the
-    previous assignment is not acted on; no action follows `CloseGroup`.
+    previous assignment is not acted on; no action follows `LeaveGroupPermanently`.
     """
 
-    def __init__(self, settings: HerderSettings, seen: EventSnapshot) -> None:
+    def __init__(self, settings: HerderSettings, seen: StoreSnapshot) -> None:
         self._state = HerderState(settings=settings, snapshot=seen)
         self._script: HerderScript[bool] | None = None
         self._blocking_action: BlockingAction | None = None
@@ -229,7 +233,7 @@ class DistributedHerder:
                 times.append(leader_duties.compute_key_rotation_time_s(herder))
         return min((each for each in times if each is not None), default=None)
 
-    def process_event(self, event: HerderEvent, snapshot: EventSnapshot) -> list[HerderAction]:
+    def process_event(self, event: HerderEvent, snapshot: StoreSnapshot) -> list[HerderAction]:
         """Process an event and return the actions to execute, in order."""
         if self._closed:
             return []
@@ -244,7 +248,7 @@ class DistributedHerder:
             if not self._record_event(event):
                 actions += self._handle_event(event)
         if self._blocking_action is None:
-            self._run_procedures(outcome, actions)
+            self._run_herder_scripts(outcome, actions)
         return actions
 
     def _record_event(self, event: HerderEvent) -> bool:
@@ -304,10 +308,12 @@ class DistributedHerder:
                 return []
         return [] if event.ticket is None else [SendReply(event.ticket, reply)]
 
-    def _run_procedures(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
+    def _run_herder_scripts(
+        self, outcome: ActionOutcome | None, actions: list[HerderAction]
+    ) -> None:
         """Run the current procedure until it blocks or sleeps. When it ends, start the next one
         if new events have arrived."""
-        if not self._is_procedure_awake():
+        if not self._can_resume_script():
             return
         while self._script is not None or self._has_new_events:
             if self._script is None:
@@ -323,18 +329,18 @@ class DistributedHerder:
             outcome = None
             if isinstance(action, SleepUntil):
                 self._sleeps_until_s = action.until_s
-                if not self._is_procedure_awake():
+                if not self._can_resume_script():
                     return
                 continue
             actions.append(action)
-            if isinstance(action, CloseGroup):
+            if isinstance(action, LeaveGroupPermanently):
                 self._script, self._closed = None, True
                 return
             if isinstance(action, herder_actions.BLOCKING_ACTIONS):
                 self._blocking_action = action
                 return
 
-    def _is_procedure_awake(self) -> bool:
+    def _can_resume_script(self) -> bool:
         """Return True if the current procedure is not sleeping. Shutdown or coordinator loss
         ends a sleep early."""
         if self._sleeps_until_s is None:
@@ -370,10 +376,10 @@ class DistributedHerder:
             )
         if herder.requested_stop is not None:
             stop, herder.requested_stop = herder.requested_stop, None
-            yield from rebalance.prepare_to_join(herder, stop)
+            yield from rebalance.prepare_to_join_group(herder, stop)
         if not herder.is_joined:
             return False
-        return (yield from self._tick_as_member())
+        return (yield from self._run_tick_as_group_member())
 
     def _handle_group_events(self) -> HerderScript[None]:
         herder = self._state
@@ -384,7 +390,7 @@ class DistributedHerder:
             arrived, herder.new_assignment = herder.new_assignment, None
             yield from rebalance.accept_assignment(herder, arrived)
 
-    def _tick_as_member(self) -> HerderScript[bool]:
+    def _run_tick_as_group_member(self) -> HerderScript[bool]:
         herder = self._state
         if not (yield from rebalance.apply_assignment(herder)):
             return not herder.is_config_topic_readable
@@ -425,7 +431,7 @@ class DistributedHerder:
         yield from herder_request_handler.refuse_all_requests(herder)
         herder.last_rebalance, herder.is_joined = None, False
         yield FlushStatuses()
-        yield CloseGroup()
+        yield LeaveGroupPermanently()
 
     def check_invariants(self) -> None:
         self._state.check_invariants()

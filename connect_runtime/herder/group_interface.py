@@ -53,7 +53,7 @@ class WorkerGroup(Protocol):
         follows, and the caller must close the group.
         """
 
-    def record_loop_tick(self) -> None:
+    def report_herder_loop_alive(self) -> None:
         """Report that the herder's loop is alive.
 
         Call more often than every `rebalance.timeout.ms`. Otherwise the worker leaves the group,

@@ -174,7 +174,7 @@ class GroupSession:
     def leave_group(self, reason: str, now_s: float) -> None:
         """Leave the group. An assignment that the herder has not popped is dropped."""
         self._assignment = self._delivered_assignment
-        self._drop_events(AssignmentReceived, JoinRequested)
+        self._discard_events_of_types(AssignmentReceived, JoinRequested)
         self._prepare_token = None
         self.handle_event(LeaveRequested(reason), now_s)
 
@@ -182,7 +182,7 @@ class GroupSession:
         """Record that all work has stopped, so that the worker joins without an assignment."""
         self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
-        self._drop_events(AssignmentReceived)
+        self._discard_events_of_types(AssignmentReceived)
 
     def close(self, reason: str, now_s: float) -> None:
         """Leave the group permanently and drop all events."""
@@ -224,13 +224,13 @@ class GroupSession:
             case AbandonAssignment(reason):
                 self._handle_coordinator_loss(reason)
             case MembershipFailed():
-                self._drop_events(AssignmentReceived, JoinRequested)
+                self._discard_events_of_types(AssignmentReceived, JoinRequested)
                 self._events.append(instruction)
             case MembershipClosed():
                 pass  # the property `is_closed` reports it
 
     def _request_join_preparation(self) -> None:
-        self._drop_events(JoinRequested)
+        self._discard_events_of_types(JoinRequested)
         self._events.append(JoinRequested(self._assignment.find_work_to_stop_before_join()))
 
     def _handle_coordinator_loss(self, reason: str) -> None:
@@ -270,7 +270,7 @@ class GroupSession:
         if not assignment.leader:  # not in the plan: nothing to run, and no need to sync
             assignment = dataclasses.replace(assignment, config_offset=self._joined_with.offset)
         generation, owners = self._owners
-        self._drop_events(AssignmentReceived)
+        self._discard_events_of_types(AssignmentReceived)
         self._events.append(
             AssignmentReceived(
                 generation=instruction.generation,
@@ -282,5 +282,5 @@ class GroupSession:
             )
         )
 
-    def _drop_events(self, *kinds: type[GroupSessionEvent]) -> None:
+    def _discard_events_of_types(self, *kinds: type[GroupSessionEvent]) -> None:
         self._events = [each for each in self._events if not isinstance(each, kinds)]

@@ -111,7 +111,7 @@ ConfigWrite: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ReadConfigTopic:
-    """Read the config topic to its current end. Outcome: `ActionDone` or `ActionTimedOut`."""
+    """Read the config topic to its current end. Outcome: `ActionSucceeded` or `ActionTimedOut`."""
 
     timeout_s: float
 
@@ -120,7 +120,7 @@ class ReadConfigTopic:
 class FenceConfigWriters:
     """Fence all other writers of the config topic if exactly-once sources are enabled.
 
-    Otherwise does nothing. Outcome: `ActionDone` or `ActionFailed`.
+    Otherwise does nothing. Outcome: `ActionSucceeded` or `ActionFailed`.
     """
 
 
@@ -128,7 +128,7 @@ class FenceConfigWriters:
 class WriteConfigTopic:
     """Write to the config topic within 30 s.
 
-    Outcome: `ActionDone`, or `ActionFailed` (with `is_fenced` if the write privilege is lost).
+    Outcome: `ActionSucceeded`, or `ActionFailed` (with `is_fenced` if the write privilege is lost).
     """
 
     write: ConfigWrite
@@ -138,7 +138,7 @@ class WriteConfigTopic:
 class StopConnectorsAndTasks:
     """Stop connectors and tasks in parallel, within their graceful shutdown timeouts.
 
-    Connectors and tasks that are not running count as stopped. Outcome: always `ActionDone`.
+    Connectors and tasks that are not running count as stopped. Outcome: always `ActionSucceeded`.
     """
 
     work: ConnectorsAndTasks
@@ -148,18 +148,18 @@ class StopConnectorsAndTasks:
 class StartConnectorsAndTasks:
     """Start connectors and tasks with the current configurations and target states.
 
-    Outcome: `WorkStarted`, with the connectors and tasks that could not be created or no longer
-    exist. A `ConnectorStateReached` follows for every created connector.
+    Outcome: `ConnectorsAndTasksStarted`, with the connectors and tasks that could not be created
+    or no longer exist. A `ConnectorStateReached` follows for every created connector.
     """
 
     work: ConnectorsAndTasks
 
 
 @dataclass(frozen=True, slots=True)
-class OfferTaskConfigs:
+class ReconfigureRunningTasks:
     """Offer the current configs to tasks that were started on this worker.
 
-    Outcome: `TaskConfigsOffered`, with the tasks that are not running or must be restarted.
+    Outcome: `RunningTasksReconfigured`, with the tasks that are not running or must be restarted.
     """
 
     tasks: tuple[ConnectorTaskId, ...]
@@ -178,7 +178,8 @@ class GenerateTaskConfigs:
 
 @dataclass(frozen=True, slots=True)
 class FlushStatuses:
-    """Wait until all written statuses are acknowledged. Outcome: `ActionDone` or `ActionFailed`."""
+    """Wait until all written statuses are acknowledged. Outcome: `ActionSucceeded` or
+    `ActionFailed`."""
 
 
 BlockingAction: TypeAlias = (
@@ -187,7 +188,7 @@ BlockingAction: TypeAlias = (
     | WriteConfigTopic
     | StopConnectorsAndTasks
     | StartConnectorsAndTasks
-    | OfferTaskConfigs
+    | ReconfigureRunningTasks
     | GenerateTaskConfigs
     | FlushStatuses
 )
@@ -197,7 +198,7 @@ BLOCKING_ACTIONS = (
     WriteConfigTopic,
     StopConnectorsAndTasks,
     StartConnectorsAndTasks,
-    OfferTaskConfigs,
+    ReconfigureRunningTasks,
     GenerateTaskConfigs,
     FlushStatuses,
 )
@@ -231,7 +232,7 @@ class RevokeAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseGroup:
+class LeaveGroupPermanently:
     """Leave the group permanently, because the herder has ended."""
 
 
@@ -250,7 +251,7 @@ class ApplyTargetState:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishRestarting:
+class PublishRestartingStatuses:
     """Write the status RESTARTING for connectors and tasks."""
 
     work: ConnectorsAndTasks
@@ -282,7 +283,7 @@ class SetLoggerLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipAcquired:
+class RunLeadershipCallback:
     """This worker became the leader and has started its assigned connectors and tasks."""
 
 
@@ -361,13 +362,13 @@ BackgroundAction: TypeAlias = (
     | RejoinGroup
     | LeaveGroup
     | RevokeAssignment
-    | CloseGroup
+    | LeaveGroupPermanently
     | ApplyTargetState
-    | PublishRestarting
+    | PublishRestartingStatuses
     | DeleteStatuses
     | ResetActiveTopics
     | SetLoggerLevel
-    | LeadershipAcquired
+    | RunLeadershipCallback
     | ForwardTaskConfigs
     | ValidateAndPutConnector
     | HandleOffsetsRequest
@@ -392,12 +393,12 @@ def describe_action(action: BlockingAction) -> str:
         case FenceConfigWriters():
             return "claiming write privileges for the config topic"
         case WriteConfigTopic(write):
-            return f"writing {_describe_write(write)} to the config topic"
+            return f"writing {_describe_config_write(write)} to the config topic"
         case StopConnectorsAndTasks(what):
             return f"stopping {what.summary}"
         case StartConnectorsAndTasks(what):
             return f"starting {what.summary}"
-        case OfferTaskConfigs(tasks):
+        case ReconfigureRunningTasks(tasks):
             return f"offering new configurations to {len(tasks)} task(s)"
         case GenerateTaskConfigs(connector):
             return f"generating task configs for connector {connector}"
@@ -405,7 +406,7 @@ def describe_action(action: BlockingAction) -> str:
             return "flushing updates to the status topic"
 
 
-def _describe_write(write: ConfigWrite) -> str:
+def _describe_config_write(write: ConfigWrite) -> str:
     match write:
         case WriteConnectorConfig(connector=name):
             return f"a config for connector {name}"

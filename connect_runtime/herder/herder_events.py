@@ -20,7 +20,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventSnapshot:
+class StoreSnapshot:
     """Time and store contents when an event is processed. Both are at least as new as the event."""
 
     now_s: float
@@ -134,14 +134,14 @@ class RequestSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class HerderShutdownRequested:
-    """Stop everything and leave the group. The last action will be `CloseGroup`."""
+    """Stop everything and leave the group. The last action will be `LeaveGroupPermanently`."""
 
 
 # Outcomes of blocking actions
 
 
 @dataclass(frozen=True, slots=True)
-class ActionDone:
+class ActionSucceeded:
     """The blocking action succeeded."""
 
 
@@ -162,7 +162,7 @@ class ActionFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkStarted:
+class ConnectorsAndTasksStarted:
     """Outcome of starting connectors and tasks."""
 
     failed: tuple[tuple[WorkItem, str], ...] = ()
@@ -171,7 +171,7 @@ class WorkStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskConfigsOffered:
+class RunningTasksReconfigured:
     """Outcome of offering new configs to tasks."""
 
     to_restart: frozenset[ConnectorTaskId]
@@ -195,11 +195,11 @@ class TaskConfigsGenerated:
 
 
 ActionOutcome: TypeAlias = (
-    ActionDone
+    ActionSucceeded
     | ActionTimedOut
     | ActionFailed
-    | WorkStarted
-    | TaskConfigsOffered
+    | ConnectorsAndTasksStarted
+    | RunningTasksReconfigured
     | ConnectorNotRunning
     | TaskConfigsGenerated
 )

@@ -36,19 +36,19 @@ from connect_runtime.herder.herder_api import HerderStage
 from connect_runtime.herder.herder_events import (
     ActionCompleted,
     AssignmentReceived,
-    EventSnapshot,
     HerderEvent,
     HerderShutdownRequested,
     HerderTick,
     RequestSubmitted,
     StoresLoaded,
+    StoreSnapshot,
     TaskReconfigurationRequested,
 )
 from connect_runtime.herder.herder_requests import HerderQueueFullError
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 
 
 class HerderInbox:
@@ -167,9 +167,9 @@ class HerderLoop:
 
     def __init__(self, deps: HerderLoopDeps) -> None:
         self._deps = deps
-        self._herder = DistributedHerder(deps.settings, self._take_snapshot())
+        self._herder = DistributedHerder(deps.settings, self._take_store_snapshot())
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
         self.failure: str | None = None
         """Reason why the herder ended without a stop request; otherwise None."""
         self.stage = HerderStage(
@@ -227,7 +227,7 @@ class HerderLoop:
 
     def _run_loop_iteration(self) -> None:
         deps = self._deps
-        deps.group.record_loop_tick()
+        deps.group.report_herder_loop_alive()
         if self._herder.pending_action is not None:
             self._run_blocking_action(self._herder.pending_action)
             return
@@ -293,7 +293,7 @@ class HerderLoop:
         self._process_event(ActionCompleted(outcome))
 
     def _process_event(self, event: HerderEvent) -> None:
-        for action in self._herder.process_event(event, self._take_snapshot()):
+        for action in self._herder.process_event(event, self._take_store_snapshot()):
             if not isinstance(action, herder_actions.BLOCKING_ACTIONS):
                 self._execute_herder_action(action)
 
@@ -322,9 +322,9 @@ class HerderLoop:
         now_ms = self._deps.clock.wall_ms()
         self.stage = dataclasses.replace(self.stage, completed_ms=now_ms)
 
-    def _take_snapshot(self) -> EventSnapshot:
+    def _take_store_snapshot(self) -> StoreSnapshot:
         deps = self._deps
-        return EventSnapshot(
+        return StoreSnapshot(
             now_s=deps.clock.now_s(),
             wall_ms=deps.clock.wall_ms(),
             config=deps.configs.snapshot(),

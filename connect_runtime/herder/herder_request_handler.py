@@ -114,7 +114,7 @@ def _start_deferred_request(
     match waiting.request:
         case PatchConnector() as request:
             config = _apply_config_patch(herder, request)
-            too_many = herder_requests.explain_too_many_keys(config)
+            too_many = herder_requests.explain_too_many_config_keys(config)
             refused = (
                 f"the configuration {too_many}"
                 if too_many

@@ -38,7 +38,7 @@ CONFIG_KEYS_MAX = 10_000
 """Maximum number of keys in a configuration. Validating this many keys takes about 0.1 s."""
 
 
-def explain_too_many_keys(config: Mapping[str, Any]) -> str | None:
+def explain_too_many_config_keys(config: Mapping[str, Any]) -> str | None:
     """Return an error reason if a configuration has too many keys, otherwise None."""
     if len(config) <= CONFIG_KEYS_MAX:
         return None

@@ -24,12 +24,12 @@ from connect_runtime.herder.herder_actions import (
     WriteConfigTopic,
 )
 from connect_runtime.herder.herder_events import (
-    ActionDone,
     ActionFailed,
     ActionOutcome,
+    ActionSucceeded,
     AssignmentReceived,
-    EventSnapshot,
-    WorkStarted,
+    ConnectorsAndTasksStarted,
+    StoreSnapshot,
 )
 from connect_runtime.herder.herder_requests import ReconfigureConnectorTasks, RequestQueue
 from connect_runtime.herder.request_routing import RoutingState
@@ -101,7 +101,7 @@ class HerderState:
     """
 
     settings: HerderSettings
-    snapshot: EventSnapshot
+    snapshot: StoreSnapshot
     stores_loaded: bool = False
     config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
     """Configurations that this worker acts on. Updated when the worker can apply the
@@ -227,26 +227,28 @@ def stop_connectors_and_tasks(
         return
     yield StopConnectorsAndTasks(items)
     if for_good:
-        herder.running = herder.running.without(items.items)
+        herder.running = herder.running.difference(items.items)
         herder.tasks_to_restart -= set(items.tasks)
 
 
 def start_connectors_and_tasks(
     herder: HerderState, items: ConnectorsAndTasks
-) -> HerderScript[WorkStarted]:
+) -> HerderScript[ConnectorsAndTasksStarted]:
     """Start connectors and tasks."""
     if not items:
-        return WorkStarted()
+        return ConnectorsAndTasksStarted()
     outcome = yield StartConnectorsAndTasks(items)
     herder.running = herder.running.union(items)
-    return outcome if isinstance(outcome, WorkStarted) else WorkStarted()
+    return (
+        outcome if isinstance(outcome, ConnectorsAndTasksStarted) else ConnectorsAndTasksStarted()
+    )
 
 
 def read_config_topic(herder: HerderState) -> HerderScript[bool]:
     """Read the config topic to its end, and make the configurations in it those that the herder
     acts on. Return False on timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
-    herder.is_config_topic_readable = isinstance(outcome, ActionDone)
+    herder.is_config_topic_readable = isinstance(outcome, ActionSucceeded)
     if herder.is_config_topic_readable:
         herder.config = herder.snapshot.config
     return herder.is_config_topic_readable

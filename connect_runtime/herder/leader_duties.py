@@ -11,7 +11,7 @@ from connect_runtime.herder.herder_actions import (
     WriteLogLine,
     WriteSessionKey,
 )
-from connect_runtime.herder.herder_events import ActionDone, ActionFailed
+from connect_runtime.herder.herder_events import ActionFailed, ActionSucceeded
 from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
 from connect_runtime.storage.status_records import StatusSubject
@@ -68,7 +68,7 @@ def perform_due_leader_duties(herder: HerderState) -> HerderScript[bool]:
 
 def _fence_config_writers(herder: HerderState) -> HerderScript[None]:
     outcome = yield FenceConfigWriters()
-    herder.lost_write_privilege = not isinstance(outcome, ActionDone)
+    herder.lost_write_privilege = not isinstance(outcome, ActionSucceeded)
     if isinstance(outcome, ActionFailed):
         yield WriteLogLine(
             f"failed to acquire write access to the config topic, retrying: {outcome.reason}",

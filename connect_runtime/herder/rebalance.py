@@ -17,10 +17,10 @@ from connect_runtime.herder import herder_state, leader_duties
 from connect_runtime.herder.herder_actions import (
     ConfirmJoinPrepared,
     FlushStatuses,
-    LeadershipAcquired,
     LeaveGroup,
     ResetActiveTopics,
     RevokeAssignment,
+    RunLeadershipCallback,
     WriteLogLine,
 )
 from connect_runtime.herder.herder_events import AssignmentReceived
@@ -31,7 +31,7 @@ _BACKOFF_FRACTION = 10
 number of remaining attempts."""
 
 
-def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+def prepare_to_join_group(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
     """Stop the work that must not run during the rebalance, then confirm to the group that this
     worker is ready to join."""
     herder.is_joined = False
@@ -149,17 +149,17 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
         )
         return False
     if herder.is_leader and not herder.was_leader:
-        yield LeadershipAcquired()
+        yield RunLeadershipCallback()
     herder.was_leader = herder.is_leader
     return True
 
 
 def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
-    yield from _stop_and_flush_work(herder, herder.running.without(herder.assigned_work.items))
-    herder.running = herder.running.without(herder.tasks_to_restart)
+    yield from _stop_and_flush_work(herder, herder.running.difference(herder.assigned_work.items))
+    herder.running = herder.running.difference(herder.tasks_to_restart)
     herder.tasks_to_restart.clear()
     yield from herder_state.start_connectors_and_tasks(
-        herder, herder.assigned_work.without(herder.running.items)
+        herder, herder.assigned_work.difference(herder.running.items)
     )
 
 

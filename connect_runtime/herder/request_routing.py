@@ -88,7 +88,7 @@ def route_request(request: HerderRequest, state: RoutingState) -> RoutingDecisio
             return _route_put_connector(request, state)
         case StopConnector():
             name, what = request.connector, "transition connectors to the STOPPED state"
-            return _route_to_leader_if_exists(
+            return _require_connector_and_leader(
                 name, state, unknown=f"Unknown connector {name}", what=what
             )
         case RestartConnector():
@@ -97,7 +97,7 @@ def route_request(request: HerderRequest, state: RoutingState) -> RoutingDecisio
             return _route_restart(request.task.connector, request.task, state=state)
         case RestartConnectorAndTasks():
             name, what = request.request.connector, "process restart requests"
-            return _route_to_leader_if_exists(
+            return _require_connector_and_leader(
                 name, state, unknown=f"Unknown connector: {name}", what=what
             )
         case _:
@@ -137,7 +137,7 @@ _LEADER_REQUESTS: dict[type, str] = {
 }
 
 
-def _route_to_leader_if_exists(
+def _require_connector_and_leader(
     connector: str, state: RoutingState, *, unknown: str, what: str
 ) -> RoutingDecision:
     if not state.config.has_connector(connector):

@@ -32,7 +32,9 @@ class RestartPlan:
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
-    def select_assigned_items(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    def select_assigned_connectors_and_tasks(
+        self, assigned: ConnectorsAndTasks
+    ) -> ConnectorsAndTasks:
         """Return the connectors and tasks of this plan that a worker with the given assignment
         must restart."""
         name = self.request.connector
@@ -84,4 +86,6 @@ def choose_broader_request(
 ) -> RestartRequest:
     """Compare two restart requests for the same connector, and return the one that restarts
     more."""
-    return pending if pending is not None and pending.impact >= request.impact else request
+    return (
+        pending if pending is not None and pending.impact_rank >= request.impact_rank else request
+    )

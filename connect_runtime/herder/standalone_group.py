@@ -19,9 +19,9 @@ from connect_runtime.group.leader_assignment import AssignmentOwners
 from connect_runtime.herder.group_interface import GetConfiguredWork, GroupEvent, OnGroupEvent
 from connect_runtime.herder.herder_actions import (
     BackgroundAction,
-    CloseGroup,
     ConfirmJoinPrepared,
     LeaveGroup,
+    LeaveGroupPermanently,
     RejoinGroup,
     RevokeAssignment,
 )
@@ -30,7 +30,7 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 
 @dataclass(slots=True, kw_only=True)
-class StandaloneGroupMachine:
+class StandaloneGroupStateMachine:
     """State machine of a standalone group. The caller must pass the events that it returns to the
     herder in order."""
 
@@ -44,7 +44,7 @@ class StandaloneGroupMachine:
         """Return the first events, to be processed after `StoresLoaded`."""
         return [JoinRequested(connectors_and_tasks.NO_WORK)]
 
-    def execute_action(
+    def execute_group_action(
         self, order: BackgroundAction, config: ClusterConfigState
     ) -> list[HerderEvent]:
         """Execute a group action of the herder, and return the resulting events.
@@ -61,13 +61,13 @@ class StandaloneGroupMachine:
                 return [self._complete_rebalance(config)]
             case RevokeAssignment():
                 self._running = connectors_and_tasks.NO_WORK
-            case CloseGroup():
+            case LeaveGroupPermanently():
                 self._closed = True
         return []
 
     def _complete_rebalance(self, config: ClusterConfigState) -> AssignmentReceived:
-        configured = collect_configured_work(config)
-        stop = self._running.without(configured.items)
+        configured = list_configured_connectors_and_tasks(config)
+        stop = self._running.difference(configured.items)
         self._running = configured
         self._generation += 1
         owners: Mapping[WorkItem, str] = dict.fromkeys(configured.items, self.url)
@@ -86,7 +86,7 @@ class StandaloneGroupMachine:
         )
 
 
-def collect_configured_work(config: ClusterConfigState) -> ConnectorsAndTasks:
+def list_configured_connectors_and_tasks(config: ClusterConfigState) -> ConnectorsAndTasks:
     """Return all connectors, and all tasks whose configs are complete."""
     names = config.connectors()
     return ConnectorsAndTasks(
@@ -111,7 +111,7 @@ class StandaloneGroup:
         """Create the group. `url` is this worker's REST URL; `config` returns the latest
         configurations."""
         self._clock = clock
-        self._machine = StandaloneGroupMachine(url=url)
+        self._machine = StandaloneGroupStateMachine(url=url)
         self._config = config
         self._events: list[GroupEvent] = []
         self._on_event: OnGroupEvent | None = None
@@ -130,24 +130,24 @@ class StandaloneGroup:
         events, self._events = self._events, []
         return events
 
-    def record_loop_tick(self) -> None:
+    def report_herder_loop_alive(self) -> None:
         """Do nothing, because no other worker waits for this worker in a rebalance."""
 
     def confirm_join_prepared(self) -> None:
-        self._execute_herder_action(ConfirmJoinPrepared())
+        self._execute_group_action(ConfirmJoinPrepared())
 
     def rejoin_group(self, reason: str) -> None:
-        self._execute_herder_action(RejoinGroup(reason))
+        self._execute_group_action(RejoinGroup(reason))
 
     def leave_group(self, reason: str) -> None:
-        self._execute_herder_action(LeaveGroup(reason))
+        self._execute_group_action(LeaveGroup(reason))
 
     def revoke_all_work(self) -> None:
-        self._execute_herder_action(RevokeAssignment())
+        self._execute_group_action(RevokeAssignment())
 
     def close(self, timeout_s: float) -> None:
         del timeout_s  # closing does not block
-        self._execute_herder_action(CloseGroup())
+        self._execute_group_action(LeaveGroupPermanently())
         self._events.clear()
 
     def get_last_heartbeat_s(self) -> float:
@@ -156,9 +156,9 @@ class StandaloneGroup:
     def request_heartbeat(self) -> None:
         """Do nothing, because membership never expires."""
 
-    def _execute_herder_action(self, order: BackgroundAction) -> None:
+    def _execute_group_action(self, order: BackgroundAction) -> None:
         if self._on_event is not None:
-            self._add_events(self._machine.execute_action(order, self._config()))
+            self._add_events(self._machine.execute_group_action(order, self._config()))
 
     def _add_events(self, events: list[HerderEvent]) -> None:
         for each in events:

@@ -68,7 +68,7 @@ class PluginValidator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerHerderDeps:
+class WorkerHerderDependencies:
     """Dependencies of `WorkerHerder`."""
 
     loop: HerderLoop
@@ -91,7 +91,7 @@ class WorkerHerderDeps:
 class WorkerHerder:
     """Implements `Herder`, which documents the methods."""
 
-    def __init__(self, deps: WorkerHerderDeps) -> None:
+    def __init__(self, deps: WorkerHerderDependencies) -> None:
         self._deps = deps
 
     def is_ready(self) -> bool:

@@ -105,7 +105,7 @@ class WorkerInterface(Protocol):
         than `tasks.max`.
         """
 
-    def offer_task_configs(
+    def try_reconfigure_tasks(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         """Offer new configurations to running tasks, and return the tasks that must be restarted.
@@ -125,7 +125,7 @@ class WorkerInterface(Protocol):
         Those that exceed the graceful shutdown timeout are abandoned.
         """
 
-    def list_running(self) -> ConnectorsAndTasks:
+    def list_started_connectors_and_tasks(self) -> ConnectorsAndTasks:
         """Return all connectors and tasks that were started and not stopped, including failed
         ones."""
 

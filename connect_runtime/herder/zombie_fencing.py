@@ -56,5 +56,5 @@ def plan_producer_fencing(view: ClusterConfigState, connector: str) -> FencingPl
     if producers == 1 and tasks == 1:  # the new task reuses the same transactional id
         return RecordTaskCount(tasks)
     return FencePreviousProducers(
-        producers=producers, tasks=tasks, generation=view.generation(connector)
+        producers=producers, tasks=tasks, generation=view.task_config_generation(connector)
     )

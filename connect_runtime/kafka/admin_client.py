@@ -95,7 +95,7 @@ class AdminClient:
             doing = _describe_topic_batch("describing topic", chunk)
             response = self._read_metadata(chunk, left_s, doing=doing)
             entities = {str(each.name): each for each in response.topics}
-            found.update(self._select_requested_entities(chunk, entities, doing=doing))
+            found.update(self._select_requested_response_entries(chunk, entities, doing=doing))
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class AdminClient:
             doing = _describe_topic_batch("reading configs of", chunk)
             response = self._send_admin_request(AnyNodeTarget(), message, left_s, doing=doing)
             entities = {str(each.resource_name): each for each in response.results}
-            found.update(self._select_requested_entities(chunk, entities, doing=doing))
+            found.update(self._select_requested_response_entries(chunk, entities, doing=doing))
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
@@ -120,7 +120,9 @@ class AdminClient:
         doing = f"reading configs of broker {broker}"
         response = self._send_admin_request(NodeTarget(broker), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.results}
-        return self._select_requested_entities([str(broker)], entities, doing=doing)[str(broker)]
+        return self._select_requested_response_entries([str(broker)], entities, doing=doing)[
+            str(broker)
+        ]
 
     def create_topics(
         self, topics: Sequence[NewTopic], timeout_s: float, *, validate_only: bool = False
@@ -143,7 +145,7 @@ class AdminClient:
             doing=doing,
             get_error_code=lambda body: _find_controller_error(body.topics),
         )
-        return self._select_requested_entities(
+        return self._select_requested_response_entries(
             names, {str(each.name): each for each in response.topics}, doing=doing
         )
 
@@ -162,7 +164,7 @@ class AdminClient:
             doing=doing,
             get_error_code=lambda body: _find_controller_error(body.results),
         )
-        return self._select_requested_entities(
+        return self._select_requested_response_entries(
             names, {str(each.name): each for each in response.results}, doing=doing
         )
 
@@ -176,7 +178,7 @@ class AdminClient:
         doing = _describe_topic_batch("changing configs of", names)
         response = self._send_admin_request(ControllerTarget(), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.responses}
-        return self._select_requested_entities(names, entities, doing=doing)
+        return self._select_requested_response_entries(names, entities, doing=doing)
 
     def list_offsets(
         self,
@@ -225,11 +227,11 @@ class AdminClient:
             get_error_code=group_requests.find_error_code,
         )
         entities = {str(each.group_id): each for each in response.groups}
-        return self._select_requested_entities(
+        return self._select_requested_response_entries(
             [group], entities, doing=f"describing group {group}"
         )[group]
 
-    def translate_entity_error(
+    def translate_response_error(
         self, entity: Any, doing: str, advice: Mapping[int, ErrorAdvice] | None = None
     ) -> ConnectError:
         """Translate a response entity's error code, with its error message if it has one, to a
@@ -268,7 +270,7 @@ class AdminClient:
         for at in range(0, len(names), _TOPICS_PER_REQUEST):
             yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
 
-    def _select_requested_entities(
+    def _select_requested_response_entries(
         self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
     ) -> dict[str, Any]:
         """Return the response entries of the requested topics or brokers, by name. Raises

@@ -169,7 +169,7 @@ class AdminRequestClient:
                 self._connections.call(
                     each.request.to,
                     each.request.message,
-                    done=_append_response_to(replies, each),
+                    done=_create_response_collector(replies, each),
                     timeout_s=timeout_s,
                 )
 
@@ -215,7 +215,7 @@ class AdminRequestClient:
             each.send_at_s = again_s
 
 
-def _append_response_to(
+def _create_response_collector(
     replies: deque[tuple[_PendingAdminRequest, ClientResponse]], each: _PendingAdminRequest
 ) -> Callable[[ClientResponse], None]:
     return lambda reply: replies.append((each, reply))

@@ -4,7 +4,7 @@
 Errors that callers distinguish have their own types; all others are plain `RetriableError` or
 `FatalError`. Every message has three parts: what was being done and where, what the cluster or
 network reported, and the remedy. librdkafka reports why a connection fails only to its error
-callback. `ConnectionReports` stores the reason, so that the message names the cause ("wrong
+callback. `RecentConnectionErrors` stores the reason, so that the message names the cause ("wrong
 password") instead of "timed out".
 """
 
@@ -20,8 +20,8 @@ from connect_runtime.base import terminal_escape
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
-    FailureLayer,
     MalformedResponseError,
+    RequestFailureLayer,
     UnsupportedVersion,
 )
 
@@ -220,7 +220,7 @@ _UNKNOWN_ERROR_ADVICE: ErrorAdvice = (FatalError, "see the brokers' log")
 
 
 @dataclass(slots=True)
-class ConnectionReports:
+class RecentConnectionErrors:
     """The latest connection errors of a client since its last successful response.
 
     Keeps one error per code. Thread-safe.
@@ -259,8 +259,8 @@ class ConnectionReports:
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """Return whether the error is a network error or timeout, whose cause `ConnectionReports` may
-    have recorded."""
+    """Return whether the error is a network error or timeout, whose cause `RecentConnectionErrors`
+    may have recorded."""
     return error.code() in _NETWORK_ERRORS
 
 
@@ -279,7 +279,7 @@ def get_error_text(error: KafkaError) -> str:
         return f"{error.name()} (the brokers' text is malformed)"
 
 
-def may_concern_whole_request(code: int) -> bool:
+def is_whole_request_error_code(code: int) -> bool:
     """Return whether brokers may return this error code for all topics of a request although only
     one topic is invalid."""
     return code in _WHOLE_REQUEST_ERRORS
@@ -312,7 +312,7 @@ def translate_error(
     doing: str,
     *,
     where: str,
-    reports: ConnectionReports | None = None,
+    reports: RecentConnectionErrors | None = None,
     advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
     """Translate a librdkafka error to a `ConnectError`.
@@ -327,7 +327,7 @@ def translate_error(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
     text = _strip_librdkafka_suffix(get_error_text(error)).strip().rstrip(".")
-    text = terminal_escape.escape_remedies(text)
+    text = terminal_escape.replace_remedy_labels(text)
     return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 
@@ -359,9 +359,9 @@ def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError
     The request was sent over a connection of `connect_runtime.network`.
     """
     match failure:
-        case AuthenticationFailed(layer=FailureLayer.TLS):
+        case AuthenticationFailed(layer=RequestFailureLayer.TLS):
             kind, advice = CERTIFICATE_REFUSED
-        case AuthenticationFailed(layer=FailureLayer.AUTH):
+        case AuthenticationFailed(layer=RequestFailureLayer.AUTH):
             kind, advice = CREDENTIALS_REFUSED
         case MalformedResponseError():
             kind, advice = RESPONSE_MALFORMED

@@ -16,7 +16,7 @@ from connect_runtime.network import connection_settings
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.protocol import cluster_metadata, security_settings
 from connect_runtime.protocol.security_settings import OAuthSettings, SecuritySettings
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
 _INT_MAX = 2_147_483_647
 
@@ -169,7 +169,7 @@ class KafkaClusterAccess:
 
 
 def parse_cluster_access(
-    properties: Mapping[str, str], *, files: StoreFiles, name: str = ""
+    properties: Mapping[str, str], *, files: KeyStoreFileReader, name: str = ""
 ) -> KafkaClusterAccess:
     """Parse the connection properties of a worker or client.
 

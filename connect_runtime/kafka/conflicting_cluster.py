@@ -82,16 +82,16 @@ def find_conflicting_cluster(
     others: dict[str, _AssignedItems] = {}
     for group in sorted(groups, key=lambda each: each.group_id):
         if group.group_id == own_group:
-            own = _list_assigned_items(group)
+            own = _decode_assigned_connectors_and_tasks(group)
         elif group.protocol_type == CONNECT_PROTOCOL_TYPE:
-            others[group.group_id] = _list_assigned_items(group)
+            others[group.group_id] = _decode_assigned_connectors_and_tasks(group)
     for group_id, assigned in others.items():
         if own_address not in {worker_id for worker_id, _ in assigned.values()}:
-            evidence = _find_status_evidence(assigned, topics, own=own)
+            evidence = _find_conflict_in_statuses(assigned, topics, own=own)
             if evidence is not None:
                 return ConflictingCluster(group_id=group_id, evidence=evidence)
     for group_id, assigned in others.items():
-        evidence = _find_offset_evidence(assigned, topics)
+        evidence = _find_conflict_in_config_offsets(assigned, topics)
         if evidence is not None:
             return ConflictingCluster(group_id=group_id, evidence=evidence, is_certain=False)
     return None
@@ -103,7 +103,7 @@ def parse_worker_address(worker_id: str) -> str:
     return worker_id.partition("/")[0]
 
 
-def _find_status_evidence(
+def _find_conflict_in_statuses(
     assigned: _AssignedItems, topics: InternalTopicsContent, *, own: _AssignedItems
 ) -> str | None:
     for item, (worker_id, offset) in assigned.items():
@@ -119,7 +119,9 @@ def _find_status_evidence(
     return None
 
 
-def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsContent) -> str | None:
+def _find_conflict_in_config_offsets(
+    assigned: _AssignedItems, topics: InternalTopicsContent
+) -> str | None:
     """Return evidence of a conflict if the group runs exactly the connectors and tasks of the
     config topic, at the same config offset; otherwise None."""
     everything = {
@@ -135,7 +137,7 @@ def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsConten
     )
 
 
-def _list_assigned_items(group: DescribedGroup) -> _AssignedItems:
+def _decode_assigned_connectors_and_tasks(group: DescribedGroup) -> _AssignedItems:
     """Return the worker address and config offset of every assigned connector and task."""
     found: dict[WorkItem, tuple[str, int]] = {}
     for metadata, assignment in group.members:

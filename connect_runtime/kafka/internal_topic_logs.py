@@ -25,7 +25,7 @@ _LOG_CLIENT_NAMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLogs:
+class InternalTopicLogs:
     """Shared logs on a worker's internal topics. They are not started yet; the caller must start
     them."""
 
@@ -37,7 +37,7 @@ class WorkerLogs:
     """The leader's writer, which fences writers of earlier leaders; None if fencing is disabled."""
 
 
-def create_worker_logs(
+def create_internal_topic_logs(
     access: KafkaClusterAccess,
     topics: RequiredTopics,
     *,
@@ -48,7 +48,7 @@ def create_worker_logs(
     on_broken: OnLogBroken = lambda _: None,
     on_trouble: Callable[[str], None] = lambda _: None,
     clock: Clock,
-) -> WorkerLogs:
+) -> InternalTopicLogs:
     """Create the shared logs on the internal topics. Client ids follow Java's pattern, such as
     `<group.id>-<client.id>-configs`.
 
@@ -93,7 +93,7 @@ def create_worker_logs(
             transactional_id=f"connect-cluster-{group_id}",
             clock=clock,
         )
-    return WorkerLogs(
+    return InternalTopicLogs(
         config=create_log_for_topic(_Purpose.CONFIG),
         offset=create_log_for_topic(_Purpose.OFFSET),
         status=create_log_for_topic(_Purpose.STATUS),

@@ -23,11 +23,11 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.shared_log import OnRecorded, WritePrivilegeLost
-from connect_runtime.system.threads import PendingWork
+from connect_runtime.system.threads import PendingOperations
 
 _MARK_HEADER = "connect_runtime"
 MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]
@@ -97,8 +97,8 @@ class SharedLogWriter:
         self._where = access.name_and_addresses
         self._topic = topic
         self._clock = clock
-        self._reports = ConnectionReports()
-        self._waiting = PendingWork()
+        self._reports = RecentConnectionErrors()
+        self._waiting = PendingOperations()
         self._lock = threading.Lock()
         self._recorded: dict[int, int] = {}
         self._closed = False
@@ -152,12 +152,12 @@ class SharedLogWriter:
             "not acknowledged yet"
         )
 
-    def get_acknowledged_ends(self) -> Mapping[int, int]:
+    def get_acknowledged_end_offsets(self) -> Mapping[int, int]:
         """Return the end offset (exclusive) of acknowledged records by partition."""
         with self._lock:
             return dict(self._recorded)
 
-    def clear_acknowledged_ends(self) -> None:
+    def clear_acknowledged_end_offsets(self) -> None:
         """Forget the end offsets of acknowledged records, because the topic was truncated or
         recreated."""
         with self._lock:
@@ -236,13 +236,13 @@ class KafkaFencedWriter:
         self._client_id = client_id
         self._transactional_id = transactional_id
         self._clock = clock
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         self._producer: confluent_kafka.Producer | None = None
 
     def claim_write_privileges(self, timeout_s: float) -> None:
         """Become the only writer by fencing all earlier writers."""
         self.stop()
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         producer = librdkafka_clients.create_producer(
             self._access,
             client_id=self._client_id,

@@ -60,9 +60,11 @@ class InternalTopicManager:
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         partitions = self._count_partitions(topic, end)
         if partitions is None:
-            self._apply_topic_decision(
+            self._create_or_refuse_topic(
                 topic,
-                internal_topic_settings.check_topic(topic, None, may_create=self.may_create),
+                internal_topic_settings.decide_internal_topic_action(
+                    topic, None, may_create=self.may_create
+                ),
                 end,
             )
             partitions = self._wait_for_topic(topic, end)
@@ -70,10 +72,12 @@ class InternalTopicManager:
         seen = ExistingTopic(
             partitions=partitions, cleanup_policy=self._read_cleanup_policy(topic, end)
         )
-        self._apply_topic_decision(topic, internal_topic_settings.check_topic(topic, seen), end)
+        self._create_or_refuse_topic(
+            topic, internal_topic_settings.decide_internal_topic_action(topic, seen), end
+        )
         return partitions
 
-    def _apply_topic_decision(
+    def _create_or_refuse_topic(
         self,
         topic: InternalTopic,
         decision: TopicDecision,
@@ -152,7 +156,7 @@ class InternalTopicManager:
 
         clock.wait_until(try_find_topic, timeout_s=self._compute_wait_limit_s(end))
         if found is None:
-            raise self._create_missing_error(topic)
+            raise self._create_missing_topic_error(topic)
         return found
 
     def _read_cleanup_policy(self, topic: InternalTopic, end: Deadline) -> str | None:
@@ -173,13 +177,13 @@ class InternalTopicManager:
             return True
 
         if not clock.wait_until(try_read_policy, timeout_s=self._compute_wait_limit_s(end)):
-            raise self._create_missing_error(topic)
+            raise self._create_missing_topic_error(topic)
         return found
 
     def _compute_wait_limit_s(self, end: Deadline) -> float:
         return min(_METADATA_PROPAGATION_S, end.remaining_s(self.clock.now_s()))
 
-    def _create_missing_error(self, topic: InternalTopic) -> ConnectError:
+    def _create_missing_topic_error(self, topic: InternalTopic) -> ConnectError:
         return TopicMissingError(
             f"looking for topic {topic.name} on {self.admin.where}: the topic does not exist; "
             "create it with "

@@ -28,8 +28,8 @@ from connect_runtime.kafka import (
 )
 from connect_runtime.kafka.client_errors import (
     AuthenticationError,
-    ConnectionReports,
     NotAuthorizedError,
+    RecentConnectionErrors,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topic_writer import LogRetryPolicy, SharedLogWriter
@@ -134,7 +134,7 @@ class SharedLogReader:
         self._clock = clock
         self._listener = listener
         self._span = request_ranges
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         self._moved = threading.Condition()
         self._positions: dict[int, int] = {}
         self._replay_to: Mapping[int, int] | None = None
@@ -159,7 +159,7 @@ class SharedLogReader:
         `span` contains the log's offset ranges at the start. The log counts as replayed once they
         have been read.
         """
-        self._assign_offsets(span)
+        self._assign_start_offsets(span)
 
     def run_reader_thread(self, stop: threading.Event) -> None:
         """Read the log until stopped, then close the consumer."""
@@ -190,7 +190,7 @@ class SharedLogReader:
                 _LOG.warning("reading %s: %s; reading again", self._topic, failure)
             self._record_failure(failure)
             stop.wait(_CONSUMER_POLL_S)
-            self._assign_positions(self._positions)
+            self._assign_partitions_at_positions(self._positions)
             return []
 
     def mark_thread_ended(self, reason: BaseException) -> None:
@@ -200,17 +200,17 @@ class SharedLogReader:
             self._ended = reason
             self._moved.notify_all()
 
-    def wait_until_replayed(self, end: Deadline) -> None:
+    def wait_for_initial_replay(self, end: Deadline) -> None:
         """Wait until the log's initial content has been read. Raises the errors of
         `SharedLog.start`."""
-        self._wait_until_progress(lambda: self._replay_to is None, end)
+        self._wait_for_reader_progress(lambda: self._replay_to is None, end)
 
-    def wait_until_read(self, ends: Mapping[int, int], end: Deadline) -> None:
+    def wait_until_offsets_are_read(self, ends: Mapping[int, int], end: Deadline) -> None:
         """Wait until all records before `ends` have been read. Raises the errors of
         `SharedLog.read_to_end`."""
-        self._wait_until_progress(lambda: self._has_read_to_offsets(ends), end)
+        self._wait_for_reader_progress(lambda: self._has_read_to_offsets(ends), end)
 
-    def _wait_until_progress(self, reached: Callable[[], bool], end: Deadline) -> None:
+    def _wait_for_reader_progress(self, reached: Callable[[], bool], end: Deadline) -> None:
         with self._moved:
             troubles = self._failure_count
             self._moved.wait_for(
@@ -239,14 +239,14 @@ class SharedLogReader:
     def _has_read_to_offsets(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(each, 0) >= offset for each, offset in ends.items())
 
-    def _assign_offsets(self, span: LogOffsetRanges) -> None:
+    def _assign_start_offsets(self, span: LogOffsetRanges) -> None:
         """Assign explicit start offsets, because librdkafka needs half a second to look up the
         beginning."""
         self._positions = dict(span.starts)
         self._replay_to = span.ends
-        self._assign_positions(span.starts)
+        self._assign_partitions_at_positions(span.starts)
 
-    def _assign_positions(self, positions: Mapping[int, int]) -> None:
+    def _assign_partitions_at_positions(self, positions: Mapping[int, int]) -> None:
         self._consumer.assign(
             [
                 confluent_kafka.TopicPartition(self._topic, partition, offset)
@@ -313,7 +313,7 @@ class SharedLogReader:
         span = self._fetch_offset_ranges(stop)
         if span is not None:
             self._listener.on_log_reset()
-            self._assign_offsets(span)
+            self._assign_start_offsets(span)
 
     def _fetch_offset_ranges(self, stop: threading.Event) -> LogOffsetRanges | None:
         """Fetch the current offset ranges, retrying transient errors. Return None if stopped."""
@@ -411,7 +411,7 @@ class KafkaSharedLog:
         self._clock = clock
         self._manner = options
         self._on_broken = on_broken
-        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._on_thread_ended)
         self._newest = EndOffsetsQuery(
             lambda end: admin.list_end_offsets(topic, self._partitions, end), clock=clock
         )
@@ -451,7 +451,7 @@ class KafkaSharedLog:
         self._threads.start(f"reads {self._topic}", self._reader.run_reader_thread)
         self._threads.start(f"writes {self._topic}", self._writer.run_writer_thread)
         try:
-            self._reader.wait_until_replayed(end)
+            self._reader.wait_for_initial_replay(end)
         except BaseException:
             self.stop(0.0)
             raise
@@ -466,7 +466,7 @@ class KafkaSharedLog:
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
         writer.wait_for_acknowledgements(end)
-        reader.wait_until_read(self._fetch_end_offsets(writer, end), end)
+        reader.wait_until_offsets_are_read(self._fetch_end_offsets(writer, end), end)
 
     def stop(self, timeout_s: float) -> None:
         writer, reader = self._writer, self._reader
@@ -491,18 +491,18 @@ class KafkaSharedLog:
         Retries while an end offset is below that of the acknowledged writes, because a former
         leader may respond before it learns that it was replaced.
         """
-        known = writer.get_acknowledged_ends()
+        known = writer.get_acknowledged_end_offsets()
         self._check_added_partitions(known)
         found: Mapping[int, int] = {}
 
-        def is_current() -> bool:
+        def are_end_offsets_current() -> bool:
             nonlocal found
             found = self._newest.fetch_end_offsets(end)
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
         left_s = end.remaining_s(self._clock.now_s())
         if not clock.wait_until(
-            is_current, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
+            are_end_offsets_current, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
         ):
             raise RetriableError(
                 f"requesting the end offsets of {self._topic} on {self._admin.where}: "
@@ -535,12 +535,12 @@ class KafkaSharedLog:
         Clears the acknowledged end offsets first.
         """
         if self._writer is not None:
-            self._writer.clear_acknowledged_ends()
+            self._writer.clear_acknowledged_end_offsets()
         return self._fetch_offset_ranges(
             Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s())
         )
 
-    def _on_unexpected_end(self, ended: UnexpectedThreadEnd) -> None:
+    def _on_thread_ended(self, ended: UnexpectedThreadEnd) -> None:
         reason = ended.error or FatalError("the thread ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:

@@ -30,7 +30,7 @@ from confluent_kafka import admin as library
 
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_logging
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.system.clock import SystemClock
 
@@ -42,7 +42,7 @@ _WARNING_INTERVAL_S = 60.0
 _CLOCK = SystemClock()
 
 
-class _GuardedClient:
+class _MalformedTextSafeClient:
     """A client whose methods tolerate malformed text from brokers."""
 
     where = ""
@@ -63,10 +63,10 @@ class _GuardedClient:
         )
 
 
-ClientT = TypeVar("ClientT", bound=_GuardedClient)
+ClientT = TypeVar("ClientT", bound=_MalformedTextSafeClient)
 
 
-def _raise_malformed_text(
+def _raise_malformed_text_error(
     method: Callable[Concatenate[ClientT, P], T],
 ) -> Callable[Concatenate[ClientT, P], T]:
     @functools.wraps(method)
@@ -95,7 +95,7 @@ def _log_malformed_text(
     return call_and_log_error
 
 
-class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
+class MalformedTextSafeConsumer(_MalformedTextSafeClient, confluent_kafka.Consumer):
     """A consumer whose methods raise `RetriableError` if the brokers return malformed text.
 
     Records may have been lost in this case: the caller must assign the partitions again, at the
@@ -103,27 +103,27 @@ class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
     offsets when they are restarted.
     """
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def poll(self, timeout: float = -1) -> confluent_kafka.Message | None:
         return super().poll(timeout)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[confluent_kafka.Message]:
         return super().consume(num_messages, timeout)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def list_topics(self, *args: Any, **kwargs: Any) -> Any:
         return super().list_topics(*args, **kwargs)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def get_watermark_offsets(self, *args: Any, **kwargs: Any) -> Any:
         return super().get_watermark_offsets(*args, **kwargs)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def committed(self, *args: Any, **kwargs: Any) -> Any:
         return super().committed(*args, **kwargs)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         return super().commit(*args, **kwargs)
 
@@ -133,7 +133,7 @@ class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
             super().close()
 
 
-class GuardedProducer(_GuardedClient, confluent_kafka.Producer):
+class MalformedTextSafeProducer(_MalformedTextSafeClient, confluent_kafka.Producer):
     """A producer that logs malformed text instead of raising `UnicodeDecodeError`."""
 
     @_log_malformed_text
@@ -146,7 +146,7 @@ class GuardedProducer(_GuardedClient, confluent_kafka.Producer):
         return len(self)
 
 
-class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
+class DeferredFreeAdminClient(_MalformedTextSafeClient, library.AdminClient):
     """An AdminClient that is never freed on a thread of librdkafka, which would abort the process.
 
     A client without references is freed when a thread creates or polls another client of this
@@ -154,7 +154,7 @@ class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
-    _dropped: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
+    _dropped: queue.SimpleQueue[DeferredFreeAdminClient] = queue.SimpleQueue()
 
     def __init__(self, config: dict[str, Any], **kwargs: Any) -> None:
         """Free clients that are no longer referenced, then create a client. Raises the errors of
@@ -169,12 +169,12 @@ class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
         self._free_dropped_clients()
         return super().poll(timeout)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def list_topics(self, *args: Any, **kwargs: Any) -> library.ClusterMetadata:
         """List topics. Raises `RetriableError` if the brokers return malformed text."""
         return super().list_topics(*args, **kwargs)
 
-    @_raise_malformed_text
+    @_raise_malformed_text_error
     def list_groups(self, *args: Any, **kwargs: Any) -> list[library.GroupMetadata]:
         """List groups. Raises `RetriableError` if the brokers return malformed text."""
         return super().list_groups(*args, **kwargs)
@@ -195,7 +195,7 @@ def create_producer(
     *,
     client_id: str,
     settings: Mapping[str, object],
-    reports: ConnectionReports,
+    reports: RecentConnectionErrors,
 ) -> confluent_kafka.Producer:
     """Create a producer. `settings`, with librdkafka's names, override the defaults.
 
@@ -203,7 +203,9 @@ def create_producer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = GuardedProducer(config, logger=librdkafka_logging.get_cluster_logger(access))
+        client = MalformedTextSafeProducer(
+            config, logger=librdkafka_logging.get_cluster_logger(access)
+        )
     client.where = access.name_and_addresses
     return client
 
@@ -213,7 +215,7 @@ def create_consumer(
     *,
     client_id: str,
     settings: Mapping[str, object],
-    reports: ConnectionReports,
+    reports: RecentConnectionErrors,
 ) -> confluent_kafka.Consumer:
     """Create a consumer. `settings`, with librdkafka's names, override the defaults.
 
@@ -221,7 +223,9 @@ def create_consumer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = GuardedConsumer(config, logger=librdkafka_logging.get_cluster_logger(access))
+        client = MalformedTextSafeConsumer(
+            config, logger=librdkafka_logging.get_cluster_logger(access)
+        )
     client.where = access.name_and_addresses
     return client
 
@@ -231,7 +235,7 @@ def create_admin_client(
     *,
     client_id: str,
     settings: Mapping[str, object],
-    reports: ConnectionReports,
+    reports: RecentConnectionErrors,
 ) -> library.AdminClient:
     """Create an admin client. `settings`, with librdkafka's names, override the defaults.
 
@@ -239,7 +243,7 @@ def create_admin_client(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = SafelyFreedAdminClient(
+        client = DeferredFreeAdminClient(
             config, logger=librdkafka_logging.get_cluster_logger(access)
         )
     client.where = access.name_and_addresses
@@ -251,7 +255,7 @@ def _build_config(
     *,
     client_id: str,
     settings: Mapping[str, object],
-    reports: ConnectionReports,
+    reports: RecentConnectionErrors,
 ) -> dict[str, Any]:
     return {
         "log.connection.close": False,
@@ -273,7 +277,7 @@ def _redact_errors(
 
     librdkafka's errors include a token issuer's response, which may repeat the client secret.
     """
-    forms = librdkafka_logging.list_secret_forms(access)
+    forms = librdkafka_logging.list_secret_encodings(access)
     if not forms:
         return on_error
     return lambda error: on_error(

@@ -44,11 +44,11 @@ def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
     if redaction is None:
         redaction = _SecretRedactingFilter()
         found.addFilter(redaction)
-    redaction.forms = redaction.forms | list_secret_forms(access)
+    redaction.forms = redaction.forms | list_secret_encodings(access)
     return found
 
 
-def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
+def list_secret_encodings(access: KafkaClusterAccess) -> frozenset[str]:
     """Return the forms in which an OAuth client secret may be logged: plain and URL-encoded (see
     `sasl.oauthbearer.header.urlencode`)."""
     secret = access.oauth_secret
@@ -77,11 +77,11 @@ def _strip_issuer_response(text: str) -> str:
             endpoint, _, rest = rest.partition('"')
             mark = f'{mark}{endpoint}"'
         answer = rest.removeprefix(":").strip()
-        return f"{before}{mark}: {_reduce_to_error_code(answer)}"
+        return f"{before}{mark}: {_reduce_response_to_error_code(answer)}"
     return text
 
 
-def _reduce_to_error_code(answer: str) -> str:
+def _reduce_response_to_error_code(answer: str) -> str:
     if answer.startswith(_NOT_JSON_MESSAGE):
         return _NOT_JSON_MESSAGE
     status = _HTTP_STATUS.search(answer[-_HTTP_STATUS_CHARS:])

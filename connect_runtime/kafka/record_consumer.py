@@ -21,7 +21,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.admin_client import AdminClient
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.system import clock
 from connect_runtime.worker.task_client_interfaces import (
@@ -116,7 +116,7 @@ class KafkaRecordConsumer:
         self._records_max = records_max
         self._cooperative = settings.get("partition.assignment.strategy") == COOPERATIVE_STRATEGY
         self._reset = settings.get("auto.offset.reset")
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         self._commits: dict[frozenset[tuple[_Partition, int]], OnCommitted] = {}
         self._raised: BaseException | None = None
         self._has_joined = False  # whether the group has ever assigned partitions
@@ -180,7 +180,7 @@ class KafkaRecordConsumer:
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
         self._refresh_topics()
         try:
-            messages = self._consume(timeout_s)
+            messages = self._consume_messages(timeout_s)
         except confluent_kafka.KafkaException as error:
             raise self._translate_error(error.args[0], "consuming") from error
         raised, self._raised = self._raised, None
@@ -198,7 +198,7 @@ class KafkaRecordConsumer:
         if found:
             self._reports.clear_errors()
         elif not self._has_joined:
-            self._raise_connection_refusal()
+            self._raise_recorded_security_error()
         return found
 
     def positions(self, partitions: Collection[_Partition]) -> Mapping[_Partition, int]:
@@ -278,7 +278,7 @@ class KafkaRecordConsumer:
         self._consumer.close()
         self._metadata.close()
 
-    def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
+    def _consume_messages(self, timeout_s: float) -> list[confluent_kafka.Message]:
         """Consume a batch of messages, but wait only for the first message.
 
         The first message is requested with one library call, and the messages that are already
@@ -292,7 +292,7 @@ class KafkaRecordConsumer:
         more = self._consumer.consume(self._records_max - 1, 0)
         return [each for each in first if _get_message_partition(each) not in self._revoked] + more
 
-    def _raise_connection_refusal(self) -> None:
+    def _raise_recorded_security_error(self) -> None:
         """Raise an error if the credentials or certificates have been rejected.
 
         Call only before the consumer has first joined the group. Later rejections (issuer

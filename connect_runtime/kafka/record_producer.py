@@ -18,9 +18,9 @@ from connect_runtime.api.records import RecordMetadata
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import PendingOperations, ThreadGroup, UnexpectedThreadEnd
 from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerRecord
 
 _LOG = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ class KafkaRecordProducer:
         settings: Mapping[str, object],
     ) -> None:
         self._where = access.name_and_addresses
-        self._reports = ConnectionReports()
-        self._waiting = PendingWork()
+        self._reports = RecentConnectionErrors()
+        self._waiting = PendingOperations()
         self._has_delivered = False  # whether a record was ever acknowledged
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
         self._create_producer: Callable[[], confluent_kafka.Producer] = functools.partial(
@@ -125,11 +125,11 @@ class KafkaRecordProducer:
         while not stop.is_set():
             some = self._waiting.wait_for_any_operation(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
-            if self._get_early_security_error() is not None and len(self._waiting) > 0:
+            if self._get_security_error_before_delivery() is not None and len(self._waiting) > 0:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
         producer.poll(0)
 
-    def _get_early_security_error(self) -> confluent_kafka.KafkaError | None:
+    def _get_security_error_before_delivery(self) -> confluent_kafka.KafkaError | None:
         """Return the error if credentials or certificates were rejected before the first record was
         delivered.
 
@@ -160,7 +160,7 @@ class KafkaRecordProducer:
     def _translate_error(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
         doing = f"writing to {topic}"
         if error.code() in client_errors.PURGED_ERRORS:
-            refusal = self._get_early_security_error()
+            refusal = self._get_security_error_before_delivery()
             if refusal is not None:
                 return client_errors.translate_error(refusal, doing, where=self._where)
             return RetriableError(

@@ -28,7 +28,7 @@ from connect_runtime.network.cluster_connections import ConnectionSettings
 from connect_runtime.protocol import group_requests, request_builders
 from connect_runtime.protocol.group_requests import CommittedOffset
 from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.worker.task_client_interfaces import (
     ConsumerGroupInUseError,
     GroupOffsetsClient,
@@ -188,7 +188,7 @@ class KafkaTaskClients:
     Certificate files are read with `files`, which resolves relative paths.
     """
 
-    def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
+    def __init__(self, *, files: KeyStoreFileReader, clock: Clock) -> None:
         self._files = files
         self._clock = clock
 

@@ -93,7 +93,7 @@ class TopicAdmin:
 
     def get_cleanup_policy(self, topic: str, end: Deadline) -> str | None:
         """Return the topic's effective cleanup policy."""
-        found = self._request_entity(
+        found = self._request_topic_entry(
             lambda client, left_s: client.describe_topic_configs([topic], left_s)[topic],
             end,
             doing=f"reading settings of topic {topic}",
@@ -102,7 +102,7 @@ class TopicAdmin:
 
     def create_topic(self, topic: NewTopic, end: Deadline) -> None:
         """Create a topic. Raises `TopicExistsError`."""
-        self._request_entity(
+        self._request_topic_entry(
             lambda client, left_s: client.create_topics([topic], left_s)[topic.name],
             end,
             doing=f"creating topic {topic.name}",
@@ -118,7 +118,7 @@ class TopicAdmin:
         return self._list_offsets(topic, partitions, end, timestamp=_LATEST_TIMESTAMP)
 
     def _describe_topic(self, topic: str, end: Deadline) -> Any:
-        return self._request_entity(
+        return self._request_topic_entry(
             lambda client, left_s: client.describe_topics([topic], left_s)[topic],
             end,
             doing=f"describing topic {topic}",
@@ -190,7 +190,7 @@ class TopicAdmin:
                 if answer is None:
                     raise RetriableError(f"{doing} on {self.where}: the response is incomplete")
                 if answer.error_code:
-                    raise client.translate_entity_error(answer, doing)
+                    raise client.translate_response_error(answer, doing)
                 found[query.partition] = int(answer.offset)
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ class TopicAdmin:
             if self._closed.is_set():
                 self._close_idle_clients()
 
-    def _request_entity(
+    def _request_topic_entry(
         self, request: Callable[[AdminClient, float], Any], end: Deadline, *, doing: str
     ) -> Any:
         """Send a request about one topic, and return the entry of the topic in the response.
@@ -240,7 +240,7 @@ class TopicAdmin:
                 raise error from None  # it says more than a timeout of the last attempt
             if not found.error_code:
                 return found
-            error = client.translate_entity_error(found, doing)
+            error = client.translate_response_error(found, doing)
             may_retry = client_errors.is_retriable_code(int(found.error_code))
             if not may_retry or end.is_expired(self._clock.now_s()):
                 raise error

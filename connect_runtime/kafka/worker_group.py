@@ -50,7 +50,7 @@ from connect_runtime.network.cluster_connections import (
     ConnectionSettings,
 )
 from connect_runtime.network.transport import BufferPool, Poller
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from connect_runtime.worker import metrics_registry
 from connect_runtime.worker.metrics_registry import MetricReading
 
@@ -105,7 +105,7 @@ class KafkaWorkerGroup:
         self._requests: list[SendGroupRequest] = []
         self._assignment_requests: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
         self._threads = ThreadGroup(on_unexpected_end=self._on_thread_ended)
-        self._assignment_thread: OwnedThread | None = None
+        self._assignment_thread: StoppableThread | None = None
         self._has_left = threading.Event()
         self._closing = False
         self._wakeup_sender: socket.socket | None = None
@@ -125,7 +125,7 @@ class KafkaWorkerGroup:
                 self._settings.session, rng=self._rng, read_configured_work=read_configured_work
             )
         name = self._settings.session.membership.group_id
-        self._threads.start(f"group-{name}", lambda stop: self._run_connections(loop, stop))
+        self._threads.start(f"group-{name}", lambda stop: self._run_connection_loop(loop, stop))
         self._assignment_thread = self._threads.start(
             f"group-plans-{name}", self._compute_assignments
         )
@@ -140,20 +140,24 @@ class KafkaWorkerGroup:
             self._on_taken(each)
         return taken
 
-    def record_loop_tick(self) -> None:
-        self._advance_session(lambda part, now_s: part.handle_event(WorkerLoopTicked(), now_s))
+    def report_herder_loop_alive(self) -> None:
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.handle_event(WorkerLoopTicked(), now_s)
+        )
 
     def confirm_join_prepared(self) -> None:
-        self._advance_session(lambda part, now_s: part.confirm_join_prepared(now_s))
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.confirm_join_prepared(now_s)
+        )
 
     def rejoin_group(self, reason: str) -> None:
-        self._advance_session(lambda part, now_s: part.rejoin_group(reason, now_s))
+        self._call_session_and_execute_actions(lambda part, now_s: part.rejoin_group(reason, now_s))
 
     def leave_group(self, reason: str) -> None:
-        self._advance_session(lambda part, now_s: part.leave_group(reason, now_s))
+        self._call_session_and_execute_actions(lambda part, now_s: part.leave_group(reason, now_s))
 
     def revoke_all_work(self) -> None:
-        self._advance_session(lambda part, _: part.revoke_all_work())
+        self._call_session_and_execute_actions(lambda part, _: part.revoke_all_work())
 
     def close(self, timeout_s: float) -> None:
         if self._session is None or self._closing:
@@ -161,7 +165,9 @@ class KafkaWorkerGroup:
             return
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._closing = True
-        self._advance_session(lambda part, now_s: part.close("the worker is shutting down", now_s))
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.close("the worker is shutting down", now_s)
+        )
         if not self._has_left.wait(end.remaining_s(self._clock.now_s())):
             _LOG.warning(
                 "group %s: no response to LeaveGroup within %g s; members rebalance after the "
@@ -187,7 +193,9 @@ class KafkaWorkerGroup:
             return -math.inf if self._session is None else self._session.last_heartbeat_s
 
     def request_heartbeat(self) -> None:
-        self._advance_session(lambda part, now_s: part.handle_event(HeartbeatRequested(), now_s))
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.handle_event(HeartbeatRequested(), now_s)
+        )
 
     def get_metric_readings(self) -> list[MetricReading]:
         """Return the current metrics of this group member."""
@@ -205,7 +213,7 @@ class KafkaWorkerGroup:
             MetricReading(group=metrics_registry.COORDINATOR, tags=(client_id,), numbers=numbers)
         ]
 
-    def _advance_session(self, act: Callable[[GroupSession, float], None]) -> None:
+    def _call_session_and_execute_actions(self, act: Callable[[GroupSession, float], None]) -> None:
         """Call `act`, which advances the group session, and execute the actions that the session
         then requests."""
         with self._lock:
@@ -214,7 +222,7 @@ class KafkaWorkerGroup:
                 return
             act(part, self._clock.now_s())
             for each in part.pop_actions():
-                self._execute_action(each)
+                self._execute_session_action(each)
             news = part.has_events and not self._is_notified
             self._is_notified = self._is_notified or news
             if part.is_closed:
@@ -223,7 +231,7 @@ class KafkaWorkerGroup:
         if news:
             self._on_events()
 
-    def _execute_action(self, action: GroupSessionAction) -> None:
+    def _execute_session_action(self, action: GroupSessionAction) -> None:
         match action:
             case SendGroupRequest():
                 self._requests.append(action)
@@ -245,7 +253,9 @@ class KafkaWorkerGroup:
 
     def _fail_session(self, error: FatalError) -> None:
         _LOG.error("%s", error)
-        self._advance_session(lambda part, now_s: part.leave_after_fatal_error(error, now_s))
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.leave_after_fatal_error(error, now_s)
+        )
 
     def _on_thread_ended(self, end: UnexpectedThreadEnd) -> None:
         self._fail_session(
@@ -255,7 +265,7 @@ class KafkaWorkerGroup:
 
     # the connections' thread
 
-    def _run_connections(self, loop: _ConnectionLoop, stop: threading.Event) -> None:
+    def _run_connection_loop(self, loop: _ConnectionLoop, stop: threading.Event) -> None:
         with loop:
             while not stop.is_set():
                 with self._lock:
@@ -266,7 +276,7 @@ class KafkaWorkerGroup:
                     due_s = math.inf if self._session is None else self._session.get_next_tick_s()
                 loop.poll_connections_once(due_s)
                 if due_s <= self._clock.now_s():
-                    self._advance_session(
+                    self._call_session_and_execute_actions(
                         lambda part, now_s: part.handle_event(MemberTick(), now_s)
                     )
 
@@ -280,7 +290,9 @@ class KafkaWorkerGroup:
                 event = GroupResponseReceived(token=send.token, body=reply.body)
             else:
                 event = GroupRequestFailed(token=send.token, failure=reply.failure)
-            self._advance_session(lambda part, now_s: part.handle_event(event, now_s))
+            self._call_session_and_execute_actions(
+                lambda part, now_s: part.handle_event(event, now_s)
+            )
 
         with self._lock:
             self._metrics.record_request(send.message.api, begun_s)
@@ -330,7 +342,9 @@ class KafkaWorkerGroup:
         )
 
     def _submit_assignment(self, generation: int, lead: LeaderAssignments) -> None:
-        self._advance_session(lambda part, now_s: part.submit_assignments(generation, lead, now_s))
+        self._call_session_and_execute_actions(
+            lambda part, now_s: part.submit_assignments(generation, lead, now_s)
+        )
 
 
 def _ignore_event_notification() -> None:

@@ -160,14 +160,14 @@ class MetricsHttpServer:
         self._held.mark_connection_busy(task)
         answer = await self._respond(request)
         self._held.mark_connection_idle(task)
-        self._limit_unsent(task, answer.body or b"")
+        self._limit_unsent_bytes(task, answer.body or b"")
         for each in _split_response_body(answer):
             writer.write(each)
             await writer.drain()
         writer.close()
         await writer.wait_closed()
 
-    def _limit_unsent(self, task: asyncio.Task[None], body: bytes) -> None:
+    def _limit_unsent_bytes(self, task: asyncio.Task[None], body: bytes) -> None:
         """Register a response body that is being sent. While the total size of such bodies exceeds
         `MAX_UNSENT_BYTES`, cancel the response that started first, which closes its connection.
 
@@ -350,12 +350,12 @@ class MetricsExporter:
             task = asyncio.get_running_loop().create_task(self._render_page(self._scrape, request))
             self._scrapes[same] = task
 
-            def forget_rendering(done: asyncio.Task[MetricsHttpResponse]) -> None:
+            def remove_scrape_task(done: asyncio.Task[MetricsHttpResponse]) -> None:
                 del self._scrapes[same]
                 if not done.cancelled():
                     done.exception()  # retrieved, although all clients may have left
 
-            task.add_done_callback(forget_rendering)
+            task.add_done_callback(remove_scrape_task)
         return await asyncio.shield(self._scrapes[same])
 
 

@@ -37,8 +37,8 @@ class _RenderedSeries:
     """Caches the rendered lines of series, because several families may share the same series."""
 
     def __init__(self) -> None:
-        self._orders = _SeriesOrders()
-        self._numbers = _FormattedNumbers()
+        self._orders = _SortedSeriesCache()
+        self._numbers = _FormattedNumberCache()
         self._known: dict[int, tuple[Metric, Series, str]] = {}
 
     def render_series(self, metric: Metric, series: Series) -> str:
@@ -58,7 +58,7 @@ class _RenderedSeries:
         return found
 
 
-class _FormattedNumbers(dict[float, str]):
+class _FormattedNumberCache(dict[float, str]):
     """Caches the formatted text of numbers."""
 
     def __missing__(self, value: float) -> str:
@@ -66,7 +66,7 @@ class _FormattedNumbers(dict[float, str]):
         return text
 
 
-class _SeriesOrders:
+class _SortedSeriesCache:
     """Caches the sort order and label texts of series, because several successive families usually
     have the same label values, such as those of all partitions."""
 

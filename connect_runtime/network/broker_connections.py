@@ -1,6 +1,6 @@
 """Manages the connections to the brokers of one cluster, by broker and purpose.
 
-`BrokerLane` connects when there is a request to send, reconnects with exponential backoff
+`BrokerConnection` connects when there is a request to send, reconnects with exponential backoff
 and passes queued calls to the connection in order. Calls for an unreachable broker are returned to
 the owner, which may send them to another broker. Each purpose has its own connection per broker (a
 lane), so that a request that a broker delays does not delay others. Bootstrap addresses are treated
@@ -45,18 +45,18 @@ buffer, because brokers process one at a time."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionCallbacks:
-    """Callbacks with which `BrokerLane` notifies the object that owns it."""
+    """Callbacks with which `BrokerConnection` notifies the object that owns it."""
 
-    ready: Callable[[BrokerLane], None]
+    ready: Callable[[BrokerConnection], None]
     """Called when the connection is ready for requests."""
-    failed: Callable[[BrokerLane, ConnectError, list[ClientCall]], None]
+    failed: Callable[[BrokerConnection, ConnectError, list[ClientCall]], None]
     """Called when the connection fails, with the error and the calls that are returned to the
     owner."""
-    wake: Callable[[BrokerLane], None]
+    wake: Callable[[BrokerConnection], None]
     """Called to ask the owner to call `send_queued_calls` soon."""
 
 
-class BrokerLane:
+class BrokerConnection:
     """The connection to a broker for one purpose (a lane), with its queue of calls and reconnect
     backoff.
 
@@ -107,7 +107,7 @@ class BrokerLane:
             return False
         if not link.can_send(self._env.clock.now_s()) or not call.can_encode_request(link.versions):
             return False
-        self._pass_to_connection(call, link)
+        self._send_call_on_connection(call, link)
         self._owner.wake(self)
         return True
 
@@ -174,7 +174,7 @@ class BrokerLane:
         while self._queue and link.in_flight_request_count < MAX_IN_FLIGHT and link.can_send(now_s):
             call = self._queue.popleft()
             if call.waiting:
-                self._pass_to_connection(call, link)
+                self._send_call_on_connection(call, link)
         link.flush()
 
     def get_next_tick_time_s(self) -> float:
@@ -182,7 +182,9 @@ class BrokerLane:
         called."""
         link = self.connection
         if link is None:
-            awaits_token = self._env.tokens is not None and self._env.tokens.is_requesting
+            awaits_token = (
+                self._env.tokens is not None and self._env.tokens.is_token_request_in_flight
+            )
             idle = awaits_token or not (self._queue or self._wanted)
             return math.inf if idle else self.retry_at_s
         if self._queue and link.throttled_until_s > self._env.clock.now_s():
@@ -311,7 +313,7 @@ class BrokerLane:
         where = cluster_metadata.format_address(*found) if found is not None else "address unknown"
         return f"{self.node_id} ({where})" if self.node_id >= 0 else where
 
-    def _pass_to_connection(self, call: ClientCall, link: KafkaConnection) -> None:
+    def _send_call_on_connection(self, call: ClientCall, link: KafkaConnection) -> None:
         assert link.versions is not None
         try:
             request = call.encode_request(
@@ -343,7 +345,7 @@ class ClusterBrokers:
         environment: NetworkContext,
         view: ClusterMetadata,
         ready: Callable[[], None],
-        failed: Callable[[BrokerLane, ConnectError, list[ClientCall]], None],
+        failed: Callable[[BrokerConnection, ConnectError, list[ClientCall]], None],
     ) -> None:
         self._options = options
         self._env = environment
@@ -355,17 +357,17 @@ class ClusterBrokers:
         self.versions: dict[int, NodeApiVersions] = {}
         self.rtt_s: dict[int, float] = {}
         self._owner = ConnectionCallbacks(
-            ready=self._on_lane_ready, failed=failed, wake=self._mark_lane_for_tick
+            ready=self._on_connection_ready, failed=failed, wake=self._mark_connection_for_tick
         )
-        self._lanes: dict[tuple[int, str], BrokerLane] = {}
-        self._dirty: dict[BrokerLane, None] = {}
+        self._lanes: dict[tuple[int, str], BrokerConnection] = {}
+        self._dirty: dict[BrokerConnection, None] = {}
 
-    def get_lane(self, node_id: int, name: str) -> BrokerLane:
+    def get_broker_connection(self, node_id: int, name: str) -> BrokerConnection:
         """Return the lane (connection for one purpose) to a broker, and create it if necessary.
         `name` is the purpose."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
-            lane = self._lanes[(node_id, name)] = BrokerLane(
+            lane = self._lanes[(node_id, name)] = BrokerConnection(
                 node_id,
                 name,
                 address=lambda: self.get_address(node_id),
@@ -386,15 +388,17 @@ class ClusterBrokers:
     def pick_broker(self, nodes: Iterable[int], lane: str) -> int | None:
         """Return the most suitable of the given brokers for a request; None if no broker is
         available."""
-        states = [self.get_lane(node_id, lane).get_connection_state() for node_id in nodes]
+        states = [
+            self.get_broker_connection(node_id, lane).get_connection_state() for node_id in nodes
+        ]
         return broker_selection.pick_broker(states, self._env.clock.now_s())[0]
 
     @property
-    def is_any_connected(self) -> bool:
+    def has_ready_connection(self) -> bool:
         """True if at least one broker connection is ready."""
         return any(lane.get_connection_state().connected for lane in self._lanes.values())
 
-    def last_response_s(self, node_id: int) -> float:
+    def get_last_response_time_s(self, node_id: int) -> float:
         """Return the time of the broker's last response on any connection; -inf before its first
         response."""
         return max(
@@ -477,10 +481,10 @@ class ClusterBrokers:
 
     # callbacks of lanes
 
-    def _mark_lane_for_tick(self, lane: BrokerLane) -> None:
+    def _mark_connection_for_tick(self, lane: BrokerConnection) -> None:
         self._dirty[lane] = None
 
-    def _on_lane_ready(self, lane: BrokerLane) -> None:
+    def _on_connection_ready(self, lane: BrokerConnection) -> None:
         assert lane.connection is not None
         assert lane.connection.versions is not None
         if lane.node_id >= 0:

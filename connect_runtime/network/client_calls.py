@@ -112,7 +112,7 @@ class VersionedCall(ClientCall):
         return OutgoingRequest(
             api_key=self.api_key,
             version=version,
-            chunks=[framing.encode_request_body(self.message.build_entity(version))],
+            chunks=[framing.encode_request_body(self.message.build_request_message(version))],
             deadline_s=self.deadline_s,
             queued_s=self.queued_s,
             done=lambda outcome: self._finish_call_with_outcome(

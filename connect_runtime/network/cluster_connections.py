@@ -23,7 +23,7 @@ from connect_runtime.network import (
     connection_settings,
     network_context,
 )
-from connect_runtime.network.broker_connections import BrokerLane, ClusterBrokers
+from connect_runtime.network.broker_connections import BrokerConnection, ClusterBrokers
 from connect_runtime.network.client_calls import (
     CallDeadlines,
     ClientCall,
@@ -86,8 +86,8 @@ class ClusterConnections:
             options,
             environment=shared,
             view=self.view,
-            ready=self._on_lane_ready,
-            failed=self._on_lane_failed,
+            ready=self._on_connection_ready,
+            failed=self._on_connection_failed,
         )
         self._parked: dict[RequestTarget, list[ClientCall]] = {}
         self._deferred: list[Callable[[], None]] = []
@@ -106,9 +106,9 @@ class ClusterConnections:
 
     # requests
 
-    def request_topics(self, names: Iterable[str]) -> None:
+    def set_metadata_topics(self, names: Iterable[str]) -> None:
         """Keep the metadata of exactly these topics up to date in `view`."""
-        self.view.request_topics(names)
+        self.view.set_metadata_topics(names)
 
     def refresh_metadata(self) -> None:
         """Request a metadata refresh as soon as the backoff allows."""
@@ -159,7 +159,7 @@ class ClusterConnections:
         """Send a request whose body is already encoded, adding the header. The call fails if the
         broker is unreachable."""
         now_s = self._clock.now_s()
-        place = self._brokers.get_lane(node_id, lane)
+        place = self._brokers.get_broker_connection(node_id, lane)
         request = EncodedCall(
             api_key=api_key,
             to=place.node,
@@ -185,14 +185,16 @@ class ClusterConnections:
         """
         known = self._brokers.versions.get(node_id)
         if known is None:
-            self._brokers.get_lane(node_id, broker_connections.CONTROL_PURPOSE).request_connection()
+            self._brokers.get_broker_connection(
+                node_id, broker_connections.CONTROL_PURPOSE
+            ).request_connection()
             return None
         return known.choose_version(api_key, low=low, high=high)
 
     def apply_throttle_time(self, node_id: int, lane: str, throttle_ms: int) -> None:
         """Delay further requests by the throttle time in a response to `call_raw`. `call` applies
         throttle times automatically."""
-        link = self._brokers.get_lane(node_id, lane).connection
+        link = self._brokers.get_broker_connection(node_id, lane).connection
         if link is not None:
             link.throttle(throttle_ms)
 
@@ -217,10 +219,10 @@ class ClusterConnections:
         """Why the last metadata response was malformed; None if it was valid."""
         return self._discovery.rejected_metadata
 
-    def last_response_s(self, node_id: int) -> float:
+    def get_last_response_time_s(self, node_id: int) -> float:
         """Return the time of the broker's last response to any request; -inf before its first
         response."""
-        return self._brokers.last_response_s(node_id)
+        return self._brokers.get_last_response_time_s(node_id)
 
     def get_min_rtt_s(self, node_id: int) -> float | None:
         """Return the shortest response time of a small request to this broker: about one network
@@ -228,7 +230,7 @@ class ClusterConnections:
         return self._brokers.rtt_s.get(node_id)
 
     @property
-    def lent_bytes(self) -> int:
+    def lent_buffer_bytes(self) -> int:
         """Size in bytes of the pooled buffers that responses still reference."""
         return 0 if self._pool is None else self._pool.lent_bytes
 
@@ -310,7 +312,7 @@ class ClusterConnections:
     def _describe_waiting_call(self, call: ClientCall) -> str:
         node_id = self._find_target_node(call)
         if node_id is not None:
-            return self._brokers.get_lane(node_id, call.lane).describe_queued_call()
+            return self._brokers.get_broker_connection(node_id, call.lane).describe_queued_call()
         what = str(call.to)
         if isinstance(call.to, LeaderTarget):
             topic = self.view.get_topic(call.to.topic)
@@ -343,7 +345,7 @@ class ClusterConnections:
     def _route_call(self, call: ClientCall) -> None:
         node_id = self._find_target_node(call)
         if node_id is not None:
-            self._brokers.get_lane(node_id, call.lane).submit_call(call)
+            self._brokers.get_broker_connection(node_id, call.lane).submit_call(call)
             return
         self._parked.setdefault(call.to, []).append(call)
         match call.to:
@@ -369,10 +371,10 @@ class ClusterConnections:
             if call.waiting:
                 self._route_call(call)
 
-    def get_lane(self, node_id: int, name: str) -> BrokerLane:
+    def get_broker_connection(self, node_id: int, name: str) -> BrokerConnection:
         """Return the lane (connection for one purpose) to a broker, and create it if necessary.
         `name` is the purpose."""
-        return self._brokers.get_lane(node_id, name)
+        return self._brokers.get_broker_connection(node_id, name)
 
     def _create_retry_backoff(self) -> Backoff:
         return Backoff(
@@ -381,17 +383,17 @@ class ClusterConnections:
 
     # callbacks of lanes
 
-    def _on_lane_ready(self) -> None:
+    def _on_connection_ready(self) -> None:
         self._route_again = True
-        self._discovery.retry_immediately()
+        self._discovery.retry_discovery_immediately()
 
-    def _on_lane_failed(
-        self, lane: BrokerLane, failure: ConnectError, returned: list[ClientCall]
+    def _on_connection_failed(
+        self, lane: BrokerConnection, failure: ConnectError, returned: list[ClientCall]
     ) -> None:
         if lane.node_id >= 0:
             self._coordinators.forget_node(lane.node_id)
             self.view.request_refresh()
-        self._discovery.retry_immediately()
+        self._discovery.retry_discovery_immediately()
         self._route_again = True
         fatal = isinstance(failure, FatalError)
         for call in returned:
@@ -399,12 +401,12 @@ class ClusterConnections:
                 call.fail(failure, node_id=lane.node_id)
             else:
                 self._parked.setdefault(call.to, []).append(call)
-        if fatal and not self._brokers.is_any_connected:
+        if fatal and not self._brokers.has_ready_connection:
             self.fail_calls(None, failure)
 
     # callbacks of discovery
 
-    def request_routing(self) -> None:
+    def schedule_call_routing(self) -> None:
         """Schedule another attempt, at the next `tick`, to route calls whose broker was unknown."""
         self._route_again = True
 

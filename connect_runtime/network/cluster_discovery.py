@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network import broker_selection
-from connect_runtime.network.broker_connections import BrokerLane
+from connect_runtime.network.broker_connections import BrokerConnection
 from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.protocol import cluster_metadata, request_builders
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
@@ -39,7 +39,7 @@ DISCOVERY_TIMEOUT_S = 5.0
 every leader change depends on discovery."""
 
 
-class DiscoveryOwner(Protocol):
+class DiscoveryOperations(Protocol):
     """Operations that discovery needs from the object that owns the connections."""
 
     def call(
@@ -53,10 +53,10 @@ class DiscoveryOwner(Protocol):
     ) -> None:
         """Send a request to its target, with the same contract as `ClusterConnections.call`."""
 
-    def get_lane(self, node_id: int, name: str) -> BrokerLane:
+    def get_broker_connection(self, node_id: int, name: str) -> BrokerConnection:
         """Return the lane (connection for one purpose) to a broker. `name` is the purpose."""
 
-    def request_routing(self) -> None:
+    def schedule_call_routing(self) -> None:
         """Try again to route calls whose broker was not known, because metadata or coordinators
         have changed."""
 
@@ -66,12 +66,12 @@ class DiscoveryOwner(Protocol):
 
 
 class ClusterDiscovery:
-    """Keeps cluster metadata and coordinators up to date. Call `retry_immediately` when connections
-    open or close."""
+    """Keeps cluster metadata and coordinators up to date. Call `retry_discovery_immediately` when
+    connections open or close."""
 
     def __init__(
         self,
-        cluster: DiscoveryOwner,
+        cluster: DiscoveryOperations,
         *,
         view: ClusterMetadata,
         known: CoordinatorCache,
@@ -90,14 +90,14 @@ class ClusterDiscovery:
         self.rejected_metadata: MalformedResponseError | None = None
         """Why the last metadata response was malformed; None if it was valid."""
 
-    def retry_immediately(self) -> None:
+    def retry_discovery_immediately(self) -> None:
         """Retry discovery without waiting for the backoff, because a connection was opened or
         closed."""
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
         """Send the metadata requests and coordinator lookups that are due."""
-        if now_s >= self._compute_refresh_due_s():
+        if now_s >= self._get_next_refresh_time_s():
             self._request_metadata(now_s)
         batch = self._coordinators.start_lookup_batch(now_s)
         if batch:
@@ -105,11 +105,11 @@ class ClusterDiscovery:
 
     def get_next_tick_time_s(self) -> float:
         """Return the monotonic time by which `tick` must be called again."""
-        return min(self._compute_refresh_due_s(), self._coordinators.get_next_lookup_time_s())
+        return min(self._get_next_refresh_time_s(), self._coordinators.get_next_lookup_time_s())
 
     # metadata
 
-    def _compute_refresh_due_s(self) -> float:
+    def _get_next_refresh_time_s(self) -> float:
         return max(self._view.get_next_refresh_time_s(), self._not_before_s)
 
     def _request_metadata(self, now_s: float) -> None:
@@ -117,12 +117,13 @@ class ClusterDiscovery:
         if self._rebootstrap or not nodes:
             nodes += self._bootstrap
         states = [
-            self._cluster.get_lane(node, METADATA_PURPOSE).get_connection_state() for node in nodes
+            self._cluster.get_broker_connection(node, METADATA_PURPOSE).get_connection_state()
+            for node in nodes
         ]
         node_id, self._not_before_s = broker_selection.pick_broker(states, now_s)
         if node_id is None:
             return
-        lane = self._cluster.get_lane(node_id, METADATA_PURPOSE)
+        lane = self._cluster.get_broker_connection(node_id, METADATA_PURPOSE)
         if lane.connection is None:
             lane.request_connection()
             return
@@ -148,7 +149,7 @@ class ClusterDiscovery:
         before = self._view.generation
         self._view.apply_response(reply.body, now_s)
         if self._view.generation != before:
-            self._cluster.request_routing()
+            self._cluster.schedule_call_routing()
 
     def _log_refused_metadata(self, failure: MalformedResponseError) -> None:
         """Log a malformed metadata response, unless the previous one was malformed for the same
@@ -204,9 +205,9 @@ class ClusterDiscovery:
             else:
                 self._coordinators.drop_lookup(coordinator)
                 refused = CoordinatorLookupRefused(
-                    coordinator.describe_coordinated_key(), error_code=code
+                    coordinator.describe_group_or_transactional_id(), error_code=code
                 )
                 self._cluster.fail_calls(coordinator, refused)
         if again:
             self._coordinators.retry_lookups(again, self._clock.now_s())
-        self._cluster.request_routing()
+        self._cluster.schedule_call_routing()

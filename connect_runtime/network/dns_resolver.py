@@ -24,7 +24,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.network import transport
 from connect_runtime.network.transport import Poller, SocketAddress, Transport
 from connect_runtime.protocol import cluster_metadata
-from connect_runtime.protocol.request_errors import ConnectionFailed, FailureLayer
+from connect_runtime.protocol.request_errors import ConnectionFailed, RequestFailureLayer
 from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class HostResolver:
         """Return the last result for a host name; empty if no lookup has succeeded."""
         return list(self._known.get(question, ()))
 
-    def get_fallback_result(self, question: HostLookup) -> LookupResult:
+    def get_fallback_lookup_result(self, question: HostLookup) -> LookupResult:
         """Return the result for a lookup that takes too long: the cached addresses, or a failure if
         there are none."""
         return self._get_last_known_addresses(question) or _build_lookup_failure(
@@ -252,7 +252,7 @@ class HostResolver:
 def _build_lookup_failure(question: HostLookup, said: str) -> ConnectionFailed:
     address = cluster_metadata.format_address(question.host, question.port)
     problem = f"the host name cannot be resolved: {said}"
-    return ConnectionFailed(address, problem, layer=FailureLayer.DNS)
+    return ConnectionFailed(address, problem, layer=RequestFailureLayer.DNS)
 
 
 def _wake_poller(wakeup_socket: socket.socket) -> None:
@@ -342,7 +342,7 @@ class ConnectAttempts:
         """
         if self._on_resolved is not None:
             self.close()
-            self._apply_lookup_result(self._names.get_fallback_result(self._question))
+            self._apply_lookup_result(self._names.get_fallback_lookup_result(self._question))
         while self._places and now_s < self._ends_s:
             place = self._places.popleft()
             try:

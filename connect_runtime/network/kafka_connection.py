@@ -38,8 +38,8 @@ from connect_runtime.protocol.handshake import (
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
     MalformedResponseError,
+    RequestFailureLayer,
     RequestTimedOut,
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
@@ -82,17 +82,17 @@ def explain_connection_failure(
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, InvalidFrameSize):
-        return _explain_invalid_size(error, address)
+        return _explain_invalid_frame_size(error, address)
     if isinstance(error, ssl.SSLCertVerificationError):
         problem = f"TLS: the broker's certificate was rejected: {error.verify_message}"
-        return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
+        return AuthenticationFailed(address, problem, layer=RequestFailureLayer.TLS)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_ERRORS):
         return _explain_tls_error(error, address)
     if isinstance(error, (ConnectionError, *_CLOSED_ERRORS)):
         told = isinstance(error, ConnectionError) and error.strerror
         seen = told or "closed by the broker"
         hint = "" if has_responded else _suggest_cause(stage, security)
-        layer = FailureLayer.LISTENER if hint else FailureLayer.NETWORK
+        layer = RequestFailureLayer.LISTENER if hint else RequestFailureLayer.NETWORK
         return ConnectionFailed(address, f"{seen} while {stage}{hint}", layer=layer)
     seen = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return ConnectionFailed(address, f"{seen} while {stage}")
@@ -122,20 +122,20 @@ def _explain_tls_error(error: ssl.SSLError, address: str) -> ConnectError:
         problem = (
             f"TLS: {reason}: the listener does not use TLS; check security.protocol and the port"
         )
-        return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+        return AuthenticationFailed(address, problem, layer=RequestFailureLayer.LISTENER)
     if "alert" in reason:
         problem = (
             f"TLS: rejected by the broker: {reason}; check whether it requires a client certificate"
         )
-        return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
-    return ConnectionFailed(address, f"TLS: {reason}", layer=FailureLayer.TLS)
+        return AuthenticationFailed(address, problem, layer=RequestFailureLayer.TLS)
+    return ConnectionFailed(address, f"TLS: {reason}", layer=RequestFailureLayer.TLS)
 
 
-def _explain_invalid_size(error: InvalidFrameSize, address: str) -> ConnectError:
+def _explain_invalid_frame_size(error: InvalidFrameSize, address: str) -> ConnectError:
     raw = error.raw
     if raw[0] in _TLS_RECORD_TYPES and raw[1] == _TLS_MAJOR_VERSION:
         problem = "the listener uses TLS; set security.protocol to SSL or SASL_SSL"
-        return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+        return AuthenticationFailed(address, problem, layer=RequestFailureLayer.LISTENER)
     if raw.isascii() and raw.decode("ascii").isprintable():
         problem = (
             f"the server responds {raw.decode('ascii')!r}…, which is not Kafka's protocol; check "
@@ -143,7 +143,7 @@ def _explain_invalid_size(error: InvalidFrameSize, address: str) -> ConnectError
         )
     else:
         problem = f"the response size of {error.size} bytes is invalid; check the port"
-    return ConnectionFailed(address, problem, layer=FailureLayer.LISTENER)
+    return ConnectionFailed(address, problem, layer=RequestFailureLayer.LISTENER)
 
 
 log = logging.getLogger(__name__)
@@ -278,7 +278,7 @@ class KafkaConnection:
         self._dialling.resolve_addresses(
             now_s, ends_s=self._opening_ends_s, resolved=self._on_host_resolved
         )
-        self.next_due_s = self._compute_due_s()
+        self.next_due_s = self._compute_next_tick_time_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
         """Close the connection and end all its requests.
@@ -315,9 +315,9 @@ class KafkaConnection:
         if self._transport is not None and self._transport.has_buffered_bytes():
             self._read_frames()
         self._close_if_expired(now_s)
-        self.next_due_s = self._compute_due_s()
+        self.next_due_s = self._compute_next_tick_time_s()
 
-    def _compute_due_s(self) -> float:
+    def _compute_next_tick_time_s(self) -> float:
         if self.state is ConnectionState.CLOSED:
             return math.inf
         if self._transport is not None and self._transport.has_buffered_bytes():

@@ -8,7 +8,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from connect_runtime.protocol.tls_settings import JksFormatError, KeyStoreContent, StoreFiles
+from connect_runtime.protocol.tls_settings import (
+    JksFormatError,
+    KeyStoreContent,
+    KeyStoreFileReader,
+)
 from connect_runtime.system import file_access
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
@@ -18,10 +22,10 @@ MAX_STORE_FILE_BYTES = 8 << 20
 smaller."""
 
 
-def create_store_files(folder: Path) -> StoreFiles:
+def create_store_files(folder: Path) -> KeyStoreFileReader:
     """Return functions that read key stores and PEM files. Relative paths are resolved against the
     directory `folder`."""
-    return StoreFiles(
+    return KeyStoreFileReader(
         read_text=lambda path: (
             _read_file(_resolve_path(folder, path)).decode().replace("\r\n", "\n")
         ),
@@ -36,7 +40,7 @@ def _resolve_path(folder: Path, path: str) -> Path:
 
 
 def _read_file(file: Path) -> bytes:
-    return file_access.read_file_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
+    return file_access.read_file_with_limit(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
 
 
 def _read_pkcs12_store(file: Path, password: str) -> KeyStoreContent:

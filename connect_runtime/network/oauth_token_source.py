@@ -247,7 +247,7 @@ class OAuthTokenSource:
         )
 
     @property
-    def is_requesting(self) -> bool:
+    def is_token_request_in_flight(self) -> bool:
         """True while an access token is being requested. Attempts to connect must wait for the
         token."""
         return self._refresher.is_in_flight

@@ -127,7 +127,7 @@ class Transport:
             if buffer_bytes is not None:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
-            _raise_unless_in_progress(self.socket.connect_ex(sockaddr))
+            _raise_if_connect_failed(self.socket.connect_ex(sockaddr))
         except BaseException:
             self.socket.close()
             raise
@@ -200,7 +200,7 @@ def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
     return b"".join(taken)
 
 
-def _raise_unless_in_progress(code: int) -> None:
+def _raise_if_connect_failed(code: int) -> None:
     if code and code not in _IN_PROGRESS_ERRNOS:
         raise OSError(code, os.strerror(code))
 

@@ -82,7 +82,7 @@ class _ValueFormatter:
         elif isinstance(value, Struct):
             for field in value.schema.fields:
                 if value.get_without_default(field.name) is None:
-                    self._expansion.add_default(field.schema.default)
+                    self._expansion.add_default_value(field.schema.default)
                 text = self.format_value(field.schema, value.get(field.name))
                 pairs.append(f"{_quote_string(field.name)}:{text}")
         else:
@@ -155,7 +155,7 @@ def parse_value(text: str) -> SchemaAndValue:
     if word in _KEYWORDS:
         return _KEYWORDS[word] or schema.NULL_SCHEMA_AND_VALUE
     if not word.startswith(("[", "{")):
-        found = parse_temporal(word) or parse_number(word)
+        found = parse_temporal_value(word) or parse_number(word)
         return found or SchemaAndValue(schema.STRING_SCHEMA, text)
     try:
         return (
@@ -189,7 +189,7 @@ class _ValueParser:
         self._at += 1
         if word in _KEYWORDS:
             return _KEYWORDS[word]
-        found = parse_temporal(word) or parse_number(word)
+        found = parse_temporal_value(word) or parse_number(word)
         if found is None:
             raise _NoValueError
         return found
@@ -214,14 +214,14 @@ class _ValueParser:
             self._at += 1
         content = "".join(self._tokens[start : self._at])
         self._at += 1
-        return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
+        return parse_temporal_value(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
 
     def _parse_temporal_tokens(self) -> ParsedValue:
         """Parse a date, time or timestamp from several tokens, because colons are separate
         tokens."""
         self._peek_token()
         joined = "".join(self._tokens[self._at : self._at + 5]).strip()
-        found = parse_temporal(joined)
+        found = parse_temporal_value(joined)
         if found is not None:
             self._at += 5
         return found
@@ -236,7 +236,7 @@ class _ValueParser:
             if self._peek_token() != "]" and not self._accept_token(","):
                 raise _NoValueError
         described = Schema(type=SchemaType.ARRAY, elements=element.schema)
-        return SchemaAndValue(described, [element.align_value(each) for each in items])
+        return SchemaAndValue(described, [element.convert_to_common_schema(each) for each in items])
 
     def _parse_map(self, depth: int) -> SchemaAndValue:
         entries: list[tuple[Any, Any]] = []
@@ -255,7 +255,10 @@ class _ValueParser:
             keys=keys.schema,
             elements=values.schema if keys.schema is not None else None,
         )
-        aligned = {keys.align_value(key): values.align_value(value) for key, value in entries}
+        aligned = {
+            keys.convert_to_common_schema(key): values.convert_to_common_schema(value)
+            for key, value in entries
+        }
         return SchemaAndValue(described, aligned)
 
 
@@ -278,7 +281,7 @@ class _CommonSchema:
         widest = max(both, key=_rank_number_type)
         self.schema = widest if self._compatible else None
 
-    def align_value(self, value: Any) -> Any:
+    def convert_to_common_schema(self, value: Any) -> Any:
         """Convert an item to the common schema; for example, an integer among floats becomes a
         float.
 
@@ -289,7 +292,7 @@ class _CommonSchema:
         if self.schema.type in _FLOAT_TYPES and isinstance(value, int):
             narrow = self.schema.type is SchemaType.FLOAT32
             return java_text.narrow_to_float32(float(value)) if narrow else float(value)
-        if value is None or not structs.has_matching_class(self.schema, value):
+        if value is None or not structs.is_value_class_valid(self.schema, value):
             raise _NoValueError
         return value
 
@@ -343,7 +346,7 @@ def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
     return None
 
 
-def parse_temporal(text: str) -> ParsedValue:
+def parse_temporal_value(text: str) -> ParsedValue:
     """Parse a date, time or timestamp in UTC. Return None if the text is invalid."""
     text = text.replace("\\:", ":")
     try:

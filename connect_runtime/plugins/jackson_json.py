@@ -60,11 +60,11 @@ JsonNode = Any
 dict of these."""
 
 
-class MissingJson:
+class MissingJsonNode:
     """Type of `MISSING_JSON`, which marks an empty payload: it contains no value, not even null."""
 
 
-MISSING_JSON = MissingJson()
+MISSING_JSON = MissingJsonNode()
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t"}
 _SHORT_ESCAPES |= {"\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -113,7 +113,7 @@ def _reject_nonfinite_constant(constant: str) -> JsonNode:
 _decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_nonfinite_constant)
 
 
-def parse_payload(payload: bytes) -> JsonNode | MissingJson:
+def parse_payload(payload: bytes) -> JsonNode | MissingJsonNode:
     """Parse the first JSON value of a payload. Return `MISSING_JSON` if the payload is empty.
     Raises `DataError` if the JSON is invalid or larger than `MAX_PAYLOAD_BYTES`."""
     if len(payload) > MAX_PAYLOAD_BYTES:

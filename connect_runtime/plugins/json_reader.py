@@ -147,10 +147,10 @@ class JsonReader:
 
     def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
         if described is None:
-            return _convert_schemaless(node)
+            return _convert_schemaless_value(node)
         if node is None:
             if described.default is not None and self.default_for_null:
-                self._expansion.add_default(described.default)
+                self._expansion.add_default_value(described.default)
                 return described.default
             if described.optional:
                 return None
@@ -226,7 +226,7 @@ class JsonReader:
         return Struct.from_valid_values(described, values)
 
 
-def _convert_schemaless(node: JsonNode) -> Any:
+def _convert_schemaless_value(node: JsonNode) -> Any:
     """Convert a node without a schema in place: integers to INT64, other numbers to FLOAT64."""
     root = [node]
     level: list[Any] = [root]

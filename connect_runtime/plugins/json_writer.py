@@ -118,7 +118,7 @@ class JsonWriter:
         if value is None:
             return self._format_null(described)
         if described is None:
-            return self._format_schemaless(value)
+            return self._format_schemaless_value(value)
         convert = _LOGICAL_WRITERS.get(described.name or "")
         if convert is not None:
             return convert(self, described, value)
@@ -131,7 +131,7 @@ class JsonWriter:
         if described is None:
             return _NULL
         if described.default is not None and self.default_for_null:
-            self._expansion.add_default(described.default)
+            self._expansion.add_default_value(described.default)
             return self.format_value(described, described.default)
         if described.optional:
             return _NULL
@@ -139,7 +139,7 @@ class JsonWriter:
             "Conversion error: null value for field that is required and has no default value"
         )
 
-    def _format_schemaless(self, value: Any) -> str:
+    def _format_schemaless_value(self, value: Any) -> str:
         of = structs.infer_schema_type(value)
         if of is None:
             raise DataError(

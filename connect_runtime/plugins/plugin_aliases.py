@@ -154,5 +154,5 @@ class PluginRegistry(Protocol):
         Raises `ConfigError` if no plugin matches, or if a short name is ambiguous.
         """
 
-    def list_installed(self) -> Sequence[InstalledPlugin]:
+    def list_installed_plugins(self) -> Sequence[InstalledPlugin]:
         """Return all installed plugins, sorted by kind and name."""

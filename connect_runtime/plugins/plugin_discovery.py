@@ -88,7 +88,7 @@ class DiscoveredPlugins:
             return self._classes[each]
         raise ConfigError(self._describe_missing_plugin(name, kinds))
 
-    def list_installed(self) -> Sequence[InstalledPlugin]:
+    def list_installed_plugins(self) -> Sequence[InstalledPlugin]:
         return self._list_installed_plugins
 
     @functools.cached_property

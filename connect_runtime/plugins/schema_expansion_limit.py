@@ -49,17 +49,17 @@ class SchemaExpansionLimit:
     def add_absent_field(self, name: str) -> None:
         """Count a field that a struct lacks. Texts that are made from the struct contain its name
         although the record did not."""
-        self._add(1, len(name))
+        self._count_values_and_bytes(1, len(name))
 
-    def add_default(self, default: Any) -> None:
+    def add_default_value(self, default: Any) -> None:
         """Count a default that replaces null, including all nested values."""
         if not isinstance(default, (list, tuple, dict, Struct)):
-            self._add(0, _get_variable_length(default))
+            self._count_values_and_bytes(0, _get_variable_length(default))
             return
         pending = [default]
         while pending:
             value = pending.pop()
-            self._add(1, _get_variable_length(value))
+            self._count_values_and_bytes(1, _get_variable_length(value))
             if isinstance(value, (list, tuple)):
                 pending += value
             elif isinstance(value, dict):
@@ -67,10 +67,10 @@ class SchemaExpansionLimit:
                 pending += value.values()
             elif isinstance(value, Struct):
                 for each in value.schema.fields:
-                    self._add(0, len(each.name))
+                    self._count_values_and_bytes(0, len(each.name))
                     pending.append(value.get_without_default(each.name))
 
-    def _add(self, values: int, size: int) -> None:
+    def _count_values_and_bytes(self, values: int, size: int) -> None:
         self.values += values
         self._bytes += size
         if self.values > self._max_values:

@@ -54,7 +54,7 @@ class AclDescription:
 def build_describe_topic_acls_request() -> RequestBuilder:
     """Build a request that lists the ACLs of all topics, with any pattern type."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.DescribeAclsRequest(
             resource_type_filter=_TOPIC_RESOURCE,
             resource_name_filter=None,
@@ -65,7 +65,7 @@ def build_describe_topic_acls_request() -> RequestBuilder:
             permission_type=_ANY_FILTER,
         )
 
-    return RequestBuilder(api="describe_acls", low=1, high=3, build=build_entity)
+    return RequestBuilder(api="describe_acls", low=1, high=3, build=build_request_message)
 
 
 def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuilder:
@@ -73,7 +73,7 @@ def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuil
     the request."""
     given = tuple(bindings)
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.CreateAclsRequest(
             creations=tuple(
                 m.AclCreation(
@@ -89,7 +89,7 @@ def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuil
             )
         )
 
-    return RequestBuilder(api="create_acls", low=1, high=3, build=build_entity)
+    return RequestBuilder(api="create_acls", low=1, high=3, build=build_request_message)
 
 
 def decode_acls(body: Any) -> list[AclDescription]:
@@ -133,7 +133,7 @@ def build_topic_operations_request(names: Sequence[str]) -> RequestBuilder:
     """Build a request for the client's authorized operations on topics. The topics need not exist.
     A topic that the client may not DESCRIBE has an error code in the response."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
             wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in names]
         else:
@@ -150,27 +150,27 @@ def build_topic_operations_request(names: Sequence[str]) -> RequestBuilder:
             **more,
         )
 
-    return RequestBuilder(api="metadata", low=8, high=13, build=build_entity)
+    return RequestBuilder(api="metadata", low=8, high=13, build=build_request_message)
 
 
 def build_group_operations_request(name: str) -> RequestBuilder:
     """Build a request for the client's authorized operations on a group. The group need not exist.
     Send the request to the group's coordinator."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
 
-    return RequestBuilder(api="describe_groups", low=3, high=5, build=build_entity)
+    return RequestBuilder(api="describe_groups", low=3, high=5, build=build_request_message)
 
 
 def build_cluster_operations_request() -> RequestBuilder:
     """Build a request for the client's authorized operations on the cluster (brokers 2.8 and
     later)."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.DescribeClusterRequest(include_cluster_authorized_operations=True)
 
-    return RequestBuilder(api="describe_cluster", low=0, high=0, build=build_entity)
+    return RequestBuilder(api="describe_cluster", low=0, high=0, build=build_request_message)
 
 
 def decode_authorized_operations(bits: int) -> frozenset[str] | None:

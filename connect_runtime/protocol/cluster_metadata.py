@@ -97,7 +97,7 @@ class ClusterMetadata:
 
     # requested topics
 
-    def request_topics(self, names: Iterable[str]) -> None:
+    def set_metadata_topics(self, names: Iterable[str]) -> None:
         """Request the metadata of exactly these topics and drop the metadata of all other
         topics."""
         self._wanted = dict.fromkeys(names)

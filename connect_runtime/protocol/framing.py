@@ -28,7 +28,7 @@ from connect_runtime.protocol import api_versions, varints
 from connect_runtime.protocol.request_errors import MalformedResponseError
 
 
-class ResponseBodyEdit(NamedTuple):
+class ResponseBodyReplacement(NamedTuple):
     """An edit of a response body: the bytes from `start` to `end` are replaced with `data`."""
 
     start: int
@@ -36,12 +36,12 @@ class ResponseBodyEdit(NamedTuple):
     data: bytes
 
     @property
-    def shrinks_by(self) -> int:
+    def removed_byte_count(self) -> int:
         """Number of bytes by which the edit shortens the response body."""
         return self.end - self.start - len(self.data)
 
 
-FieldValidator: TypeAlias = Callable[[memoryview, int, list[ResponseBodyEdit]], int]
+FieldValidator: TypeAlias = Callable[[memoryview, int, list[ResponseBodyReplacement]], int]
 """A function of (body, position, edits) that validates a value and returns the position after the
 value. Raises IndexError or ValueError if the value is malformed. Appends the edits that remove
 unknown tagged fields, ordered by position."""
@@ -80,19 +80,21 @@ def check_response_shape(entity_type: Any, body: memoryview) -> memoryview:
     Returns `body` itself unless unknown tagged fields had to be removed. Raises IndexError or
     ValueError if a length is invalid.
     """
-    data, end = check_entity_shape(entity_type, body, 0)
+    data, end = validate_entity_bytes(entity_type, body, 0)
     if end != len(body):
         raise ValueError(f"{len(body) - end} unexpected bytes at the end")
     return data
 
 
-def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
+def validate_entity_bytes(
+    entity_type: Any, body: memoryview, position: int
+) -> tuple[memoryview, int]:
     """Validate the entity that starts at `position`. Return (the bytes for kio to decode, next
     position).
 
     Raises IndexError or ValueError if a length is invalid.
     """
-    edits: list[ResponseBodyEdit] = []
+    edits: list[ResponseBodyReplacement] = []
     end = _make_entity_validator(entity_type)(body, position, edits)
     if not edits:
         return body[position:end], end
@@ -138,7 +140,7 @@ def _make_length_prefixed_validator(
     read_length: Callable[[memoryview, int], tuple[int, int]],
 ) -> FieldValidator:
     def validate_length_prefixed(
-        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+        body: memoryview, position: int, edits: list[ResponseBodyReplacement]
     ) -> int:
         size, position = read_length(body, position)
         return _skip_bytes(body, position, size) if size > 0 else position
@@ -151,7 +153,9 @@ def _make_array_validator(
 ) -> FieldValidator:
     read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
 
-    def validate_array(body: memoryview, position: int, edits: list[ResponseBodyEdit]) -> int:
+    def validate_array(
+        body: memoryview, position: int, edits: list[ResponseBodyReplacement]
+    ) -> int:
         at = position
         count, position = read_length(body, position)
         if count < 0:
@@ -170,7 +174,7 @@ def _make_array_validator(
 
 def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldValidator:
     def validate_nullable_entity(
-        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+        body: memoryview, position: int, edits: list[ResponseBodyReplacement]
     ) -> int:
         marker, position = body[position], position + 1
         return validate_entity(body, position, edits) if marker == 1 else position
@@ -180,7 +184,7 @@ def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldVal
 
 def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldValidator:
     def validate_tagged_fields(
-        body: memoryview, position: int, edits: list[ResponseBodyEdit]
+        body: memoryview, position: int, edits: list[ResponseBodyReplacement]
     ) -> int:
         if body[position] == 0:
             return position + 1
@@ -203,25 +207,29 @@ def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldVali
                         f"tagged field {tag} at position {position} is not {size} bytes long"
                     )
                 if len(edits) > inner_edit:
-                    shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
+                    shorter = size - sum(each.removed_byte_count for each in edits[inner_edit:])
                     edits.insert(
                         inner_edit,
-                        ResponseBodyEdit(size_start, position, varints.encode_varint(shorter)),
+                        ResponseBodyReplacement(
+                            size_start, position, varints.encode_varint(shorter)
+                        ),
                     )
             position = end
         if removed == count:
-            edits[first_edit:] = [ResponseBodyEdit(start, position, b"\x00")]
+            edits[first_edit:] = [ResponseBodyReplacement(start, position, b"\x00")]
         elif removed:
             edits.insert(
                 first_edit,
-                ResponseBodyEdit(start, after_count, varints.encode_varint(count - removed)),
+                ResponseBodyReplacement(start, after_count, varints.encode_varint(count - removed)),
             )
         return position
 
     return validate_tagged_fields
 
 
-def _remove_bytes(edits: list[ResponseBodyEdit], first_edit: int, start: int, end: int) -> None:
+def _remove_bytes(
+    edits: list[ResponseBodyReplacement], first_edit: int, start: int, end: int
+) -> None:
     """Append an edit that removes the bytes from `start` to `end`, or extend the previous removal
     if it is adjacent.
 
@@ -230,7 +238,7 @@ def _remove_bytes(edits: list[ResponseBodyEdit], first_edit: int, start: int, en
     """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
-    edits.append(ResponseBodyEdit(start, end, b""))
+    edits.append(ResponseBodyReplacement(start, end, b""))
 
 
 def _make_primitive_validator(
@@ -292,7 +300,9 @@ def _make_entity_validator(entity_type: Any) -> FieldValidator:
     if flexible:
         steps.append(_make_tagged_fields_validator(tagged))
 
-    def validate_fields(body: memoryview, position: int, edits: list[ResponseBodyEdit]) -> int:
+    def validate_fields(
+        body: memoryview, position: int, edits: list[ResponseBodyReplacement]
+    ) -> int:
         for step in steps:
             position = step(body, position, edits)
         return position

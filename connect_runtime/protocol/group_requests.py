@@ -54,7 +54,7 @@ def build_list_groups_request() -> RequestBuilder:
     """Build a request that lists the groups that a broker coordinates. To list all groups, send it
     to every broker."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         every: dict[str, Any] = {}
         if version >= _LIST_WITH_STATES:
             every["states_filter"] = ()
@@ -62,41 +62,43 @@ def build_list_groups_request() -> RequestBuilder:
             every["types_filter"] = ()
         return m.ListGroupsRequest(**every)
 
-    return RequestBuilder(api="list_groups", low=0, high=5, build=build_entity)
+    return RequestBuilder(api="list_groups", low=0, high=5, build=build_request_message)
 
 
 def build_describe_consumer_groups_request(*groups: str) -> RequestBuilder:
     """Build a request that describes consumer groups with the KIP-848 protocol. Groups of other
     types are reported as not found."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
 
-    return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build_entity)
+    return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build_request_message)
 
 
 def build_describe_classic_groups_request(*groups: str) -> RequestBuilder:
     """Build a request that describes classic groups. Missing groups and groups of other types have
     the state "Dead"."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
         if version >= _DESCRIBE_WITH_OPERATIONS:
             more["include_authorized_operations"] = False
         return m.DescribeGroupsRequest(groups=groups, **more)
 
-    return RequestBuilder(api="describe_groups", low=0, high=5, build=build_entity)
+    return RequestBuilder(api="describe_groups", low=0, high=5, build=build_request_message)
 
 
 def build_describe_share_group_offsets_request(group: str) -> RequestBuilder:
     """Build a request that fetches a share group's start offset (KIP-932) of every partition that
     the group has read."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
         return m.DescribeShareGroupOffsetsRequest(groups=(asked,))
 
-    return RequestBuilder(api="describe_share_group_offsets", low=0, high=0, build=build_entity)
+    return RequestBuilder(
+        api="describe_share_group_offsets", low=0, high=0, build=build_request_message
+    )
 
 
 def build_fetch_offsets_request(group: str, *, stable: bool = False) -> RequestBuilder:
@@ -106,11 +108,11 @@ def build_fetch_offsets_request(group: str, *, stable: bool = False) -> RequestB
     broker supports it.
     """
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
         return m.OffsetFetchRequest(group_id=group, topics=None, **more)
 
-    return RequestBuilder(api="offset_fetch", low=2, high=7, build=build_entity)
+    return RequestBuilder(api="offset_fetch", low=2, high=7, build=build_request_message)
 
 
 def build_commit_offsets_request(
@@ -118,7 +120,7 @@ def build_commit_offsets_request(
 ) -> RequestBuilder:
     """Build a request that commits offsets for a group."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
         if version in _COMMIT_WITH_RETENTION:
             more["retention_time"] = _BROKER_DEFAULT_RETENTION
@@ -143,7 +145,7 @@ def build_commit_offsets_request(
             **more,
         )
 
-    return RequestBuilder(api="offset_commit", low=2, high=9, build=build_entity)
+    return RequestBuilder(api="offset_commit", low=2, high=9, build=build_request_message)
 
 
 def build_delete_offsets_request(
@@ -151,7 +153,7 @@ def build_delete_offsets_request(
 ) -> RequestBuilder:
     """Build a request that deletes a group's committed offsets of these partitions."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.OffsetDeleteRequest(
             group_id=group,
             topics=tuple(
@@ -165,16 +167,16 @@ def build_delete_offsets_request(
             ),
         )
 
-    return RequestBuilder(api="offset_delete", low=0, high=0, build=build_entity)
+    return RequestBuilder(api="offset_delete", low=0, high=0, build=build_request_message)
 
 
 def build_delete_group_request(group: str) -> RequestBuilder:
     """Build a request that deletes a group and all its committed offsets."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.DeleteGroupsRequest(groups_names=(group,))
 
-    return RequestBuilder(api="delete_groups", low=0, high=2, build=build_entity)
+    return RequestBuilder(api="delete_groups", low=0, high=2, build=build_request_message)
 
 
 def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -238,8 +240,8 @@ class FetchedGroupOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedOffsetsOfGroups:
-    """Response to `build_fetch_offsets_of_groups_request`: the groups whose offsets changed since
+class MultiGroupOffsetsResponse:
+    """Response to `build_multi_group_offset_fetch_request`: the groups whose offsets changed since
     the previous response, and the groups whose offsets did not."""
 
     changed: Sequence[FetchedGroupOffsets]
@@ -248,24 +250,24 @@ class FetchedOffsetsOfGroups:
     """Ids of the groups whose bytes are equal to those in the previous response."""
 
 
-def build_fetch_offsets_of_groups_request(
+def build_multi_group_offset_fetch_request(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
     """Build a request that fetches the offsets of many groups with the same coordinator. The
-    response is decoded to `FetchedOffsetsOfGroups`.
+    response is decoded to `MultiGroupOffsetsResponse`.
 
     With `stable`, partitions with an open transaction return UNSTABLE_OFFSET_COMMIT (88). `seen`
     maps each group to its raw bytes (`data`) in the previous response.
     """
     known = seen or {}
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.OffsetFetchRequest(
             groups=tuple(m.OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups),
             require_stable=stable,
         )
 
-    def decode_offsets_response(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
+    def decode_offsets_response(version: int, body: memoryview) -> MultiGroupOffsetsResponse:
         try:
             framing.check_decoded_response_size(api_versions.API_KEYS[_OFFSET_FETCH_API], body)
             return _decode_groups_response(
@@ -280,14 +282,14 @@ def build_fetch_offsets_of_groups_request(
         api=_OFFSET_FETCH_API,
         low=min(_GROUP_ENTITY_TYPES),
         high=max(_GROUP_ENTITY_TYPES),
-        build=build_entity,
+        build=build_request_message,
         read=decode_offsets_response,
     )
 
 
 def _decode_groups_response(
     group_type: Any, body: memoryview, *, asked: Sequence[str], seen: Mapping[str, bytes]
-) -> FetchedOffsetsOfGroups:
+) -> MultiGroupOffsetsResponse:
     read_group = entity_reader(group_type)
     body = body.toreadonly()
     count, at = varints.read_varint(body, _POSITION_AFTER_THROTTLE_TIME)
@@ -305,13 +307,13 @@ def _decode_groups_response(
             same.append(group)
             at += len(before)
             continue
-        data, end = framing.check_entity_shape(group_type, body, at)
+        data, end = framing.validate_entity_bytes(group_type, body, at)
         found.append(_read_group_offsets(read_group(data, 0)[0], bytes(body[at:end])))
         at = end
     at = varints.skip_tagged_fields(body, at)
     if at != len(body):
         raise ValueError(f"{len(body) - at} unexpected bytes at the end")
-    return FetchedOffsetsOfGroups(found, same)
+    return MultiGroupOffsetsResponse(found, same)
 
 
 def _read_group_offsets(entity: Any, data: bytes) -> FetchedGroupOffsets:

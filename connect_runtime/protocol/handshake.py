@@ -23,7 +23,7 @@ from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersio
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
 )
 from connect_runtime.protocol.sasl import SaslExchange, SaslExchangeRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
@@ -108,7 +108,7 @@ def _request_api_versions(
     address: str,
 ) -> Generator[Any, memoryview, NodeApiVersions]:
     message = request_builders.build_api_versions_request(software_version=_SOFTWARE_VERSION)
-    body = yield message.build_entity(message.high)
+    body = yield message.build_request_message(message.high)
     asked = message.high
     # A broker that does not know version 3 (before 2.4) answers error 35 in version 0 (KIP-511).
     if int.from_bytes(body[:2], "big") == UNSUPPORTED_VERSION:
@@ -182,7 +182,7 @@ def _negotiate_sasl_mechanism(mechanism: str, address: str) -> Generator[Any, me
         raise AuthenticationFailed(address, problem)
     if code == ILLEGAL_SASL_STATE:
         problem = "the listener does not use SASL: set security.protocol to PLAINTEXT or SSL"
-        raise AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+        raise AuthenticationFailed(address, problem, layer=RequestFailureLayer.LISTENER)
     if code != 0:
         problem = f"SASL handshake: {request_errors.format_error_code(code)}"
         raise AuthenticationFailed(address, problem)
@@ -190,5 +190,5 @@ def _negotiate_sasl_mechanism(mechanism: str, address: str) -> Generator[Any, me
 
 def _explain_sasl_refusal(response: Any, mechanism: str, username: str) -> str:
     """Format the error message for a SASL authentication that the broker rejected."""
-    said = terminal_escape.escape_remedies(response.error_message or response.error_code.name)
+    said = terminal_escape.replace_remedy_labels(response.error_message or response.error_code.name)
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

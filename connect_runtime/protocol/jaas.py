@@ -129,7 +129,7 @@ VENDOR_MECHANISM_ADVICE = {
 """Advice for unsupported vendor mechanisms, by value of sasl.mechanism."""
 
 
-def get_vendor_class_advice(class_name: str) -> str | None:
+def suggest_vendor_class_replacement(class_name: str) -> str | None:
     """Return advice on what to use instead of a vendor's Java class; None if the class is
     unknown."""
     return next(

@@ -31,7 +31,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.protocol import cluster_metadata, jaas, property_reader, tls_settings
 from connect_runtime.protocol.property_reader import PropertyReader
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
 OAUTH_LOGIN_MODULE = "OAuthBearerLoginModule"
 TOKEN_ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # a key
@@ -123,7 +123,7 @@ class OAuthSettings:
 
 
 def read_oauth_settings(
-    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: KeyStoreFileReader
 ) -> OAuthSettings:
     """Read the OAUTHBEARER settings from client properties and the login module's `options`.
 
@@ -178,7 +178,7 @@ def _reject_unsupported_classes(reader: PropertyReader) -> None:
         name = reader.get(key)
         if not name or name in ours:
             continue
-        advice = jaas.get_vendor_class_advice(name) or (
+        advice = jaas.suggest_vendor_class_replacement(name) or (
             "remove this setting: Java classes cannot be loaded here"
         )
         reader.add_error(
@@ -255,7 +255,7 @@ def _read_credential(
 
 
 def _read_certificate_authorities(
-    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: KeyStoreFileReader
 ) -> str | None:
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
     inner = PropertyReader(trust)

@@ -79,7 +79,7 @@ def encode_produce_request(
     batches and the bytes between them. Batches of the same topic must be adjacent."""
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     flexible = version >= _FIRST_FLEXIBLE_VERSION
-    topics = [list(group) for _, group in itertools.groupby(batches, _get_topic_key)]
+    topics = [list(group) for _, group in itertools.groupby(batches, _get_topic_name_and_id)]
     out = bytearray(_encode_string(transactional_id, flexible=flexible))
     out += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     out += _encode_array_length(len(topics), flexible=flexible)
@@ -109,7 +109,7 @@ def encode_produce_request(
     return chunks
 
 
-def _get_topic_key(batch: ProduceBatch) -> tuple[str, bytes]:
+def _get_topic_name_and_id(batch: ProduceBatch) -> tuple[str, bytes]:
     return batch[0], batch[1]
 
 

@@ -72,9 +72,9 @@ class CoordinatorTarget:
     key: str
 
     def __str__(self) -> str:
-        return f"the coordinator of {self.describe_coordinated_key()}"
+        return f"the coordinator of {self.describe_group_or_transactional_id()}"
 
-    def describe_coordinated_key(self) -> str:
+    def describe_group_or_transactional_id(self) -> str:
         """Describe the group or transactional id of this target, for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
@@ -125,7 +125,7 @@ class RequestBuilder:
         """Kafka's numeric API key of the request."""
         return api_versions.API_KEYS[self.api]
 
-    def build_entity(self, version: int) -> Any:
+    def build_request_message(self, version: int) -> Any:
         """Build the request in the given version, as an entity of the kio library."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
@@ -144,19 +144,19 @@ class RequestBuilder:
 def build_api_versions_request(*, software_version: str) -> RequestBuilder:
     """Build a request for the API versions that a broker supports."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         return m.ApiVersionsRequest(
             client_software_name="mm2-python", client_software_version=software_version
         )
 
-    return RequestBuilder(api="api_versions", low=3, high=3, build=build_entity)
+    return RequestBuilder(api="api_versions", low=3, high=3, build=build_request_message)
 
 
 def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
     """Build a request for the metadata of the brokers, the controller and the given topics (None
     for all topics). Missing topics are not created."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
             wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics or ()]
         else:
@@ -169,7 +169,7 @@ def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
         return m.MetadataRequest(topics=None if topics is None else tuple(wanted), **refused)
 
     return RequestBuilder(
-        api="metadata", low=7, high=13, build=build_entity, read=_decode_metadata_response
+        api="metadata", low=7, high=13, build=build_request_message, read=_decode_metadata_response
     )
 
 
@@ -209,34 +209,34 @@ def build_find_coordinators_request(kind: int, keys: Sequence[str]) -> RequestBu
     """Build a request that finds the coordinators of several groups or transactional ids at once
     (KIP-699)."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
 
-    return RequestBuilder(api="find_coordinator", low=4, high=6, build=build_entity)
+    return RequestBuilder(api="find_coordinator", low=4, high=6, build=build_request_message)
 
 
 def build_find_coordinator_request(kind: int, key: str) -> RequestBuilder:
     """Build a request that finds the coordinator of one group or transactional id, for brokers
     before 3.0."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, key=key)
 
-    return RequestBuilder(api="find_coordinator", low=1, high=3, build=build_entity)
+    return RequestBuilder(api="find_coordinator", low=1, high=3, build=build_request_message)
 
 
 def build_init_producer_id_request(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
     """Build a request for a producer id and epoch. With a transactional id, it fences older
     producers with the same id."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         return m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout=datetime.timedelta(milliseconds=timeout_ms),
         )
 
     low, high = api_versions.INIT_PRODUCER_ID_VERSIONS
-    return RequestBuilder(api="init_producer_id", low=low, high=high, build=build_entity)
+    return RequestBuilder(api="init_producer_id", low=low, high=high, build=build_request_message)
 
 
 def build_produce_request(
@@ -245,7 +245,7 @@ def build_produce_request(
     """Build a request that appends one record batch outside a transaction, acknowledged by all
     in-sync replicas. Send it to the partition leader."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         data = m.PartitionProduceData(index=partition, records=batch)
         return m.ProduceRequest(
             transactional_id=None,
@@ -255,7 +255,9 @@ def build_produce_request(
         )
 
     low, _ = api_versions.PRODUCE_VERSIONS
-    return RequestBuilder(api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build_entity)
+    return RequestBuilder(
+        api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build_request_message
+    )
 
 
 def build_add_partitions_to_txn_request(
@@ -263,7 +265,7 @@ def build_add_partitions_to_txn_request(
 ) -> RequestBuilder:
     """Build a request that adds partitions to a producer's current transaction."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         added = tuple(
             m.AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
@@ -276,7 +278,9 @@ def build_add_partitions_to_txn_request(
         )
 
     low, high = api_versions.ADD_PARTITIONS_TO_TXN_VERSIONS
-    return RequestBuilder(api="add_partitions_to_txn", low=low, high=high, build=build_entity)
+    return RequestBuilder(
+        api="add_partitions_to_txn", low=low, high=high, build=build_request_message
+    )
 
 
 def build_end_txn_request(
@@ -284,7 +288,7 @@ def build_end_txn_request(
 ) -> RequestBuilder:
     """Build a request that commits or aborts a producer's current transaction."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         return m.EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -293,7 +297,7 @@ def build_end_txn_request(
         )
 
     low, high = api_versions.END_TXN_VERSIONS
-    return RequestBuilder(api="end_txn", low=low, high=high, build=build_entity)
+    return RequestBuilder(api="end_txn", low=low, high=high, build=build_request_message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +318,7 @@ def build_list_offsets_request(
     With `read_committed`, the latest offset is the last stable offset.
     """
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         asked = tuple(
             m.ListOffsetsTopic(
                 name=name,
@@ -339,11 +343,11 @@ def build_list_offsets_request(
             **limits,
         )
 
-    return RequestBuilder(api="list_offsets", low=4, high=11, build=build_entity)
+    return RequestBuilder(api="list_offsets", low=4, high=11, build=build_request_message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEndQuery:
+class EpochEndOffsetQuery:
     """A query for the end offset of `leader_epoch` in a partition. If `current_epoch` is not the
     leader's current epoch, it returns FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75)."""
 
@@ -353,7 +357,7 @@ class EpochEndQuery:
 
 
 def build_offsets_for_leader_epochs_request(
-    topics: Mapping[str, Sequence[EpochEndQuery]],
+    topics: Mapping[str, Sequence[EpochEndOffsetQuery]],
 ) -> RequestBuilder:
     """Build a request that looks up the end offsets of leader epochs (KIP-320). Send it to the
     partitions' leaders.
@@ -361,7 +365,7 @@ def build_offsets_for_leader_epochs_request(
     The end offset is -1 if the leader does not know the epoch.
     """
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         asked = tuple(
             m.OffsetForLeaderTopic(
                 topic=name,
@@ -380,18 +384,18 @@ def build_offsets_for_leader_epochs_request(
             return m.OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=asked)
         return m.OffsetForLeaderEpochRequest(topics=asked)
 
-    return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build_entity)
+    return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build_request_message)
 
 
 def build_describe_producers_request(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
     """Build a request that lists the active producers and open transactions of partitions
     (KIP-664). Send it to the partitions' leaders."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         asked = tuple(
             m.TopicRequest(name=name, partition_indexes=tuple(partitions))
             for name, partitions in topics.items()
         )
         return m.DescribeProducersRequest(topics=asked)
 
-    return RequestBuilder(api="describe_producers", low=0, high=0, build=build_entity)
+    return RequestBuilder(api="describe_producers", low=0, high=0, build=build_request_message)

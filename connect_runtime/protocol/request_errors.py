@@ -22,7 +22,7 @@ def format_error_code(code: int) -> str:
         return f"error {code}"
 
 
-class FailureLayer(enum.Enum):
+class RequestFailureLayer(enum.Enum):
     """The layer at which a request failed. `LISTENER` means that the listener does not match
     `security.protocol` or is not a Kafka listener."""
 
@@ -38,7 +38,7 @@ class ConnectionFailed(RetriableError):
     """Raised if a connection could not be established or was lost. `address` is host:port."""
 
     def __init__(
-        self, address: str, cause: str, *, layer: FailureLayer = FailureLayer.NETWORK
+        self, address: str, cause: str, *, layer: RequestFailureLayer = RequestFailureLayer.NETWORK
     ) -> None:
         super().__init__(f"connection to {address}: {cause}")
         self.address = address
@@ -81,7 +81,7 @@ class AuthenticationFailed(FatalError):
     """The client or the broker rejected TLS or SASL authentication. A retry cannot succeed."""
 
     def __init__(
-        self, address: str, problem: str, *, layer: FailureLayer = FailureLayer.AUTH
+        self, address: str, problem: str, *, layer: RequestFailureLayer = RequestFailureLayer.AUTH
     ) -> None:
         super().__init__(f"authentication with {address}: {problem}")
         self.address = address
@@ -138,12 +138,12 @@ REQUEST_FAILURES = (
 """Errors of requests that got no valid response from a broker."""
 
 
-def find_failure_layer(failure: ConnectError) -> FailureLayer:
+def find_request_failure_layer(failure: ConnectError) -> RequestFailureLayer:
     """Return the layer at which a request failed. Timeouts and unknown causes count as NETWORK."""
     match failure:
         case ConnectionFailed() | AuthenticationFailed():
             return failure.layer
         case UnsupportedVersion() | MalformedResponseError():
-            return FailureLayer.PROTOCOL
+            return RequestFailureLayer.PROTOCOL
         case _:
-            return FailureLayer.NETWORK
+            return RequestFailureLayer.NETWORK

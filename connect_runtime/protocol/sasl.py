@@ -95,7 +95,7 @@ class _OAuthBearerExchange:
         return b"\x01"
 
 
-class _TextWithoutSaslprep:
+class _CredentialWithoutSaslprep:
     """A user name or password to which scramp does not apply SASLprep."""
 
     def __init__(self, text: str) -> None:
@@ -114,8 +114,8 @@ class _ScramExchange:
     def __init__(self, mechanism: str, username: str, *, password: str, nonce: str | None) -> None:
         self._mechanism = mechanism
         self._client = scramp.ScramClient([mechanism], "unprepared", "unprepared", c_nonce=nonce)
-        self._client.username = _TextWithoutSaslprep(username)
-        self._client.password = _TextWithoutSaslprep(password)
+        self._client.username = _CredentialWithoutSaslprep(username)
+        self._client.password = _CredentialWithoutSaslprep(password)
         self._proven = False
 
     def create_first_message(self) -> bytes:

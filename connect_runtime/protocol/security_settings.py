@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from connect_runtime.protocol import jaas, oauthbearer, property_reader, sasl, tls_settings
 from connect_runtime.protocol.jaas import JaasConfigError, LoginModule
 from connect_runtime.protocol.property_reader import PropertyReader
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
 SASL_KEYS = frozenset({"sasl.mechanism", "sasl.jaas.config", *oauthbearer.OAUTH_KEYS})
 
@@ -37,7 +37,7 @@ class SaslSettings:
     """OAuth settings; None unless the mechanism is OAUTHBEARER."""
 
 
-def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSettings:
+def read_sasl_settings(reader: PropertyReader, files: KeyStoreFileReader) -> SaslSettings:
     """Read the sasl.* properties of a client that authenticates with SASL. Errors are collected in
     `reader`."""
     mechanism = reader.get("sasl.mechanism", "GSSAPI").upper()
@@ -94,7 +94,7 @@ def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> L
         return None
     if module.simple_name == expected:
         return module
-    advice = jaas.get_vendor_class_advice(module.class_name)
+    advice = jaas.suggest_vendor_class_replacement(module.class_name)
     problem = f"{module.simple_name} does not belong to this sasl.mechanism"
     reader.add_error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
     return None
@@ -152,7 +152,7 @@ class SecuritySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSecurity:
+class SecurityParseResult:
     """Result of `parse_security_settings`: either settings (`security`), or None and at least one
     error."""
 
@@ -197,7 +197,9 @@ _REFUSED_PREFIXES = {
 _CALLBACK_KEY = "sasl.client.callback.handler.class"
 
 
-def parse_security_settings(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
+def parse_security_settings(
+    properties: Mapping[str, str], *, files: KeyStoreFileReader
+) -> SecurityParseResult:
     """Parse the security.*, sasl.* and ssl.* properties of a client. Other keys are ignored."""
     reader = PropertyReader(properties)
     _reject_unsupported_keys(reader)
@@ -225,7 +227,9 @@ def parse_security_settings(properties: Mapping[str, str], *, files: StoreFiles)
         key_password=tls.key_password if tls.key_pem else None,
         check_hostname=tls.check_hostname,
     )
-    return ParsedSecurity(security=None if reader.errors else security, errors=tuple(reader.errors))
+    return SecurityParseResult(
+        security=None if reader.errors else security, errors=tuple(reader.errors)
+    )
 
 
 def _reject_unsupported_keys(reader: PropertyReader) -> None:
@@ -245,7 +249,7 @@ def _get_unsupported_key_advice(key: str, value: str) -> str | None:
     """Return advice on what to use instead of a key that only Java supports; None if Java does not
     support the key either."""
     if key == _CALLBACK_KEY:
-        return jaas.get_vendor_class_advice(value) or (
+        return jaas.suggest_vendor_class_replacement(value) or (
             "remove this setting: Java classes cannot be loaded here"
         )
     found = (advice for prefix, advice in _REFUSED_PREFIXES.items() if key.startswith(prefix))

@@ -58,7 +58,7 @@ class JksFormatError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFiles:
+class KeyStoreFileReader:
     """Functions that read PEM files and key stores from disk. Both may raise OSError."""
 
     read_text: Callable[[str], str]
@@ -81,14 +81,16 @@ class TlsSettings:
     check_hostname: bool = True
 
 
-def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
+def read_tls_settings(
+    reader: PropertyReader, files: KeyStoreFileReader, *, uses_tls: bool
+) -> TlsSettings:
     """Read a client's ssl.* properties. Errors are collected in `reader`. Key and trust stores are
     read only if TLS is used."""
-    check_hostname = _read_hostname_check(reader)
+    check_hostname = _read_hostname_verification_flag(reader)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
     store_reader = _TlsSettingsReader(reader, files)
-    authorities = store_reader.read_authorities()
+    authorities = store_reader.read_certificate_authorities()
     certificate, key, password = store_reader.read_client_certificate()
     return TlsSettings(
         ca_pem=authorities,
@@ -99,7 +101,7 @@ def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bo
     )
 
 
-def _read_hostname_check(reader: PropertyReader) -> bool:
+def _read_hostname_verification_flag(reader: PropertyReader) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.properties.get(key, "https").lower()
     if algorithm not in {"https", ""}:
@@ -112,11 +114,11 @@ def _read_hostname_check(reader: PropertyReader) -> bool:
 class _TlsSettingsReader:
     """Reads the key store and trust store that the ssl.* properties specify."""
 
-    def __init__(self, reader: PropertyReader, files: StoreFiles) -> None:
+    def __init__(self, reader: PropertyReader, files: KeyStoreFileReader) -> None:
         self._reader = reader
         self._files = files
 
-    def read_authorities(self) -> str | None:
+    def read_certificate_authorities(self) -> str | None:
         """Return the trusted certificate authorities as PEM text; None for the system's
         authorities."""
         name = "ssl.truststore.certificates"
@@ -155,13 +157,13 @@ class _TlsSettingsReader:
         if not self._is_store_configured("keystore"):
             return None, None, None
         if self._read_store_type("keystore") != "PEM":
-            return self._read_client_store()
+            return self._read_client_key_store()
         text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
             return None, None, None
         return text, self._check_private_key("ssl.keystore.location", text), password
 
-    def _read_client_store(self) -> tuple[str | None, str | None, str | None]:
+    def _read_client_key_store(self) -> tuple[str | None, str | None, str | None]:
         password = self._reader.get("ssl.key.password")
         if password and password != self._reader.get("ssl.keystore.password"):
             problem = "it differs from ssl.keystore.password"

@@ -41,7 +41,7 @@ def build_create_topics_request(
 ) -> RequestBuilder:
     """Build a request that creates topics. Send it to the controller."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.CreateTopicsRequest(
             topics=tuple(
                 m.CreatableTopic(
@@ -66,7 +66,7 @@ def build_create_topics_request(
         each.replication_factor is None or each.partitions == _BROKER_DEFAULT for each in topics
     )
     low = _CREATE_WITH_BROKER_DEFAULT if uses_default else 2
-    return RequestBuilder(api="create_topics", low=low, high=7, build=build_entity)
+    return RequestBuilder(api="create_topics", low=low, high=7, build=build_request_message)
 
 
 def build_create_partitions_request(
@@ -75,7 +75,7 @@ def build_create_partitions_request(
     """Build a request that increases the number of partitions of topics. Send it to the
     controller."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.CreatePartitionsRequest(
             topics=tuple(
                 m.CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -85,14 +85,14 @@ def build_create_partitions_request(
             validate_only=False,
         )
 
-    return RequestBuilder(api="create_partitions", low=0, high=3, build=build_entity)
+    return RequestBuilder(api="create_partitions", low=0, high=3, build=build_request_message)
 
 
 def build_describe_configs_request(resource_type: int, names: Sequence[str]) -> RequestBuilder:
     """Build a request for all configs of these topics or of this broker, including the source of
     each value."""
 
-    def build_entity(version: int, m: Any) -> Any:
+    def build_request_message(version: int, m: Any) -> Any:
         more = {"include_documentation": False} if version >= _CONFIGS_WITH_DOCUMENTATION else {}
         return m.DescribeConfigsRequest(
             resources=tuple(
@@ -105,7 +105,7 @@ def build_describe_configs_request(resource_type: int, names: Sequence[str]) -> 
             **more,
         )
 
-    return RequestBuilder(api="describe_configs", low=1, high=4, build=build_entity)
+    return RequestBuilder(api="describe_configs", low=1, high=4, build=build_request_message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> Re
     """Build a request that changes single configs of topics (KIP-339). Send it to any broker, which
     forwards it."""
 
-    def build_entity(_: int, m: Any) -> Any:
+    def build_request_message(_: int, m: Any) -> Any:
         return m.IncrementalAlterConfigsRequest(
             resources=tuple(
                 m.AlterConfigsResource(
@@ -128,7 +128,7 @@ def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> Re
                     resource_name=name,
                     configs=tuple(
                         m.AlterableConfig(name=key, config_operation=operation, value=value)
-                        for key, operation, value in _list_operations(change)
+                        for key, operation, value in _list_config_operations(change)
                     ),
                 )
                 for name, change in changes.items()
@@ -136,10 +136,12 @@ def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> Re
             validate_only=False,
         )
 
-    return RequestBuilder(api="incremental_alter_configs", low=0, high=1, build=build_entity)
+    return RequestBuilder(
+        api="incremental_alter_configs", low=0, high=1, build=build_request_message
+    )
 
 
-def _list_operations(change: ConfigChange) -> list[tuple[str, int, str | None]]:
+def _list_config_operations(change: ConfigChange) -> list[tuple[str, int, str | None]]:
     """Return the name, operation code and value of each config change."""
     values = [(name, _SET_CONFIG, value) for name, value in sorted(change.set.items())]
     return [*values, *((name, _DELETE_CONFIG, None) for name in sorted(change.delete))]

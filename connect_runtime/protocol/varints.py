@@ -130,7 +130,7 @@ def decode_topic_partitions(
     ValueError if there are more than `max_partitions` partitions or topics.
     """
     topics, position = _read_array_length(body, position)
-    _check_count(topics, "topics", max_partitions)
+    _check_element_count(topics, "topics", max_partitions)
     found: list[T] = []
     topic: str | None = ""
     topic_id = NO_TOPIC_ID
@@ -140,7 +140,7 @@ def decode_topic_partitions(
         else:
             topic, position = read_compact_string(body, position)
         count, position = _read_array_length(body, position)
-        _check_count(len(found) + count, "partitions", max_partitions)
+        _check_element_count(len(found) + count, "partitions", max_partitions)
         for _ in range(count):
             part, position = decode(body, position, topic or "", topic_id)
             found.append(part)
@@ -148,7 +148,7 @@ def decode_topic_partitions(
     return found, position
 
 
-def _check_count(count: int, noun: str, allowed: int | None) -> None:
+def _check_element_count(count: int, noun: str, allowed: int | None) -> None:
     if allowed is not None and count > allowed:
         raise ValueError(f"{count} {noun}; requested: {allowed}")
 

@@ -61,11 +61,13 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send_and_count)
         finally:
             took_ms = round((self._clock.now_s() - began_s) * 1000)
-            self._end_interval()
-            if not (_is_rejected(scope, status) and self._exceeds_limit()):
+            self._log_suppressed_rejections_if_due()
+            if not (
+                _is_rejected_request(scope, status) and self._count_rejection_and_check_limit()
+            ):
                 self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
 
-    def _end_interval(self) -> None:
+    def _log_suppressed_rejections_if_due(self) -> None:
         """If a minute has passed, log how many rejected requests it had above the limit."""
         now_s = self._clock.now_s()
         if now_s - self._counted_since_s < _CLIENT_ERROR_INTERVAL_S:
@@ -75,7 +77,7 @@ class AccessLogMiddleware:
             _log.info("REST: %d more requests were rejected", left_out)
         self._client_errors, self._counted_since_s = 0, now_s
 
-    def _exceeds_limit(self) -> bool:
+    def _count_rejection_and_check_limit(self) -> bool:
         """Count a rejected request. Returns True if it is above the limit of this minute."""
         self._client_errors += 1
         return self._client_errors > MAX_CLIENT_ERRORS
@@ -90,25 +92,25 @@ class AccessLogMiddleware:
         target = scope.get(namespace_router.NAMESPACE_SCOPE_KEY, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
-            _shorten_and_escape(client[0]) if client else "-",
+            _sanitize_log_value(client[0]) if client else "-",
             at,
-            _shorten_and_escape(scope["method"], MAX_METHOD_LENGTH),
-            _shorten_and_escape(f"{target}?{query}" if query else target),
+            _sanitize_log_value(scope["method"], MAX_METHOD_LENGTH),
+            _sanitize_log_value(f"{target}?{query}" if query else target),
             scope.get("http_version", "1.1"),
             status,
             size,
-            _shorten_and_escape(headers.get("referer", "-")),
-            _shorten_and_escape(headers.get("user-agent", "-")),
+            _sanitize_log_value(headers.get("referer", "-")),
+            _sanitize_log_value(headers.get("user-agent", "-")),
             took_ms,
         )
 
 
-def _is_rejected(scope: types.Scope, status: int) -> bool:
+def _is_rejected_request(scope: types.Scope, status: int) -> bool:
     is_unverified = scope.get(http_request.IS_UNVERIFIED_SCOPE_KEY, False)
     return status in _REJECTIONS or (is_unverified and not 200 <= status < 300)
 
 
-def _shorten_and_escape(text: str, max_length: int = MAX_FIELD_LENGTH) -> str:
+def _sanitize_log_value(text: str, max_length: int = MAX_FIELD_LENGTH) -> str:
     """Limit the length of a logged value and escape unprintable characters, so that clients can
     neither fill the log nor inject line breaks."""
     end = "..." if len(text) > max_length else ""

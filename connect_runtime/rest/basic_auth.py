@@ -119,7 +119,7 @@ class BasicAuthMiddleware:
         if scope["type"] != "http" or not self._users or self._has_valid_password(scope):
             await self._app(scope, receive, send)
             return
-        if self._may_be_signed(scope):
+        if self._has_internal_request_signature(scope):
             scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # the endpoint verifies it
             scope[http_request.IS_UNVERIFIED_SCOPE_KEY] = True
             scope[http_request.BODY_SLOTS_SCOPE_KEY] = self._unverified_slots
@@ -138,7 +138,7 @@ class BasicAuthMiddleware:
         same = hmac.compare_digest((expected or "").encode(), password.encode())
         return same and expected is not None
 
-    def _may_be_signed(self, scope: types.Scope) -> bool:
+    def _has_internal_request_signature(self, scope: types.Scope) -> bool:
         return (
             _is_internal_request(scope["method"], scope["path"])
             and session_keys.SIGNATURE_HEADER in datastructures.Headers(scope=scope)

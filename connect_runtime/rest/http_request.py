@@ -53,7 +53,7 @@ class RequestBodySlots:
     async def acquire(self, host: str) -> str:
         """Acquire a body slot and return the token to pass to `release`. Raises `RestError` (503)
         on timeout."""
-        client = connection_limits.get_client_key(host)
+        client = connection_limits.get_client_network(host)
         try:
             async with asyncio.timeout(self.wait_s), self._changed:
                 await self._changed.wait_for(lambda: self._is_slot_free(client))

@@ -138,7 +138,7 @@ class SignatureMiddleware:
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         key = self._herder.get_config_state().session_key
         try:
-            signed = self._verify_head(scope, key)
+            signed = self._verify_request_head_signature(scope, key)
             body = await self._receive_signed_body(scope, receive, signed.digest)
         except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
             await rest_errors.build_error_response(rest_errors.convert_to_rest_error(error))(
@@ -165,7 +165,9 @@ class SignatureMiddleware:
             verified, receive_verified_body, _wrap_send_to_sign_response(send, key, signed.nonce)
         )
 
-    def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> SignedUserRequest:
+    def _verify_request_head_signature(
+        self, scope: types.Scope, key: SessionKey | None
+    ) -> SignedUserRequest:
         """Verify the signature of a request's head, and return the signed request.
 
         The body is not read before the head is verified.

@@ -61,7 +61,7 @@ OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
 def parse_config(data: bytes) -> dict[str, str | None]:
     """Parse a request body with a connector configuration or another map of strings. Raises
     `UnreadableBody`."""
-    return _convert_to_strings(
+    return _convert_values_to_strings(
         _require_object(_parse_json_with_text_numbers(data), "a JSON object of strings"),
         "the configuration",
     )
@@ -75,7 +75,9 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
             f"expected a JSON array of objects, not {java_json.get_json_type_name(value)}"
         )
     return [
-        _convert_to_strings(_require_object(each, "an array of JSON objects"), "the configuration")
+        _convert_values_to_strings(
+            _require_object(each, "an array of JSON objects"), "the configuration"
+        )
         for each in value
     ]
 
@@ -94,13 +96,13 @@ def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> Create
     if isinstance(name, dict | list):
         raise UnreadableBody(f"'name' must be a string, not {java_json.get_json_type_name(name)}")
     wanted = _require_object(given.get("config"), "a JSON object of strings as 'config'")
-    name = "" if name is None else _convert_to_text(name).strip(config_types.JAVA_BLANKS)
+    name = "" if name is None else _convert_value_to_string(name).strip(config_types.JAVA_BLANKS)
     refused = connector_keys.explain_invalid_name(name)
     if refused:
         raise UnreadableBody(f"'name' {refused}")
     return CreateConnectorRequest(
         name=name,
-        config=_convert_to_strings(wanted, "'config'"),
+        config=_convert_values_to_strings(wanted, "'config'"),
         initial_state=_parse_initial_state(given.get("initial_state")),
     )
 
@@ -191,16 +193,19 @@ def _reject_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> 
         raise UnreadableBody(f'Unrecognized field "{unknown[0]}"; allowed: ' + ", ".join(known))
 
 
-def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
-    too_many = herder_requests.explain_too_many_keys(given)
+def _convert_values_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
+    too_many = herder_requests.explain_too_many_config_keys(given)
     if too_many:
         raise BodyLimitError(f"{what} {too_many}")
     for name, value in given.items():
         if isinstance(value, dict | list):
             kind = java_json.get_json_type_name(value)
             raise UnreadableBody(f"{what} has {kind} as '{name}'; expected a string")
-    return {name: None if each is None else _convert_to_text(each) for name, each in given.items()}
+    return {
+        name: None if each is None else _convert_value_to_string(each)
+        for name, each in given.items()
+    }
 
 
-def _convert_to_text(value: Any) -> str:
+def _convert_value_to_string(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

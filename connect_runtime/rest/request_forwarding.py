@@ -61,11 +61,11 @@ async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
-    def wake_waiter(_: futures.Future[T]) -> None:
+    def wake_waiting_coroutine(_: futures.Future[T]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any more
             loop.call_soon_threadsafe(done.set)
 
-    future.add_done_callback(wake_waiter)
+    future.add_done_callback(wake_waiting_coroutine)
     try:
         async with asyncio.timeout(timeout_s):
             await done.wait()

@@ -113,10 +113,10 @@ def build_internal_application(
     )
     own = list_internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.build_routes(own, body_timeout_s=parts.deadlines.request_s)
-    return _add_access_log(_JavaSignedRouter(served, within, parts.herder), parts)
+    return _add_access_log(_JavaSignedRequestRouter(served, within, parts.herder), parts)
 
 
-class _JavaSignedRouter:
+class _JavaSignedRequestRouter:
     """ASGI application that passes each request to one of two applications: `served` gets internal
     requests signed by Java workers while a Java worker is in the group, and `otherwise` gets all
     other requests.

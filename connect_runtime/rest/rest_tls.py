@@ -15,7 +15,7 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.network import tls
 from connect_runtime.network.tls import UnusableCertificate
 from connect_runtime.protocol import security_settings
-from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
 LISTENERS_PREFIX = "listeners.https."
 ADMIN_LISTENERS_PREFIX = "admin.listeners.https."
@@ -47,7 +47,7 @@ class HttpsConfigError(ConfigError):
 
 
 def read_https_contexts(
-    properties: Mapping[str, str], *, files: StoreFiles, prefix: str = LISTENERS_PREFIX
+    properties: Mapping[str, str], *, files: KeyStoreFileReader, prefix: str = LISTENERS_PREFIX
 ) -> HttpsContexts:
     """Create the TLS contexts of the REST API from worker properties. Raises `HttpsConfigError`
     with all problems."""

@@ -102,7 +102,7 @@ class ClusterConfigState:
         """Return True if a connector with this name is configured."""
         return self._get_connector_entry(connector).config is not None
 
-    def is_configured(self, item: str | ConnectorTaskId) -> bool:
+    def has_connector_or_task(self, item: str | ConnectorTaskId) -> bool:
         """Return True if this connector or task is configured."""
         if isinstance(item, str):
             return self.has_connector(item)
@@ -121,7 +121,7 @@ class ClusterConfigState:
         """Return the requested state of the connector; None if it was never set."""
         return self._get_connector_entry(connector).target_state
 
-    def target_state_ms(self, connector: str) -> int:
+    def target_state_timestamp_ms(self, connector: str) -> int:
         """Return when the target state was written, in milliseconds since the epoch; -1 if
         unknown."""
         return self._get_connector_entry(connector).target_state_ms
@@ -150,7 +150,7 @@ class ClusterConfigState:
         """Return the names of the connectors whose task configs are incomplete, sorted."""
         return [name for name in self.connectors() if self._get_connector_entry(name).inconsistent]
 
-    def generation(self, connector: str) -> int | None:
+    def task_config_generation(self, connector: str) -> int | None:
         """Return the generation of the connector's task configs: 0 for the first complete set that
         was read, increased by 1 for each later complete set; None before the first set."""
         return self._get_connector_entry(connector).generation

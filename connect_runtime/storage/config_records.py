@@ -57,7 +57,7 @@ class RestartRequest:
     only_failed: bool = False
 
     @property
-    def impact(self) -> int:
+    def impact_rank(self) -> int:
         """Rank of the effect of a restart request, from 0 (smallest) to 3. Of two requests for a
         connector, the one with the larger impact is used."""
         return 2 * (not self.only_failed) + self.include_tasks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod
+from connect_runtime.api.plugin_context import LeaderlessPeriod, PublishedTaskConfig
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage import config_records, config_topic, topic_backed_state
 from connect_runtime.storage.cluster_config_state import (
@@ -172,12 +172,14 @@ class ConfigBackingStore:
             self._fenced.write_records(records, self._get_remaining_s(end))
         self._log.read_to_end(self._get_remaining_s(end))
 
-    def get_task_config_history(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
+    def get_task_config_history(
+        self, connector: str
+    ) -> Mapping[int, Sequence[PublishedTaskConfig]]:
         """Return the most recent configurations of each task of a connector, oldest first."""
         with self._view.lock:
             return self._view.state.task_config_history.get_task_configs(connector)
 
-    def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
+    def find_leaderless_period_before_start(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
         """Return the period without a leader before this worker started; None if there was no such
         period, or if the config topic contained no session key.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from connect_runtime.api.plugin_context import DatedTaskConfig
+from connect_runtime.api.plugin_context import PublishedTaskConfig
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import cluster_config_state, config_records, java_json
 from connect_runtime.storage.cluster_config_state import (
@@ -38,7 +38,7 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 MAX_CONFIGS_PER_TASK = 8
 """Maximum number of configurations kept per task. Older configurations are dropped."""
-_ConfigsByTask = Mapping[int, tuple[DatedTaskConfig, ...]]
+_ConfigsByTask = Mapping[int, tuple[PublishedTaskConfig, ...]]
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
 
@@ -62,7 +62,7 @@ class TaskConfigHistory:
         found = dict(self.get_task_configs(connector))
         for number, config in configs.items():
             before = found.get(number, ()) if wall_ms >= 0 else ()
-            given = DatedTaskConfig(config=config, published_ms=wall_ms)
+            given = PublishedTaskConfig(config=config, published_ms=wall_ms)
             found[number] = (*before[1 - MAX_CONFIGS_PER_TASK :], given)
         self._found[connector] = MappingProxyType(found)
 
@@ -106,7 +106,7 @@ class TargetStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class TasksCommitted:
+class TaskConfigsCommitted:
     """Change: a connector's tasks have new configurations. `tasks` is empty if the set of task
     configurations was incomplete or empty."""
 
@@ -142,7 +142,7 @@ ConfigChange: TypeAlias = (
     ConnectorConfigured
     | ConnectorRemoved
     | TargetStateChanged
-    | TasksCommitted
+    | TaskConfigsCommitted
     | RestartRequested
     | SessionKeyChanged
     | LoggerLevelSet
@@ -229,7 +229,7 @@ class ConfigTopicState:
                 self._add_uncommitted_task(config_records.parse_task_id(rest), value)
                 return None
             case ConfigRecordKind.COMMIT:
-                return self._apply_commit(rest, value, wall_ms)
+                return self._apply_task_config_commit(rest, value, wall_ms)
             case ConfigRecordKind.RESTART:
                 return RestartRequested(config_records.decode_restart_request(rest, value))
             case ConfigRecordKind.FENCING:
@@ -292,7 +292,9 @@ class ConfigTopicState:
         config = MappingProxyType(dict(config_records.decode_config_properties(value)))
         self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
-    def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+    def _apply_task_config_commit(
+        self, name: str, value: Json, wall_ms: int
+    ) -> ConfigChange | None:
         """Apply a commit record: the task configs that were read since the connector's last commit
         take effect if they form a complete set.
 
@@ -324,7 +326,7 @@ class ConfigTopicState:
             )
         self._entries[name] = entry
         applied = sorted(deferred) if complete else []
-        return TasksCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
+        return TaskConfigsCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
 
     def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.decode_task_count(value, "task-count")
@@ -372,7 +374,7 @@ def _diff_connector(
     if not created and before.target_state(name) is not after.target_state(name):
         yield TargetStateChanged(name)
     if _list_task_configs(before, name) != _list_task_configs(after, name):
-        yield TasksCommitted(name, tuple(after.tasks(name)))
+        yield TaskConfigsCommitted(name, tuple(after.tasks(name)))
 
 
 def _list_task_configs(view: ClusterConfigState, name: str) -> list[RawConfig | None]:

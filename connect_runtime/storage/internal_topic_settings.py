@@ -198,22 +198,24 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Result of `check_topic`: the topic is missing and must be created. Ignore the error if
-    another process creates it concurrently."""
+    """Result of `decide_internal_topic_action`: the topic is missing and must be created. Ignore
+    the error if another process creates it concurrently."""
 
     topic: InternalTopic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAccepted:
-    """Result of `check_topic`: the topic can be used. `warnings` should be logged."""
+    """Result of `decide_internal_topic_action`: the topic can be used. `warnings` should be
+    logged."""
 
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRefused:
-    """Result of `check_topic`: the topic must not be used. The reason includes the remedy."""
+    """Result of `decide_internal_topic_action`: the topic must not be used. The reason includes
+    the remedy."""
 
     reason: str
 
@@ -221,7 +223,7 @@ class TopicRefused:
 TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
 
 
-def check_topic(
+def decide_internal_topic_action(
     topic: InternalTopic, existing: ExistingTopic | None, *, may_create: bool = True
 ) -> TopicDecision:
     """Decide whether an existing internal topic can be used, or a missing topic (`existing` is

@@ -221,7 +221,7 @@ def hash_java_string(text: str) -> int:
     return result
 
 
-def order_keys_by_bucket(keys: Iterable[str]) -> list[str]:
+def order_keys_by_java_hash_bucket(keys: Iterable[str]) -> list[str]:
     """Sort keys by their bucket in a Java HashMap. Keys within a bucket keep their order."""
     given = list(keys)
     capacity = _HASH_MAP_CAPACITY
@@ -234,6 +234,6 @@ def _find_hash_bucket(hashed: int, capacity: int) -> int:
     return (hashed ^ (hashed >> 16)) & (capacity - 1)
 
 
-def order_like_java_map(mapping: Mapping[str, Value]) -> dict[str, Value]:
+def order_entries_like_java_hash_map(mapping: Mapping[str, Value]) -> dict[str, Value]:
     """Return the mapping in the iteration order of a Java HashMap with the same insertion order."""
-    return {key: mapping[key] for key in order_keys_by_bucket(mapping)}
+    return {key: mapping[key] for key in order_keys_by_java_hash_bucket(mapping)}

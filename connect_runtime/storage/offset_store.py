@@ -80,11 +80,11 @@ def commit_offsets(
     answered = threading.Event()
     answer: list[ConnectError | None] = []
 
-    def record_result(error: ConnectError | None) -> None:
+    def add_write_result(error: ConnectError | None) -> None:
         answer.append(error)
         answered.set()
 
-    offsets.write_offsets(connector, pairs, on_done=record_result)
+    offsets.write_offsets(connector, pairs, on_done=add_write_result)
     if not answered.wait(timeout_s):
         raise RetriableError(
             f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
@@ -152,9 +152,9 @@ class LogOffsetBackingStore:
         combined = _CombinedWriteResult(len(records), on_done)
         for record in records:
             try:
-                self._log.send(record, on_recorded=combined.record_result)
+                self._log.send(record, on_recorded=combined.add_write_result)
             except ConnectError as error:
-                combined.record_result(error)
+                combined.add_write_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
         """Encode offsets as records. To delete a source partition's offset, tombstones are encoded
@@ -184,7 +184,7 @@ class _CombinedWriteResult:
         self._failure: ConnectError | None = None
         self._lock = threading.Lock()
 
-    def record_result(self, error: ConnectError | None) -> None:
+    def add_write_result(self, error: ConnectError | None) -> None:
         with self._lock:
             self._left -= 1
             self._failure = self._failure or error

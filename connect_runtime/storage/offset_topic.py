@@ -46,7 +46,7 @@ def encode_offset_key(connector: str, partition: SourcePartition | None) -> byte
     checked = (
         None if partition is None else _check_flat_map(partition, f"a partition of '{connector}'")
     )
-    return _encode_bytes([connector, checked], f"a partition of '{connector}'")
+    return _encode_json_bytes([connector, checked], f"a partition of '{connector}'")
 
 
 def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> bytes | None:
@@ -55,10 +55,10 @@ def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> 
     if offset is None:
         return None
     what = f"an offset of '{connector}'"
-    return _encode_bytes(_check_flat_map(offset, what), what)
+    return _encode_json_bytes(_check_flat_map(offset, what), what)
 
 
-def _encode_bytes(value: Json, what: str) -> bytes:
+def _encode_json_bytes(value: Json, what: str) -> bytes:
     try:
         return java_json.encode_json(value)
     except UnencodableValue as error:
@@ -153,7 +153,7 @@ class SourceOffsetChanged:
 
 
 @dataclass(slots=True)
-class _EquivalentKeys:
+class _EquivalentOffsetKeys:
     """Record keys of one source partition that differ in their field order. The most recently
     written key is last."""
 
@@ -173,7 +173,7 @@ class OffsetTopicState:
     """
 
     _raw: dict[bytes, bytes] = field(default_factory=dict)
-    _same: dict[Hashable, _EquivalentKeys] = field(default_factory=dict)
+    _same: dict[Hashable, _EquivalentOffsetKeys] = field(default_factory=dict)
     _connectors: dict[str, dict[Hashable, None]] = field(default_factory=dict)
 
     def apply_record(
@@ -193,7 +193,7 @@ class OffsetTopicState:
         if value is None:
             self._remove_offset_key(canonical, key, connector=parsed.connector)
         else:
-            same = self._same.setdefault(canonical, _EquivalentKeys(parsed))
+            same = self._same.setdefault(canonical, _EquivalentOffsetKeys(parsed))
             same.written.pop(key, None)
             same.written[key] = None
             self._connectors.setdefault(parsed.connector, {})[canonical] = None

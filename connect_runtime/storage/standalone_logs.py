@@ -24,7 +24,7 @@ from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 from connect_runtime.system import file_access
-from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import PendingOperations, ThreadGroup, UnexpectedThreadEnd
 
 
 class MemoryLog:
@@ -97,7 +97,7 @@ class OffsetFileLog:
         self._delivered_count = 0
         self._changed = threading.Condition()
         self._waiting: deque[_PendingWrite] = deque()
-        self._outstanding = PendingWork()
+        self._outstanding = PendingOperations()
         self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
 
     @property
@@ -189,7 +189,7 @@ class OffsetFileLog:
 
     def _read_file(self) -> dict[bytes, bytes]:
         try:
-            content = file_access.read_own_file(self._path, max_bytes=_MAX_FILE_BYTES)
+            content = file_access.read_user_owned_file(self._path, max_bytes=_MAX_FILE_BYTES)
             self._check_write_permissions()
             return offset_file_format.decode_offsets(content)
         except FileNotFoundError:

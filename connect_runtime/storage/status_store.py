@@ -30,15 +30,15 @@ from connect_runtime.storage.status_records import (
     TopicStatusKey,
 )
 from connect_runtime.storage.status_topic import (
+    AdmittedStatusWrite,
     StatusChange,
     StatusSnapshot,
     StatusTopicState,
     StatusWriteGuard,
     StatusWriter,
-    StatusWriteTicket,
 )
 from connect_runtime.storage.topic_backed_state import TopicStateListener
-from connect_runtime.system.threads import PendingWork, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import PendingOperations, ThreadGroup, UnexpectedThreadEnd
 
 _LOG = logging.getLogger(__name__)
 _RETRY_DELAY_S = 0.3
@@ -51,10 +51,10 @@ _LOG_INTERVAL_S = 60.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
     """A status record to write again after a failure. A record without a ticket
-    (`StatusWriteTicket`) is retried forever."""
+    (`AdmittedStatusWrite`) is retried forever."""
 
     record: KeyedRecord
-    ticket: StatusWriteTicket | None
+    ticket: AdmittedStatusWrite | None
     number: int
 
 
@@ -70,11 +70,11 @@ class StatusBackingStore:
         self._clock = clock
         self._view: TopicStateListener[StatusTopicState, StatusChange] = TopicStateListener(
             create_fold=StatusTopicState,
-            on_change=self._on_change,
+            on_change=self._on_status_change,
             apply_record=_apply_status_record,
         )
         self._writes = StatusWriteGuard()
-        self._outstanding = PendingWork()
+        self._outstanding = PendingOperations()
         self._retries: list[_PendingRetry] = []
         self._refused = threading.Event()
         self._next_log_s = -math.inf
@@ -105,7 +105,8 @@ class StatusBackingStore:
         with self._view.lock:
             runs = self._view.state.runs
             return LastTaskRuns(
-                own_start_ms=runs.get_own_runs(connector), foreign=runs.get_foreign_runs(connector)
+                own_start_ms=runs.get_python_task_start_times(connector),
+                foreign=runs.get_java_task_runs(connector),
             )
 
     def refresh(self, timeout_s: float) -> None:
@@ -155,7 +156,7 @@ class StatusBackingStore:
                 f"within {timeout_s:.0f} s"
             )
 
-    def _send_record(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
+    def _send_record(self, record: KeyedRecord, ticket: AdmittedStatusWrite | None) -> None:
         """Send a record to the log while holding this store's lock.
 
         All threads must acquire the store's lock before the log's lock to avoid deadlocks: a log
@@ -212,9 +213,9 @@ class StatusBackingStore:
             return True
         return self._writes.may_retry(retry.ticket, known=self._view.state.snapshot())
 
-    def _on_change(self, change: StatusChange) -> None:
+    def _on_status_change(self, change: StatusChange) -> None:
         with self._view.lock:
-            self._writes.record_change(change)
+            self._writes.discard_writes_of_removed_status(change)
 
     def _handle_thread_death(self, ended: UnexpectedThreadEnd) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from connect_runtime.api.plugin_context import ForeignTaskRun
+from connect_runtime.api.plugin_context import JavaWorkerTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import java_json, status_records
 from connect_runtime.storage.config_records import InvalidRecord
@@ -55,7 +55,7 @@ class StatusWriter:
 class _JavaTaskRun:
     """The last run of a task on a Java worker."""
 
-    seen: ForeignTaskRun
+    seen: JavaWorkerTaskRun
 
     generation: int
     """Group generation in which the run began."""
@@ -63,7 +63,7 @@ class _JavaTaskRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnTaskRun:
+class _PythonTaskRun:
     """The last run of a task on a worker of this implementation, beginning with its first RUNNING
     status."""
 
@@ -80,7 +80,7 @@ class TaskRunHistory:
     Invariant: no task is both in `_ours` and in `_others`.
     """
 
-    _ours: dict[ConnectorTaskId, _OwnTaskRun] = field(default_factory=dict)
+    _ours: dict[ConnectorTaskId, _PythonTaskRun] = field(default_factory=dict)
     _others: dict[ConnectorTaskId, _JavaTaskRun] = field(default_factory=dict)
 
     def apply_status(
@@ -120,7 +120,7 @@ class TaskRunHistory:
         if status.state is RunState.RUNNING:
             self._others.pop(task, None)
             if run is None or run.ended or run.worker_id != status.worker_id:
-                self._ours[task] = _OwnTaskRun(status.worker_id, author.wall_ms)
+                self._ours[task] = _PythonTaskRun(status.worker_id, author.wall_ms)
         elif (
             status.state in _ENDED_STATES and run is not None and run.worker_id == status.worker_id
         ):
@@ -139,7 +139,7 @@ class TaskRunHistory:
                 return
         self._ours.pop(task, None)
         self._others[task] = _JavaTaskRun(
-            ForeignTaskRun(
+            JavaWorkerTaskRun(
                 worker_id=status.worker_id, started_ms=author.wall_ms, overlaps=open_before
             ),
             status.generation,
@@ -157,7 +157,7 @@ class TaskRunHistory:
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
-    def get_own_runs(self, connector: str) -> Mapping[int, int]:
+    def get_python_task_start_times(self, connector: str) -> Mapping[int, int]:
         """Return the start time of each task's last run, by task number, for tasks that last ran on
         a worker of this implementation."""
         return MappingProxyType(
@@ -168,7 +168,7 @@ class TaskRunHistory:
             }
         )
 
-    def get_foreign_runs(self, connector: str) -> Mapping[int, ForeignTaskRun]:
+    def get_java_task_runs(self, connector: str) -> Mapping[int, JavaWorkerTaskRun]:
         """Return each task's last run, by task number, for tasks that last ran on a Java worker."""
         return MappingProxyType(
             {
@@ -303,8 +303,8 @@ class StatusTopicState:
         if self._snapshot is None:
             self._snapshot = StatusSnapshot(
                 by_connector=MappingProxyType(dict(self._connectors)),
-                by_task=_copy_changed_tables(self._tasks, self._task_views),
-                by_topic=_copy_changed_tables(self._topics, self._topic_views),
+                by_task=_copy_changed_status_tables(self._tasks, self._task_views),
+                by_topic=_copy_changed_status_tables(self._topics, self._topic_views),
             )
         return self._snapshot
 
@@ -343,7 +343,7 @@ class StatusTopicState:
         """
         if value is None:
             self.runs.apply_status(task, None, author)
-            _remove_table_entry(self._tasks, task.connector, task.task)
+            _remove_status_table_entry(self._tasks, task.connector, task.task)
             self._task_views.pop(task.connector, None)
             return StatusRemoved(task)
         status = status_records.decode_status(java_json.decode_json(value))
@@ -362,7 +362,7 @@ class StatusTopicState:
 
     def _apply_topic_status(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
         if value is None:
-            _remove_table_entry(self._topics, key.connector, key.topic)
+            _remove_status_table_entry(self._topics, key.connector, key.topic)
         else:
             status = status_records.decode_topic_status(java_json.decode_json(value))
             self._topics.setdefault(key.connector, {})[key.topic] = status
@@ -377,7 +377,7 @@ class StatusTopicState:
         self.runs.check_invariants()
 
 
-def _copy_changed_tables(
+def _copy_changed_status_tables(
     tables: Mapping[str, Mapping[K, V]], views: dict[str, Mapping[K, V]]
 ) -> Mapping[str, Mapping[K, V]]:
     """Return an immutable copy of all tables. A table that already has an immutable view has not
@@ -388,7 +388,7 @@ def _copy_changed_tables(
     return MappingProxyType(dict(views))
 
 
-def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
+def _remove_status_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
     """Remove an entry from its table, and the table itself if it is then empty."""
     table = tables.get(name)
     if table is not None:
@@ -398,7 +398,7 @@ def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusWriteTicket:
+class AdmittedStatusWrite:
     """Identifies a status write that `StatusWriteGuard.admit_write` permitted. Pass it to
     `may_retry` if the write fails."""
 
@@ -410,7 +410,7 @@ class StatusWriteTicket:
 
 
 @dataclass(slots=True)
-class _SubjectWrites:
+class _StatusWriteCounters:
     life: int
     sequence: int = 0
 
@@ -425,7 +425,7 @@ class StatusWriteGuard:
 
     _generation: int = 0
     _lives: int = 0
-    _subjects: dict[StatusSubject, _SubjectWrites] = field(default_factory=dict)
+    _subjects: dict[StatusSubject, _StatusWriteCounters] = field(default_factory=dict)
 
     def admit_write(
         self,
@@ -434,7 +434,7 @@ class StatusWriteGuard:
         *,
         safe: bool,
         known: StatusSnapshot,
-    ) -> StatusWriteTicket | None:
+    ) -> AdmittedStatusWrite | None:
         """Return a ticket for writing a status; None if another worker's status takes
         precedence."""
         self._generation = status.generation
@@ -443,13 +443,13 @@ class StatusWriteGuard:
         entry = self._subjects.get(subject)
         if entry is None:
             self._lives += 1
-            entry = self._subjects[subject] = _SubjectWrites(self._lives)
+            entry = self._subjects[subject] = _StatusWriteCounters(self._lives)
         entry.sequence += 1
-        return StatusWriteTicket(
+        return AdmittedStatusWrite(
             subject=subject, status=status, safe=safe, life=entry.life, sequence=entry.sequence
         )
 
-    def record_change(self, change: StatusChange) -> None:
+    def discard_writes_of_removed_status(self, change: StatusChange) -> None:
         """Record a change read from the status topic, so that a retried write does not restore a
         deleted status."""
         if not isinstance(change, StatusRemoved):
@@ -460,7 +460,7 @@ class StatusWriteGuard:
                 if isinstance(subject, ConnectorTaskId) and subject.connector == change.subject:
                     del self._subjects[subject]
 
-    def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
+    def may_retry(self, ticket: AdmittedStatusWrite, *, known: StatusSnapshot) -> bool:
         """Return True if a failed status write should be retried, because no newer status of the
         connector or task was written.
 

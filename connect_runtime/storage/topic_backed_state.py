@@ -115,13 +115,13 @@ def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: flo
     answers: list[ConnectError | None] = []
     changed = threading.Condition()
 
-    def record_result(error: ConnectError | None) -> None:
+    def add_write_result(error: ConnectError | None) -> None:
         with changed:
             answers.append(error)
             changed.notify_all()
 
     for record in records:
-        log.send(record, on_recorded=record_result)
+        log.send(record, on_recorded=add_write_result)
     with changed:
         if not changed.wait_for(lambda: len(answers) == len(records), timeout=timeout_s):
             missing = len(records) - len(answers)

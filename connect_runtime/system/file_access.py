@@ -21,11 +21,11 @@ from pathlib import Path
 _MAX_SYMBOLIC_LINKS = 40
 """Maximum number of symbolic links that are followed in one path, as in Linux."""
 _MAX_SEARCHED_FOLDERS = 100_000
-"""Maximum number of folders that `find_foreign_folder_writer` searches, because a symbolic link may
-lead to a whole file system."""
+"""Maximum number of folders that `find_untrusted_folder_writer` searches, because a symbolic link
+may lead to a whole file system."""
 
 
-def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
+def read_file_with_limit(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
     """Read a whole file. Raises `OSError`, also if the file has more than `max_bytes` bytes (a
     multiple of 1 MiB) or is not a regular file, because a pipe or device may block or never end.
 
@@ -39,14 +39,14 @@ def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False)
         os.close(opened)
 
 
-def read_file_and_check_writers(
+def read_file_and_find_untrusted_writer(
     file: Path, *, max_bytes: int
-) -> tuple[bytes, ForeignWriter | None]:
-    """Read a whole file as `read_file_bounded` does. Return its content, and the first untrusted
+) -> tuple[bytes, UntrustedWriter | None]:
+    """Read a whole file as `read_file_with_limit` does. Return its content, and the first untrusted
     user (neither this user nor root) found to be able to change it; None if there is none."""
     opened = _open_file_for_reading(file, regular_only=False)
     try:
-        return _read_descriptor(opened, max_bytes), find_foreign_writer(file, opened)
+        return _read_descriptor(opened, max_bytes), find_untrusted_file_writer(file, opened)
     finally:
         os.close(opened)
 
@@ -62,10 +62,10 @@ def _open_file_for_reading(file: Path, *, regular_only: bool) -> int:
     return opened
 
 
-def read_own_file(file: Path, *, max_bytes: int) -> bytes:
+def read_user_owned_file(file: Path, *, max_bytes: int) -> bytes:
     """Read a regular file that belongs to this user or root. Raises `OSError` if the file cannot be
-    opened (see `open_own_file`) or is larger than `max_bytes`."""
-    opened = open_own_file(file, os.O_RDONLY)
+    opened (see `open_user_owned_file`) or is larger than `max_bytes`."""
+    opened = open_user_owned_file(file, os.O_RDONLY)
     try:
         return _read_descriptor(opened, max_bytes)
     finally:
@@ -80,7 +80,7 @@ def _read_descriptor(opened: int, max_bytes: int) -> bytes:
     return data
 
 
-def open_own_file(file: Path, flags: int) -> int:
+def open_user_owned_file(file: Path, flags: int) -> int:
     """Open a regular file that belongs to this user or root, or create a file (`O_CREAT | O_EXCL`).
     Return its descriptor.
 
@@ -104,14 +104,14 @@ def open_own_file(file: Path, flags: int) -> int:
     raise OSError(errno.EPERM, f"is owned by user id {found.st_uid}, not by this user or root")
 
 
-class ForeignDirectoryError(OSError):
+class DirectoryNotPrivateError(OSError):
     """Raised if another user could read or change the content of a directory."""
 
 
 def ensure_private_directory(folder: Path) -> Path:
     """Create a directory with mode 0700, or check that an existing directory is private.
 
-    Raises `ForeignDirectoryError` if it is not private, and `OSError`.
+    Raises `DirectoryNotPrivateError` if it is not private, and `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private_directory(folder, uid=os.geteuid())
@@ -124,13 +124,13 @@ def check_private_directory(
     """Check that only the user `uid` can access the directory. `opened` is its descriptor, if it is
     open.
 
-    Raises `ForeignDirectoryError` if another user can access it, and `OSError`.
+    Raises `DirectoryNotPrivateError` if another user can access it, and `OSError`.
     `root_may_use_foreign` lets root use another user's directory, unless every user can create
     directories in its parent directory.
     """
     found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise ForeignDirectoryError(
+        raise DirectoryNotPrivateError(
             f"{folder} must be accessible to its owner only: run chmod 700 "
             f"{shlex.quote(str(folder))}"
         )
@@ -139,7 +139,7 @@ def check_private_directory(
         return
     if not (root_may_use_foreign and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
         other = min(owners - {uid})
-        raise ForeignDirectoryError(
+        raise DirectoryNotPrivateError(
             f"{folder} belongs to user id {other} instead of {uid}: remove it"
         )
 
@@ -155,7 +155,7 @@ def can_others_write(path: Path) -> bool:
 def _is_writable_by_others(found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_user_private_group(found.st_gid)
 
 
 def is_trusted_directory(folder: Path) -> bool:
@@ -164,7 +164,7 @@ def is_trusted_directory(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignWriter:
+class UntrustedWriter:
     """An untrusted user (neither this user nor root) with permission to change a file."""
 
     path: Path
@@ -173,7 +173,7 @@ class ForeignWriter:
     """User id of the owner of `path`; None if the mode of `path` lets other users write."""
 
 
-def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
+def find_untrusted_file_writer(file: Path, opened: int) -> UntrustedWriter | None:
     """Find an untrusted user (neither this user nor root) who can change or replace an open file.
     Returns None if there is none.
 
@@ -191,26 +191,27 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
         )
         found = path.lstat()
         if not is_safe and (stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-            writer = _find_foreign_path_writer(path, found)
+            writer = _find_untrusted_writer_from_stat(path, found)
             if writer is not None:
                 return writer
-    return None if is_safe else _find_foreign_path_writer(file, os.fstat(opened))
+    return None if is_safe else _find_untrusted_writer_from_stat(file, os.fstat(opened))
 
 
-def find_foreign_folder_writer(folder: Path) -> ForeignWriter | None:
+def find_untrusted_folder_writer(folder: Path) -> UntrustedWriter | None:
     """Find an untrusted user (neither this user nor root) who can change or add files in a folder,
     its subfolders, or the folders to which symbolic links in them lead. Returns None if there is
     none.
 
-    The path of the folder and the symbolic links in it are checked as in `find_foreign_writer`. The
-    content of a read-only mount counts as safe. Raises `FileNotFoundError` if the folder does not
-    exist, and `OSError`, also for more than `_MAX_SEARCHED_FOLDERS` folders.
+    The path of the folder and the symbolic links in it are checked as in
+    `find_untrusted_file_writer`. The content of a read-only mount counts as safe. Raises
+    `FileNotFoundError` if the folder does not exist, and `OSError`, also for more than
+    `_MAX_SEARCHED_FOLDERS` folders.
     """
     pending = [folder]
     searched: set[Path] = set()
     while pending:
         root = pending.pop()
-        writer = _find_path_writer(root)
+        writer = _find_untrusted_path_writer(root)
         if writer is not None:
             return writer
         for parent, folders, files in os.walk(root.resolve()):
@@ -221,30 +222,30 @@ def find_foreign_folder_writer(folder: Path) -> ForeignWriter | None:
             searched.add(current)
             if len(searched) > _MAX_SEARCHED_FOLDERS:
                 raise OSError(errno.EFBIG, f"more than {_MAX_SEARCHED_FOLDERS:,} folders")
-            writer = _find_folder_entry_writer(current, (*folders, *files), pending)
+            writer = _find_untrusted_folder_entry_writer(current, (*folders, *files), pending)
             if writer is not None:
                 return writer
     return None
 
 
-def _find_folder_entry_writer(
+def _find_untrusted_folder_entry_writer(
     folder: Path, names: Iterable[str], linked_folders: list[Path]
-) -> ForeignWriter | None:
+) -> UntrustedWriter | None:
     """Find an untrusted user who can change a folder or an entry of it, without its subfolders.
     Symbolic links to folders are appended to `linked_folders`."""
     if can_others_write(folder):  # even in a sticky folder, users can add files
-        return ForeignWriter(path=folder, owner=None)
+        return UntrustedWriter(path=folder, owner=None)
     for name in names:
         path = folder / name
         try:
             found = path.lstat()
             is_read_only = stat.S_ISDIR(found.st_mode) and _is_read_only_mount(path)
-            writer = None if is_read_only else _find_foreign_path_writer(path, found)
+            writer = None if is_read_only else _find_untrusted_writer_from_stat(path, found)
             if writer is None and stat.S_ISLNK(found.st_mode) and os.path.exists(path):
                 if path.is_dir():
                     linked_folders.append(path)
                 else:
-                    writer = _find_path_writer(path)
+                    writer = _find_untrusted_path_writer(path)
         except FileNotFoundError:
             continue  # removed just now, such as a temporary file in __pycache__
         if writer is not None:
@@ -252,21 +253,21 @@ def _find_folder_entry_writer(
     return None
 
 
-def _find_path_writer(path: Path) -> ForeignWriter | None:
+def _find_untrusted_path_writer(path: Path) -> UntrustedWriter | None:
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        return find_foreign_writer(path, opened)
+        return find_untrusted_file_writer(path, opened)
     finally:
         os.close(opened)
 
 
-def _find_foreign_path_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
+def _find_untrusted_writer_from_stat(path: Path, found: os.stat_result) -> UntrustedWriter | None:
     if found.st_uid not in (0, os.geteuid()):
-        return ForeignWriter(path=path, owner=found.st_uid)
+        return UntrustedWriter(path=path, owner=found.st_uid)
     is_link = stat.S_ISLNK(found.st_mode)  # its owner can redirect it, its mode says nothing
     is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
     if _is_writable_by_others(found) and not is_link and not is_sticky:
-        return ForeignWriter(path=path, owner=None)
+        return UntrustedWriter(path=path, owner=None)
     return None
 
 
@@ -304,7 +305,7 @@ def _is_read_only_mount(path: Path) -> bool:
     return os.path.ismount(path) and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
-def _is_own_group(group_id: int) -> bool:
+def _is_user_private_group(group_id: int) -> bool:
     try:
         group = grp.getgrgid(group_id)
         return group.gr_name == pwd.getpwuid(os.geteuid()).pw_name and not group.gr_mem
@@ -329,7 +330,7 @@ def find_user_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 def _find_home_directory() -> Path:
     """Return the home directory, or a private temporary directory if the user id has no account.
 
-    Containers may run with such user ids. Raises `ForeignDirectoryError` if another user created
+    Containers may run with such user ids. Raises `DirectoryNotPrivateError` if another user created
     the temporary directory.
     """
     try:

@@ -43,7 +43,7 @@ class ChildProcess:
         number if a signal ended the child."""
         status = self._guard.poll()
         if status is not None:
-            self._close_life_pipe()
+            self._close_liveness_pipe()
         return status
 
     def wait(self, timeout_s: float) -> int | None:
@@ -78,7 +78,7 @@ class ChildProcess:
             raise ProcessStartError(f"process {self.pid} still exists {timeout_s} s after SIGKILL")
         return status
 
-    def _close_life_pipe(self) -> None:
+    def _close_liveness_pipe(self) -> None:
         if self._life_fd is not None:
             os.close(self._life_fd)
             self._life_fd = None
@@ -131,7 +131,7 @@ def start_process(
     finally:
         os.close(report_write)
         os.close(life_read)
-    return _wait_for_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
+    return _wait_for_guard_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
 
 
 def is_process_alive(pid: int) -> bool:
@@ -144,7 +144,7 @@ def is_process_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
-def _wait_for_report(
+def _wait_for_guard_report(
     guard: subprocess.Popen[bytes], program: str, *, report_fd: int, life_fd: int
 ) -> ChildProcess:
     try:

@@ -142,7 +142,7 @@ class _ListeningSocket(socket.socket):
         if second != self._second:
             self._second = second
             self._accepted_counts.clear()
-        client = connection_limits.get_client_key(str(address[0]))
+        client = connection_limits.get_client_network(str(address[0]))
         self._accepted_counts[client] += 1
         return self._accepted_counts[client] <= SILENT_CONNECTIONS_PER_S or self._has_sent(accepted)
 

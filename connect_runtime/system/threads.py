@@ -29,7 +29,7 @@ class UnexpectedThreadEnd:
     """Exception that ended the thread; None if its function returned."""
 
 
-class OwnedThread:
+class StoppableThread:
     """A running thread that its owner can stop.
 
     `body` receives the event `stop`, and must return soon after it is set. The thread's log records
@@ -49,7 +49,7 @@ class OwnedThread:
         """Exception that `body` raised."""
         self._body = body
         self._on_unexpected_end = on_unexpected_end
-        self._logging = log_context.bind_current_flow()
+        self._logging = log_context.bind_caller_flow_to_log_fields()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
         self._thread = threading.Thread(target=self._run_thread_body, name=name, daemon=True)
         self._thread.start()
@@ -82,12 +82,12 @@ class ThreadGroup:
     on_unexpected_end: Callable[[UnexpectedThreadEnd], None]
     """Called on a thread that ends unexpectedly, just before it ends. The callback should only post
     an event."""
-    _owned: list[OwnedThread] = field(default_factory=list)
+    _owned: list[StoppableThread] = field(default_factory=list)
 
-    def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
+    def start(self, name: str, body: Callable[[threading.Event], None]) -> StoppableThread:
         """Start a thread that runs `body` and belongs to this group."""
         self._owned = [thread for thread in self._owned if thread.is_alive]
-        thread = OwnedThread(name, body, on_unexpected_end=self.on_unexpected_end)
+        thread = StoppableThread(name, body, on_unexpected_end=self.on_unexpected_end)
         self._owned.append(thread)
         return thread
 
@@ -197,7 +197,7 @@ class ThreadPool:
 
 
 @dataclass(slots=True)
-class PendingWork:
+class PendingOperations:
     """Counts operations in progress, and waits until they have finished. Thread-safe.
 
     Invariant: the sequence numbers in `_numbers` are in the order in which the operations began.

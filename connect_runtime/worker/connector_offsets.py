@@ -36,7 +36,7 @@ from connect_runtime.worker.task_client_interfaces import (
 from connect_runtime.worker.task_factory import ResolvedConfig, WorkerDeps
 
 
-class ConnectorRole(enum.Enum):
+class SourceOrSink(enum.Enum):
     """Whether a connector is a source or a sink. The enum value is the word used in messages."""
 
     SOURCE = "source"
@@ -81,19 +81,19 @@ def format_offset_changes_unsupported(connector: str) -> str:
     )
 
 
-def format_offset_read_failure(kind: ConnectorRole, connector: str) -> str:
+def format_offset_read_failure(kind: SourceOrSink, connector: str) -> str:
     """Format the error message for connector offsets that cannot be read."""
-    what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
+    what = "consumer group offsets" if kind is SourceOrSink.SINK else "offsets"
     return f"Failed to retrieve {what} for {kind.value} connector {connector}"
 
 
-def format_offset_change_failure(kind: ConnectorRole, connector: str) -> str:
+def format_offset_change_failure(kind: SourceOrSink, connector: str) -> str:
     """Format the generic error message for a failed offset change, used if no specific message
     applies."""
     return f"Failed to modify offsets for {kind.value} connector {connector}"
 
 
-def format_alter_offsets_timeout(kind: ConnectorRole, connector: str) -> str:
+def format_alter_offsets_timeout(kind: SourceOrSink, connector: str) -> str:
     """Format the error message for a call of the connector's `alter_offsets` that exceeded the time
     limit."""
     return (
@@ -163,9 +163,11 @@ class ConnectorOffsetRequests:
     def read_offsets(self, name: str, config: RawConfig) -> ConnectorOffsets:
         """Return all offsets of the connector. Raises `ConnectError` with the same message as
         Java."""
-        props = self._deps.resolve_for_plugin(config)
+        props = self._deps.resolve_plugin_config(config)
         made = self._create_connector(name, props)
-        with _wrap_unexpected_errors(format_offset_read_failure(_get_connector_role(made), name)):
+        with _wrap_unexpected_errors(
+            format_offset_read_failure(_determine_source_or_sink(made), name)
+        ):
             if isinstance(made, SinkConnector):
                 return _build_offsets_response(
                     _SinkOffsetRequests(name, props, self._deps).read_offsets()
@@ -183,10 +185,12 @@ class ConnectorOffsetRequests:
         `ConnectRestError` 400 for invalid sink offsets, otherwise `ConnectError`, with the same
         message as Java.
         """
-        props = self._deps.resolve_for_plugin(config)
+        props = self._deps.resolve_plugin_config(config)
         made = self._create_connector(name, props)
         change = OffsetChangeKind.RESET if offsets is None else OffsetChangeKind.ALTER
-        with _wrap_unexpected_errors(format_offset_change_failure(_get_connector_role(made), name)):
+        with _wrap_unexpected_errors(
+            format_offset_change_failure(_determine_source_or_sink(made), name)
+        ):
             if isinstance(made, SinkConnector):
                 done = _SinkOffsetRequests(name, props, self._deps).modify_offsets(made, offsets)
             else:
@@ -209,8 +213,8 @@ def _build_offsets_response(
     )
 
 
-def _get_connector_role(made: Connector) -> ConnectorRole:
-    return ConnectorRole.SINK if isinstance(made, SinkConnector) else ConnectorRole.SOURCE
+def _determine_source_or_sink(made: Connector) -> SourceOrSink:
+    return SourceOrSink.SINK if isinstance(made, SinkConnector) else SourceOrSink.SOURCE
 
 
 class _SinkOffsetRequests:
@@ -224,7 +228,7 @@ class _SinkOffsetRequests:
         self._time = _OffsetRequestDeadline(deps)
 
     def read_offsets(self) -> list[tuple[dict[str, object], dict[str, object]]]:
-        kind = ConnectorRole.SINK
+        kind = SourceOrSink.SINK
         with (
             self._open_admin_client() as admin,
             _replace_error_message(format_offset_read_failure(kind, self._name)),
@@ -236,7 +240,7 @@ class _SinkOffsetRequests:
     def modify_offsets(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
         """Alter or reset the consumer group's offsets. Return True if the connector changed its
         externally managed offsets as well."""
-        kind = ConnectorRole.SINK
+        kind = SourceOrSink.SINK
         with self._open_admin_client() as admin:
             requested = (
                 self._list_group_offsets(admin)
@@ -266,7 +270,7 @@ class _SinkOffsetRequests:
         negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
-            raise ConnectError(format_offset_change_failure(ConnectorRole.SINK, self._name))
+            raise ConnectError(format_offset_change_failure(SourceOrSink.SINK, self._name))
         kept = {each: offset for each, offset in requested.items() if offset is not None}
         gone = requested.keys() - kept.keys()
         with self._translate_group_errors(OffsetChangeKind.ALTER):
@@ -284,7 +288,7 @@ class _SinkOffsetRequests:
             ):
                 yield
         except ConsumerGroupInUseError as error:
-            raise _log_and_build_error(
+            raise _log_and_build_connect_error(
                 format_consumer_group_in_use(change, self._name), error
             ) from error
 
@@ -317,7 +321,7 @@ class _SourceOffsetRequests:
         with _require_alter_offsets_support(self._name):
             asked = [SourceOffset(partition, offset) for partition, offset in pairs]
             done = bool(made.alter_offsets(self._props, asked))
-        self._time.raise_if_expired(format_alter_offsets_timeout(ConnectorRole.SOURCE, self._name))
+        self._time.raise_if_expired(format_alter_offsets_timeout(SourceOrSink.SOURCE, self._name))
         if pairs:
             self._write_offsets(pairs)
         return done
@@ -331,7 +335,9 @@ class _SourceOffsetRequests:
             return self._offsets.connector_partitions(self._name, self._time.remaining_s)
         except ConnectError as error:
             if self._time.is_expired:
-                raise _log_and_build_error(format_offset_read_timeout(self._name), error) from error
+                raise _log_and_build_connect_error(
+                    format_offset_read_timeout(self._name), error
+                ) from error
             raise
 
     def _write_offsets(self, pairs: offset_store.OffsetPairs) -> None:
@@ -340,10 +346,10 @@ class _SourceOffsetRequests:
                 self._offsets, self._name, pairs, timeout_s=self._time.remaining_s
             )
         except ConnectError as error:
-            text = format_offset_change_failure(ConnectorRole.SOURCE, self._name)
+            text = format_offset_change_failure(SourceOrSink.SOURCE, self._name)
             if self._time.is_expired:
                 text = format_offset_write_timeout(self._name)
-            raise _log_and_build_error(text, error) from error
+            raise _log_and_build_connect_error(text, error) from error
 
 
 class _OffsetRequestDeadline:
@@ -363,7 +369,7 @@ class _OffsetRequestDeadline:
 
     def raise_if_expired(self, otherwise: str) -> None:
         if self.is_expired:
-            raise _log_and_build_error(otherwise, None)
+            raise _log_and_build_connect_error(otherwise, None)
 
 
 def _parse_sink_offset_changes(given: OffsetPairs) -> SinkOffsetChanges:
@@ -382,7 +388,7 @@ def _wrap_unexpected_errors(text: str) -> Iterator[None]:
     except ConnectError:
         raise
     except Exception as error:
-        raise _log_and_build_error(text, error) from error
+        raise _log_and_build_connect_error(text, error) from error
 
 
 @contextlib.contextmanager
@@ -396,7 +402,7 @@ def _replace_error_message(
     except ConnectError as error:
         if isinstance(error, but):
             raise
-        raise _log_and_build_error(text, error) from error
+        raise _log_and_build_connect_error(text, error) from error
 
 
 @contextlib.contextmanager
@@ -404,9 +410,11 @@ def _require_alter_offsets_support(name: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedOperationError as error:
-        raise _log_and_build_error(format_offset_changes_unsupported(name), error) from error
+        raise _log_and_build_connect_error(
+            format_offset_changes_unsupported(name), error
+        ) from error
 
 
-def _log_and_build_error(text: str, cause: Exception | None) -> ConnectError:
+def _log_and_build_connect_error(text: str, cause: Exception | None) -> ConnectError:
     _LOG.error("%s%s", text, "" if cause is None else f": {cause}", exc_info=cause)
     return ConnectError(text)

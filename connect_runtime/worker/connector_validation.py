@@ -51,12 +51,12 @@ ClassNames = Mapping[str, str]
 if the plugin has one)."""
 
 
-def rename_default_classes(
+def replace_class_names_in_defaults(
     infos: Sequence[ConfigKeyInfo], names: ClassNames
 ) -> tuple[ConfigKeyInfo, ...]:
     """Replace Python class names in the default values of config keys with the class names shown to
     users."""
-    return tuple(_rename_default_class(each, names) for each in infos)
+    return tuple(_replace_class_name_in_default(each, names) for each in infos)
 
 
 def redact_config_infos(
@@ -79,8 +79,8 @@ def redact_config_infos(
     def redact_config_info(info: ConfigInfo) -> ConfigInfo:
         definition, value = info.definition, info.value
         if definition is not None and definition.type == _CLASS_TYPE:
-            definition = _rename_default_class(definition, names)
-            value = None if value is None else _rename_class_in_value(value, names)
+            definition = _replace_class_name_in_default(definition, names)
+            value = None if value is None else _replace_class_name_in_value(value, names)
         if value is not None and value.name in hidden:
             value = _redact_config_value(value, given[value.name])
         return _hide_provided_values(ConfigInfo(definition=definition, value=value), hide)
@@ -95,24 +95,24 @@ def redact_config_infos(
 def _hide_provided_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
     definition, value = info.definition, info.value
     if definition is not None:
-        name = _hide_values_in_alias(definition.name, hide)
+        name = _hide_provided_values_in_alias(definition.name, hide)
         definition = dataclasses.replace(definition, name=name)
     if value is not None:
         errors = tuple(map(hide, value.errors))
         value = dataclasses.replace(
-            value, name=_hide_values_in_alias(value.name, hide), errors=errors
+            value, name=_hide_provided_values_in_alias(value.name, hide), errors=errors
         )
     return ConfigInfo(definition=definition, value=value)
 
 
-def _hide_values_in_alias(name: str, hide: HideValues) -> str:
+def _hide_provided_values_in_alias(name: str, hide: HideValues) -> str:
     """Hide config provider values in a key name that contains an alias of a transformation or
     predicate."""
     prefix = next((each for each in _ALIAS_PREFIXES if name.startswith(each)), None)
     return name if prefix is None else prefix + hide(name.removeprefix(prefix))
 
 
-def _rename_class_in_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
+def _replace_class_name_in_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
     name = _get_displayed_class_name(value.value, names)
     errors = value.errors
     if value.value is not None and name is not None:
@@ -138,7 +138,7 @@ def _redact_config_value(value: ConfigValueInfo, reference: str | None) -> Confi
     )
 
 
-def _rename_default_class(info: ConfigKeyInfo, names: ClassNames) -> ConfigKeyInfo:
+def _replace_class_name_in_default(info: ConfigKeyInfo, names: ClassNames) -> ConfigKeyInfo:
     if info.type != _CLASS_TYPE:
         return info
     return dataclasses.replace(
@@ -188,7 +188,7 @@ def _validate_converter(
     values: ConfigValues,
     plugins: InstalledPlugins,
 ) -> ConfigInfos:
-    version_key = plugin_recommenders.build_version_key(key)
+    version_key = plugin_recommenders.build_version_config_key(key)
     of = values[key].value
     wrong = values[key].error_messages or values[version_key].error_messages
     if config.get(key) is None or wrong or not isinstance(of, type):
@@ -215,7 +215,7 @@ def _check_converter_version(
     key: str,
     values: ConfigValues,
 ) -> bool:
-    version_key = plugin_recommenders.build_version_key(key)
+    version_key = plugin_recommenders.build_version_config_key(key)
     requested = config.get(version_key)
     try:
         mismatch = plugin_versions.explain_version_mismatch(
@@ -263,13 +263,15 @@ def _validate_converter_config(
         **config_def.with_prefix(config, prefix),
     }
     infos = [
-        _build_prefixed_info(definition.keys.get(value.name), value, prefix)
+        _build_prefixed_config_info(definition.keys.get(value.name), value, prefix)
         for value in definition.validate(own)
     ]
     return config_infos.merge_config_infos("", infos, groups=definition.groups)
 
 
-def _build_prefixed_info(key: ConfigKey | None, value: ConfigValue, prefix: str) -> ConfigInfo:
+def _build_prefixed_config_info(
+    key: ConfigKey | None, value: ConfigValue, prefix: str
+) -> ConfigInfo:
     of: Type | None = None if key is None else key.type
     return ConfigInfo(
         definition=None if key is None else config_infos.build_key_info(key, prefix=prefix),
@@ -321,7 +323,7 @@ class ConnectorValidator:
                 type=PluginType(each.kind.value),
                 version=each.version,
             )
-            for each in self._installed.list_installed()
+            for each in self._installed.list_installed_plugins()
         )
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
@@ -368,7 +370,7 @@ class ConnectorValidator:
         infos = installed_plugins.call_plugin(
             instance, "config", lambda: [config_infos.build_key_info(key) for key in keys.values()]
         )
-        return rename_default_classes(infos, self._plugins.map_displayed_class_names())
+        return replace_class_names_in_defaults(infos, self._plugins.map_displayed_class_names())
 
     def validate_connector_config(self, config: RawConfig) -> ConfigInfos:
         """Validate a connector configuration.
@@ -378,14 +380,16 @@ class ConnectorValidator:
         provided = ProvidedValues(self._resolve)
         try:
             return _raise_as_rest_error(
-                lambda: self._validate_resolved(config, provided),
+                lambda: self._resolve_and_validate_config(config, provided),
                 hide=provided.hide_provided_values,
             )
         except ConnectError as error:
-            shown = provided.hide_in_error(error)
+            shown = provided.hide_provided_values_in_error(error)
             raise shown from shown.__cause__
 
-    def _validate_resolved(self, config: RawConfig, provided: ProvidedValues) -> ConfigInfos:
+    def _resolve_and_validate_config(
+        self, config: RawConfig, provided: ProvidedValues
+    ) -> ConfigInfos:
         resolved = dict(provided.resolve_config(config))
         name = resolved.get(CONNECTOR_CLASS_KEY)
         if name is None:

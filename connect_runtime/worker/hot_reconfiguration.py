@@ -16,7 +16,7 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.worker import task_factory
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask
-from connect_runtime.worker.task_factory import BuiltTask, ReconfigureDecision, TaskOrigin
+from connect_runtime.worker.task_factory import BuiltTask, ReconfigureDecision, ResolvedTaskConfigs
 from connect_runtime.worker.worker_task import WorkerTask
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class TaskReconfiguration:
 
     running_task: RunningTask
     raw_config: RawConfig
-    new_origin: TaskOrigin | None
+    new_origin: ResolvedTaskConfigs | None
     """The resolved configurations from which the task would be built now; None if their `${…}`
     references cannot be resolved."""
 
@@ -106,4 +106,4 @@ def _offer_configuration(wanted: TaskReconfiguration) -> futures.Future[bool]:
             made.props.raw = raw
         return accepted
 
-    return wanted.running_task.worker_task.offer_reconfiguration(apply_configuration)
+    return wanted.running_task.worker_task.request_reconfiguration(apply_configuration)

@@ -27,12 +27,12 @@ CONNECTOR_KINDS = (Kind.SOURCE, Kind.SINK)
 CONVERTER_KINDS = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
 
 
-def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | None:
+def find_java_class_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | None:
     """Return the name of the Java class that this plugin class replaces; None if it replaces
     none."""
     names = {
         each.class_name
-        for each in installed.list_installed()
+        for each in installed.list_installed_plugins()
         if each.kind in kinds and installed.find_plugin_class(each.class_name, each.kind) is of
     }
     return next((each for each in sorted(names) if not each.startswith(of.__module__)), None)
@@ -40,13 +40,13 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
 
 def get_plugin_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str:
     """Return the plugin's Java class name if it has one, otherwise its full Python class name."""
-    return find_java_name(of, installed, *kinds) or f"{of.__module__}.{of.__qualname__}"
+    return find_java_class_name(of, installed, *kinds) or f"{of.__module__}.{of.__qualname__}"
 
 
 def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
     """Return the class name of the connector's tasks: the Java name if the connector has one."""
     of = plugin.task_class()
-    java = find_java_name(type(plugin), installed, *CONNECTOR_KINDS)
+    java = find_java_class_name(type(plugin), installed, *CONNECTOR_KINDS)
     if java is None:
         return f"{of.__module__}.{of.__qualname__}"
     return f"{java.removesuffix('Connector')}Task"
@@ -228,7 +228,7 @@ class InstalledPlugins:
             config_types.get_class_name(
                 self._installed.find_plugin_class(each.class_name, each.kind)
             ): (each.class_name)
-            for each in self._installed.list_installed()
+            for each in self._installed.list_installed_plugins()
         }
 
     def get_displayed_class_name(self, of: type) -> str:
@@ -257,18 +257,21 @@ class InstalledPlugins:
             return ConverterChoice(available=versions)
         connector_default = own_default if kind is Kind.CONVERTER else None
         default = self._find_class_or_none(
-            self._get_worker_default(name) if connector_default is None else connector_default, kind
+            self._get_worker_converter_class(name)
+            if connector_default is None
+            else connector_default,
+            kind,
         )
         own = config.get(name)
         if own is None and connector_default is None:
-            stated = self._worker.raw.get(plugin_recommenders.build_version_key(name))
+            stated = self._worker.raw.get(plugin_recommenders.build_version_config_key(name))
             version = stated or (None if default is None else versions.get(default))
         else:
             chosen = default if own is None else self._find_class_or_none(own, kind)
             version = None if chosen is None else versions.get(chosen)
         return ConverterChoice(default=default, default_version=version, available=versions)
 
-    def _get_worker_default(self, name: str) -> str:
+    def _get_worker_converter_class(self, name: str) -> str:
         """Return the class name of the worker's converter for this converter key."""
         match name:
             case plugin_recommenders.KEY_CONVERTER:
@@ -287,6 +290,6 @@ class InstalledPlugins:
     def _list_installed_versions(self, kind: Kind) -> PluginVersions:
         return {
             self._installed.find_plugin_class(each.class_name, kind): each.version
-            for each in self._installed.list_installed()
+            for each in self._installed.list_installed_plugins()
             if each.kind is kind
         }

@@ -82,7 +82,7 @@ class SourceOffsetCommitter:
         if now_s < self._due_s:
             return False
         self._due_s = now_s + self._timing.interval_s
-        self._pending = self._pending.merge_newer(self._take())
+        self._pending = self._pending.merge_newer_offsets(self._take())
         if not self._pending.offsets:
             self._metrics.record_commit(took_s=0.0)
             return True
@@ -100,7 +100,7 @@ class SourceOffsetCommitter:
         commit fails."""
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
-        last = before.merge_newer(self._pending).merge_newer(self._take())
+        last = before.merge_newer_offsets(self._pending).merge_newer_offsets(self._take())
         begun_s, took_s = self._clock.now_s(), None
         try:
             if last.offsets:

@@ -157,7 +157,7 @@ def _normalize_fields(value: Mapping[str, object] | None) -> dict[str, OffsetPri
                 "Offsets may only contain primitive types as values, but field "
                 f"{name} contains {invalid_type}"
             )
-    ordered = java_json.order_like_java_map(cast(Mapping[str, OffsetPrimitive], value))
+    ordered = java_json.order_entries_like_java_hash_map(cast(Mapping[str, OffsetPrimitive], value))
     return cast(dict[str, OffsetPrimitive], java_json.decode_json(java_json.encode_json(ordered)))
 
 

@@ -56,7 +56,7 @@ class WorkerPipelineTaskDeps:
 
 
 class WorkerPipelineTask:
-    """Implements `TaskBody` for pipeline tasks.
+    """Implements `TypeSpecificTask` for pipeline tasks.
 
     `_lock` guards the fields that change when the pipeline reports progress from any thread:
     `_progress`, `_moved` and `_reported`.
@@ -83,7 +83,7 @@ class WorkerPipelineTask:
         )
 
     def start_up(self) -> None:
-        """Start the task. This and the following methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TypeSpecificTask`."""
         props = self._deps.props()
         self._task.initialize(self._context)
         self._start_attempted = True
@@ -96,7 +96,7 @@ class WorkerPipelineTask:
         self._task.run_once(_ITERATION_INTERVAL_S)
         self._commit_offsets()
 
-    def stay_idle(self) -> None:
+    def keep_paused_task_alive(self) -> None:
         if not self._start_attempted:
             return
         if not self._paused:
@@ -129,9 +129,11 @@ class WorkerPipelineTask:
         self._deps.stopping.set()
         steps = CloseSteps(self._deps.connector)
         if self._start_attempted:
-            steps.run_step("stopping it", self._task.stop)
+            steps.run_conversion_step("stopping it", self._task.stop)
         if not self._deps.given_up.is_set():
-            steps.run_step("committing its last offsets", self._commits.commit_all, is_fatal=False)
+            steps.run_conversion_step(
+                "committing its last offsets", self._commits.commit_all, is_fatal=False
+            )
         self._context.close()
         steps.raise_first_error()
 

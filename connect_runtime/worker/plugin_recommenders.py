@@ -31,7 +31,7 @@ class ConverterChoice:
     available: PluginVersions
 
 
-def build_version_key(of: str) -> str:
+def build_version_config_key(of: str) -> str:
     """Return the configuration key for a plugin's version, such as
     `key.converter.plugin.version`."""
     return f"{of}.plugin.version"
@@ -53,7 +53,7 @@ def enrich_config_def(
             "default": choice.default,
             "recommender": _ClassRecommender(choice.available),
         }
-        changes[build_version_key(name)] = {
+        changes[build_version_config_key(name)] = {
             "default": choice.default_version,
             "recommender": _SelectedVersionRecommender(name, choice.available),
         }

@@ -34,12 +34,12 @@ class _VersionInterval:
     high_included: bool
 
     def contains(self, version: str) -> bool:
-        after = self.low is None or _are_versions_ordered(
+        after = self.low is None or _is_version_ordered_before(
             self.low, version, included=self.low_included
         )
         return after and (
             self.high is None
-            or _are_versions_ordered(version, self.high, included=self.high_included)
+            or _is_version_ordered_before(version, self.high, included=self.high_included)
         )
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def _parse_version_interval(text: str, part: re.Match[str]) -> _VersionInterval:
     )
 
 
-def _are_versions_ordered(first: str, second: str, *, included: bool) -> bool:
+def _is_version_ordered_before(first: str, second: str, *, included: bool) -> bool:
     order = _compare_versions(first, second)
     return order < 0 or (order == 0 and included)
 
@@ -115,7 +115,7 @@ def _compare_versions(first: str, second: str) -> int:
     """Compare two versions. Return a negative number if `first` is lower, 0 if both are equal, a
     positive number if `first` is higher."""
     pairs = itertools.zip_longest(
-        _build_version_key(first), _build_version_key(second), fillvalue=_RELEASE_KEY
+        _build_version_sort_key(first), _build_version_sort_key(second), fillvalue=_RELEASE_KEY
     )
     for one, other in pairs:
         if one != other:
@@ -123,11 +123,11 @@ def _compare_versions(first: str, second: str) -> int:
     return 0
 
 
-def _build_version_key(version: str) -> list[_VersionKey]:
-    return [_build_token_key(each) for each in _TOKEN_PATTERN.findall(version.lower())]
+def _build_version_sort_key(version: str) -> list[_VersionKey]:
+    return [_build_version_token_sort_key(each) for each in _TOKEN_PATTERN.findall(version.lower())]
 
 
-def _build_token_key(token: str) -> _VersionKey:
+def _build_version_token_sort_key(token: str) -> _VersionKey:
     """Build the sort key of a token of a version string. Zero and all release qualifiers have the
     same key."""
     if token.isdigit():

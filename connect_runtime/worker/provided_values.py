@@ -76,14 +76,14 @@ class ProvidedValues:
     def _add_provider_references(self, given: str, resolved: str) -> None:
         if self._has_too_many:
             return
-        found = _find_provided_parts(given, resolved)
+        found = _find_provided_value_parts(given, resolved)
         try:
             parts = list(itertools.islice(found, HIDDEN_VALUES_MAX + 1))
-        except _TooManyPartsError:
+        except _TooManyValuePartsError:
             self._has_too_many = True
             return
         self._references.update(
-            {_lowercase_same_length(value): reference for value, reference in parts}
+            {_lowercase_text_preserving_length(value): reference for value, reference in parts}
         )
         self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
@@ -99,7 +99,12 @@ class ProvidedValues:
             return text
         if len(text) > SEARCHED_TEXT_MAX:
             return UNSEARCHED_TEXT
-        lowered, pieces, end, comparisons = _lowercase_same_length(text), list[str](), 0, 0
+        lowered, pieces, end, comparisons = (
+            _lowercase_text_preserving_length(text),
+            list[str](),
+            0,
+            0,
+        )
         for at in range(len(lowered)):
             for value in by_start.get(lowered[at : at + HIDDEN_LENGTH_MIN], ()):
                 if at + len(value) <= end:
@@ -107,13 +112,13 @@ class ProvidedValues:
                 comparisons += 1
                 if comparisons > _COMPARISONS_MAX:
                     return UNSEARCHED_TEXT
-                if _occurs_at_position(value, lowered, at):
+                if _is_value_at_position(value, lowered, at):
                     pieces += [text[end:at], references[value]]
                     end = at + len(value)
                     break
         return "".join([*pieces, text[end:]])
 
-    def hide_in_error(self, error: ConnectError) -> ConnectError:
+    def hide_provided_values_in_error(self, error: ConnectError) -> ConnectError:
         """Return the error, or a copy of it with these values hidden if its message contains config
         provider values.
 
@@ -126,13 +131,13 @@ class ProvidedValues:
         if hidden != text:
             shown = (RetriableError if isinstance(error, RetriableError) else ConnectError)(hidden)
         if hidden != text or any(
-            self.hide_provided_values(each) != each for each in _list_cause_texts(error)
+            self.hide_provided_values(each) != each for each in _list_error_cause_messages(error)
         ):
             shown.__cause__ = None
         return shown
 
 
-def _list_cause_texts(error: BaseException) -> Iterator[str]:
+def _list_error_cause_messages(error: BaseException) -> Iterator[str]:
     while True:
         cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if cause is None:
@@ -141,7 +146,7 @@ def _list_cause_texts(error: BaseException) -> Iterator[str]:
         error = cause
 
 
-def _lowercase_same_length(text: str) -> str:
+def _lowercase_text_preserving_length(text: str) -> str:
     """Convert a text to lower case without changing its length. Characters whose lower case is
     longer, such as "İ", are kept."""
     lowered = text.lower()
@@ -150,7 +155,7 @@ def _lowercase_same_length(text: str) -> str:
     return "".join(low if len(low := each.lower()) == 1 else each for each in text)
 
 
-def _occurs_at_position(value: str, text: str, at: int) -> bool:
+def _is_value_at_position(value: str, text: str, at: int) -> bool:
     """Return whether the value occurs in the text at this position. A short value must be a whole
     word there."""
     if not text.startswith(value, at):
@@ -160,7 +165,7 @@ def _occurs_at_position(value: str, text: str, at: int) -> bool:
     return len(value) >= HIDDEN_IN_WORDS_LENGTH_MIN or not any(map(str.isalnum, around))
 
 
-class _TooManyPartsError(Exception):
+class _TooManyValuePartsError(Exception):
     """Raised if a configuration value has too many parts to hide."""
 
 
@@ -169,7 +174,7 @@ _SEPARATOR = re.compile(r"[,;:/\s]")
 _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
-def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
+def _find_provided_value_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
     """Yield pairs (text, `${…}` reference) for the configuration value `given`. The texts are what
     config providers returned for its references, and parts of this, such as list items."""
     found = list(config_placeholders.find_placeholders(given))
@@ -180,9 +185,9 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     provided = resolved[first : len(resolved) - (len(given) - last)]
     between = {given[one.end : two.start] for one, two in itertools.pairwise(found)}
     if len(between) > _LITERALS_MAX:
-        raise _TooManyPartsError
-    yield from _list_quoted_forms(resolved, given)
-    yield from _list_quoted_forms(os.path.normpath(resolved), given)
+        raise _TooManyValuePartsError
+    yield from _list_quoted_forms_of_value(resolved, given)
+    yield from _list_quoted_forms_of_value(os.path.normpath(resolved), given)
     values = [provided]
     for literal in sorted(filter(None, between)):
         values = [part for value in values for part in value.split(literal)]
@@ -191,16 +196,16 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     items = [item for item in items if item in values or not item.isalpha()]
     strings = [string for value in values for string in _QUOTED_STRING.findall(value)]
     for part in dict.fromkeys([provided, os.path.normpath(provided), *values, *items, *strings]):
-        yield from _list_quoted_forms(part, reference)
+        yield from _list_quoted_forms_of_value(part, reference)
     # The word around the references, as "x${f:p}y" in a list.
     before = _SEPARATOR.split(given[:first])[-1]
     after = _SEPARATOR.split(given[last:])[0]
     pieces = _SEPARATOR.split(word := before + provided + after)
     for part in {word, pieces[0], pieces[-1]} - {before, after, *items}:
-        yield from _list_quoted_forms(part, before + reference + after)
+        yield from _list_quoted_forms_of_value(part, before + reference + after)
 
 
-def _list_quoted_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
+def _list_quoted_forms_of_value(value: str, reference: str) -> Iterator[tuple[str, str]]:
     """Yield the forms in which the value may appear in a text (plain, quoted in Python, quoted in
     JSON), each with its reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:

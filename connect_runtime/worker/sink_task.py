@@ -73,7 +73,7 @@ class SinkTaskOffsets:
     def get_current_offsets(self) -> dict[TopicPartition, int]:
         return dict(self._current)
 
-    def reset_to_committed(self) -> dict[TopicPartition, int]:
+    def reset_to_committed_offsets(self) -> dict[TopicPartition, int]:
         """Discard deliveries that are not committed. Return the committed offsets, from which
         consumption resumes."""
         self._current = dict(self._committed)
@@ -85,7 +85,7 @@ class SinkTaskOffsets:
             if each in self._committed:
                 self._committed[each] = offset
 
-    def select_committable(
+    def select_committable_offsets(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
         """Select the offsets to commit. Return them, and an error message for each rejected offset.
@@ -151,8 +151,8 @@ class WorkerSinkTaskDeps:
 
 
 class WorkerSinkTask:
-    """Implements `TaskBody` and `ConsumerRebalanceListener` for sink tasks. The methods of these
-    interfaces are called on the task's thread, except as `TaskBody` documents."""
+    """Implements `TypeSpecificTask` and `ConsumerRebalanceListener` for sink tasks. The methods of
+    these interfaces are called on the task's thread, except as `TypeSpecificTask` documents."""
 
     def __init__(self, deps: WorkerSinkTaskDeps) -> None:
         self._deps = deps
@@ -170,7 +170,7 @@ class WorkerSinkTask:
         self._next_commit_s = deps.clock.now_s() + deps.timing.interval_s
 
     def start_up(self) -> None:
-        """Start the task. This and the following methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TypeSpecificTask`."""
         self._consumer = self._deps.make_consumer()
         self._consumer.subscribe(self._deps.topics, self)
         self._context.on_pause = self._on_pause_changed
@@ -186,7 +186,7 @@ class WorkerSinkTask:
         if not (self._is_retrying and self._batch and self._deps.clock.now_s() < self._retry_at_s):
             self._deliver_batch(self._batch)
 
-    def stay_idle(self) -> None:
+    def keep_paused_task_alive(self) -> None:
         if self._start_attempted:
             self._set_consumer_paused(resting=True)
             self._commit_if_due()
@@ -206,15 +206,15 @@ class WorkerSinkTask:
         steps = CloseSteps(str(self._context.task_id))
         if self._start_attempted and self._offsets.assigned:
             let_go = functools.partial(self._release_partitions, self._offsets.assigned)
-            steps.run_step("closing its partitions", let_go)
+            steps.run_conversion_step("closing its partitions", let_go)
         if self._start_attempted:
-            steps.run_step("stopping it", self._task.stop)
+            steps.run_conversion_step("stopping it", self._task.stop)
         self._context.close()
         if self._consumer is not None:
-            steps.run_step(
+            steps.run_conversion_step(
                 "closing its consumer", functools.partial(self._consumer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run_step("closing its converters", self._deps.pipeline.close)
+        steps.run_conversion_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
     # RebalanceListener
@@ -345,7 +345,7 @@ class WorkerSinkTask:
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.exception("pre_commit of task %s failed", self._context.task_id)
             self._deps.metrics.record_commit(took_s=None)
-            committed = self._offsets.reset_to_committed()
+            committed = self._offsets.reset_to_committed_offsets()
             self._deps.metrics.record_assignment(committed)
             self._batch = []
             self._get_consumer().seek(committed)
@@ -400,7 +400,7 @@ class WorkerSinkTask:
                 "pre_commit must return a mapping of partitions to offsets, not "
                 f"{type(answer).__name__}"
             )
-        wanted, refused = self._offsets.select_committable(answer, current)
+        wanted, refused = self._offsets.select_committable_offsets(answer, current)
         for each in refused:
             _LOG.warning("pre_commit of task %s: %s", self._context.task_id, each)
         return wanted

@@ -60,7 +60,7 @@ class WorkerSourceTaskDeps:
 
 
 class WorkerSourceTask:
-    """Implements `TaskBody` for source tasks.
+    """Implements `TypeSpecificTask` for source tasks.
 
     `_lock` guards the fields that the producer's thread changes: `_submitted` and `_failure`.
     """
@@ -84,7 +84,7 @@ class WorkerSourceTask:
         )
 
     def start_up(self) -> None:
-        """Start the task. This and the following methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TypeSpecificTask`."""
         self._producer = self._deps.make_producer()
         props = self._deps.props()
         self._task.initialize(self._deps.context)
@@ -98,7 +98,7 @@ class WorkerSourceTask:
             self._to_send.extend(self._poll_task())
         self._send_records()
 
-    def stay_idle(self) -> None:
+    def keep_paused_task_alive(self) -> None:
         if self._start_attempted:
             self._raise_producer_error()
             self._commit_offsets()
@@ -119,17 +119,17 @@ class WorkerSourceTask:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
-            steps.run_step(
+            steps.run_conversion_step(
                 "committing its last offsets", self._commit_final_offsets, is_fatal=False
             )
         if self._start_attempted:
-            steps.run_step("stopping it", self._task.stop)
+            steps.run_conversion_step("stopping it", self._task.stop)
         self._deps.context.close()
         if self._producer is not None:
-            steps.run_step(
+            steps.run_conversion_step(
                 "closing its producer", functools.partial(self._producer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run_step("closing its converters", self._deps.pipeline.close)
+        steps.run_conversion_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
     def _poll_task(self) -> Sequence[SourceRecord]:

@@ -44,7 +44,7 @@ class CommittableOffsets:
         """True if there are no offsets to commit and no pending records."""
         return not (self.offsets or self.committable_records or self.waiting_records)
 
-    def merge_newer(self, newer: CommittableOffsets) -> CommittableOffsets:
+    def merge_newer_offsets(self, newer: CommittableOffsets) -> CommittableOffsets:
         """Merge these uncommitted offsets with newer offsets, which take precedence for the same
         source partition."""
         merged = {

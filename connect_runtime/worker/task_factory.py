@@ -1,10 +1,10 @@
-"""Builds tasks, each with the `TaskBody` that runs it, from configurations and the worker's
+"""Builds tasks, each with the `TypeSpecificTask` that runs it, from configurations and the worker's
 dependencies.
 
-`TaskOrigin` records the configurations that a task was built from. Java restarts all tasks of a
-connector when one of them is reconfigured. Here, `decide_reconfiguration` keeps a task running if
-its resolved configuration is unchanged, and everything that the worker builds from the connector's
-configuration as well (converters, transformations, clients: KAFKA-9228).
+`ResolvedTaskConfigs` records the configurations that a task was built from. Java restarts all
+tasks of a connector when one of them is reconfigured. Here, `decide_reconfiguration` keeps a task
+running if its resolved configuration is unchanged, and everything that the worker builds from the
+connector's configuration as well (converters, transformations, clients: KAFKA-9228).
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from dataclasses import dataclass, field, replace
 
 from connect_runtime.api.connector import Connector, SinkConnector
 from connect_runtime.api.errors import ConfigError, ConnectError
-from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod, PipelineProgress
+from connect_runtime.api.plugin_context import (
+    LeaderlessPeriod,
+    PipelineProgress,
+    PublishedTaskConfig,
+)
 from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.timing import Clock
@@ -54,10 +58,10 @@ from connect_runtime.worker.task_metrics import (
     SinkTaskMetrics,
     SourceTaskMetrics,
     TaskMetrics,
-    TaskMetricsIdentity,
+    TaskMetricsInfo,
 )
 from connect_runtime.worker.worker_metrics import WorkerMetrics
-from connect_runtime.worker.worker_task import TaskBody
+from connect_runtime.worker.worker_task import TypeSpecificTask
 
 _CLASS_KEYS = ("connector.class", "connector.plugin.version", "task.class")
 _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
@@ -74,7 +78,7 @@ class ReconfigureDecision(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOrigin:
+class ResolvedTaskConfigs:
     """Resolved connector and task configurations from which a task was built."""
 
     connector: Mapping[str, str] = field(repr=False)
@@ -90,7 +94,7 @@ class TaskOrigin:
 
 
 def decide_reconfiguration(
-    before: TaskOrigin, now: TaskOrigin, *, is_pipeline: bool
+    before: ResolvedTaskConfigs, now: ResolvedTaskConfigs, *, is_pipeline: bool
 ) -> ReconfigureDecision:
     """Decide how to apply a new configuration (`now`) to a task that was built from `before`.
 
@@ -129,14 +133,16 @@ class WorkerDeps:
     membership: GroupMembership
     metrics: WorkerMetrics
     clock: Clock
-    published_task_configs: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
+    published_task_configs: Callable[[str], Mapping[int, Sequence[PublishedTaskConfig]]] = (
+        lambda _: {}
+    )
     """Returns a connector's task configs as published in the config topic. Same callable as in
     `LastTaskRuns`."""
     leaderless_period: Callable[[], LeaderlessPeriod | None] = lambda: None
     """Returns the last period in which the group had no leader. Same callable as in
     `LastTaskRuns`."""
 
-    def resolve_for_plugin(self, config: RawConfig) -> ResolvedConfig:
+    def resolve_plugin_config(self, config: RawConfig) -> ResolvedConfig:
         """Resolve the `${…}` references of a plugin's configuration, and remove keys without a
         value."""
         return {name: value for name, value in self.resolve(config).items() if value is not None}
@@ -208,19 +214,19 @@ class TaskProps:
         self._around = around
 
     def __call__(self) -> ResolvedConfig:
-        return self._around.resolve_for_plugin(self.raw)
+        return self._around.resolve_plugin_config(self.raw)
 
 
 @dataclass(slots=True)
 class BuiltTask:
-    """A task with its `TaskBody` and metrics. `props` and `origin` change when the task is
+    """A task with its `TypeSpecificTask` and metrics. `props` and `origin` change when the task is
     reconfigured."""
 
     task: Task
-    body: TaskBody
+    body: TypeSpecificTask
     metrics: TaskMetrics
     props: TaskProps
-    origin: TaskOrigin
+    origin: ResolvedTaskConfigs
 
 
 def build_task(
@@ -233,7 +239,7 @@ def build_task(
 ) -> BuiltTask:
     """Build one of the connector's `task_count` tasks. Raises `ConnectError`, and any exception
     that a plugin raises."""
-    resolved, props = deps.resolve_for_plugin(connector_raw), TaskProps(task_raw, deps)
+    resolved, props = deps.resolve_plugin_config(connector_raw), TaskProps(task_raw, deps)
     plugin, parsed = create_connector(resolved, deps)
     check_task_count(task_count, parsed)
     refused = connector_client_settings.find_refused_token_endpoints(deps.config, props())
@@ -256,7 +262,7 @@ def build_task(
 
 
 class _TaskBuilder:
-    """Builds one task with its `TaskBody` and metrics."""
+    """Builds one task with its `TypeSpecificTask` and metrics."""
 
     def __init__(
         self,
@@ -281,7 +287,7 @@ class _TaskBuilder:
             around.config, self._config, self._task
         )
         converters = self._load_converters()
-        metrics = SourceTaskMetrics(self._build_metrics_identity(instance, converters))
+        metrics = SourceTaskMetrics(self._build_task_metrics_info(instance, converters))
         body = WorkerSourceTask(
             WorkerSourceTaskDeps(
                 task=instance,
@@ -295,7 +301,7 @@ class _TaskBuilder:
                 pipeline=_build_record_conversion(converters, metrics),
                 make_producer=lambda: around.clients.create_producer(plan),
                 offsets=around.offsets,
-                timing=self._build_commit_timing(),
+                timing=self._build_offset_commit_timing(),
                 on_topic=self._build_active_topics().record_topic_use,
                 metrics=metrics,
                 stopping=self._stopping,
@@ -311,7 +317,7 @@ class _TaskBuilder:
             around.config, self._config, self._task
         )
         converters = self._load_converters()
-        metrics = SinkTaskMetrics(self._build_metrics_identity(instance, converters))
+        metrics = SinkTaskMetrics(self._build_task_metrics_info(instance, converters))
         body = WorkerSinkTask(
             WorkerSinkTaskDeps(
                 task=instance,
@@ -322,7 +328,7 @@ class _TaskBuilder:
                 ),
                 pipeline=_build_record_conversion(converters, metrics),
                 make_consumer=lambda: around.clients.create_consumer(plan),
-                timing=self._build_commit_timing(),
+                timing=self._build_offset_commit_timing(),
                 on_topic=self._build_active_topics().record_topic_use,
                 metrics=metrics,
                 stopping=self._stopping,
@@ -334,7 +340,7 @@ class _TaskBuilder:
 
     def build_pipeline_task(self, instance: PipelineTask) -> BuiltTask:
         around = self._around
-        metrics = SourceTaskMetrics(self._build_metrics_identity(instance, None))
+        metrics = SourceTaskMetrics(self._build_task_metrics_info(instance, None))
 
         def make_context(
             on_report: Callable[[PipelineProgress], None],
@@ -362,7 +368,7 @@ class _TaskBuilder:
                 make_context=make_context,
                 connector=self._task.connector,
                 offsets=around.offsets,
-                timing=self._build_commit_timing(),
+                timing=self._build_offset_commit_timing(),
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -379,8 +385,10 @@ class _TaskBuilder:
             on_metrics=lambda read: around.metrics.add_plugin_metrics(self._task, read),
         )
 
-    def _assemble_task(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
-        origin = TaskOrigin(connector=self._config, task=self._props())
+    def _assemble_task(
+        self, instance: Task, body: TypeSpecificTask, metrics: TaskMetrics
+    ) -> BuiltTask:
+        origin = ResolvedTaskConfigs(connector=self._config, task=self._props())
         return BuiltTask(instance, body, metrics, self._props, origin)
 
     def _load_converters(self) -> TaskConverters:
@@ -391,9 +399,9 @@ class _TaskBuilder:
             default=installed_plugins.get_default_converter(self._plugin),
         )
 
-    def _build_metrics_identity(
+    def _build_task_metrics_info(
         self, instance: Task, converters: TaskConverters | None
-    ) -> TaskMetricsIdentity:
+    ) -> TaskMetricsInfo:
         """Collect the labels that identify the task in its metrics. Pipeline tasks have no
         converters (None)."""
         installed = self._around.installed
@@ -412,7 +420,7 @@ class _TaskBuilder:
                 made_of[f"{part}-converter-version"] = (
                     installed_plugins.get_plugin_version(converter) or ""
                 )
-        return self._around.metrics.build_task_identity(self._task, made_of)
+        return self._around.metrics.build_task_metrics_info(self._task, made_of)
 
     def _build_offset_reader(self) -> StoredOffsetReader:
         return StoredOffsetReader(
@@ -422,7 +430,7 @@ class _TaskBuilder:
             clock=self._around.clock,
         )
 
-    def _build_commit_timing(self) -> OffsetCommitTiming:
+    def _build_offset_commit_timing(self) -> OffsetCommitTiming:
         config = self._around.config
         return OffsetCommitTiming(
             interval_s=config.flush_interval_s, timeout_s=config.flush_timeout_s

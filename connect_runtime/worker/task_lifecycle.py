@@ -58,7 +58,7 @@ class TaskTargetStateRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class ReconfigurationOffered:
+class ReconfigurationRequested:
     """Event: a new configuration was offered to the task, which may accept it without a restart.
 
     Only one offer is pending at a time.
@@ -95,7 +95,7 @@ TaskLifecycleEvent: TypeAlias = (
     | TaskStarted
     | IterationDone
     | TaskTargetStateRequested
-    | ReconfigurationOffered
+    | ReconfigurationRequested
     | ReconfigurationDone
     | TaskStopRequested
     | TaskAbandoned
@@ -187,7 +187,7 @@ class TaskLifecycle:
                 return self._end_lifecycle(trace)
             case TaskAbandoned() | TaskTargetStateRequested() | TaskStopRequested():
                 return self._apply_lifecycle_request(event)
-            case ReconfigurationOffered():
+            case ReconfigurationRequested():
                 self._offered = True
                 return (
                     self._keep_task_idle() if self._is_task_idle and not self._reconfiguring else []
@@ -201,7 +201,7 @@ class TaskLifecycle:
                 )
             case TaskThreadStarted():
                 assert self._phase is TaskPhase.NEW, self._phase
-                return self._start_or_hold_task()
+                return self._start_task_unless_paused()
             case TaskStarted():
                 assert self._phase is TaskPhase.STARTING, self._phase
                 if self.is_stopping:
@@ -226,7 +226,7 @@ class TaskLifecycle:
                     self._target = state
         return self._apply_requests_when_idle()
 
-    def _start_or_hold_task(self) -> list[TaskLifecycleAction]:
+    def _start_task_unless_paused(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
             return self._begin_shutdown()
         if self._target is TargetState.PAUSED:

@@ -183,14 +183,14 @@ class SinkTaskStats:
         """Add assigned partitions with their positions. If a partition is already assigned, reset
         its position."""
         for each, offset in positions.items():
-            self._active -= self._count_uncommitted(each)
+            self._active -= self._count_uncommitted_records(each)
             self._consumed[each] = self._committed[each] = offset
         self._actives.observe(self._active, now_s)
 
     def record_revocation(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
         """Stop tracking revoked partitions."""
         for each in partitions & self._consumed.keys():
-            self._active -= self._count_uncommitted(each)
+            self._active -= self._count_uncommitted_records(each)
             del self._consumed[each], self._committed[each]
         self._actives.observe(self._active, now_s)
 
@@ -225,12 +225,12 @@ class SinkTaskStats:
     ) -> None:
         for each, offset in offsets.items():
             if each in marks:
-                before = self._count_uncommitted(each)
+                before = self._count_uncommitted_records(each)
                 marks[each] = offset
-                self._active += self._count_uncommitted(each) - before
+                self._active += self._count_uncommitted_records(each) - before
         self._actives.observe(self._active, now_s)
 
-    def _count_uncommitted(self, partition: TopicPartition) -> int:
+    def _count_uncommitted_records(self, partition: TopicPartition) -> int:
         """Return the number of uncommitted records of a partition. Never negative, not even after a
         rewind."""
         end = self._consumed.get(partition)
@@ -252,7 +252,7 @@ class SinkTaskStats:
             "sink-record-send-rate": sent.rate,
             "sink-record-send-total": sent.total,
             "sink-record-lag-max": float(
-                max(map(self._count_uncommitted, self._consumed), default=0)
+                max(map(self._count_uncommitted_records, self._consumed), default=0)
             ),
             "sink-record-active-count": float(self._active),
             "sink-record-active-count-max": actives.max,
@@ -269,7 +269,9 @@ class SinkTaskStats:
 
     def check_invariants(self) -> None:
         assert self._consumed.keys() == self._committed.keys()
-        assert self._active == sum(map(self._count_uncommitted, self._consumed)), self._active
+        assert self._active == sum(map(self._count_uncommitted_records, self._consumed)), (
+            self._active
+        )
 
 
 class RecordError(enum.Enum):
@@ -308,7 +310,7 @@ RecordErrorKind = RecordError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskMetricsIdentity:
+class TaskMetricsInfo:
     """A task's id and the values of its info attributes
     (`metrics_registry.TASK.info_attributes`)."""
 
@@ -321,7 +323,7 @@ class TaskMetricsIdentity:
 class TaskMetrics:
     """Thread-safe metrics common to all tasks."""
 
-    def __init__(self, about: TaskMetricsIdentity) -> None:
+    def __init__(self, about: TaskMetricsInfo) -> None:
         self._about = about
         self._tags = (about.task.connector, str(about.task.task))
         self._clock = about.clock
@@ -373,7 +375,7 @@ class TaskMetrics:
 class SourceTaskMetrics(TaskMetrics):
     """Thread-safe metrics of a source task or pipeline task."""
 
-    def __init__(self, about: TaskMetricsIdentity) -> None:
+    def __init__(self, about: TaskMetricsInfo) -> None:
         super().__init__(about)
         self._source = SourceTaskStats(about.sampling)
 
@@ -407,7 +409,7 @@ class SourceTaskMetrics(TaskMetrics):
 class SinkTaskMetrics(TaskMetrics):
     """Thread-safe metrics of a sink task."""
 
-    def __init__(self, about: TaskMetricsIdentity) -> None:
+    def __init__(self, about: TaskMetricsInfo) -> None:
         super().__init__(about)
         self._sink = SinkTaskStats(about.sampling)
 

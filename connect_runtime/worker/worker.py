@@ -36,10 +36,10 @@ from connect_runtime.worker.hot_reconfiguration import RunningTask, TaskReconfig
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerConnectorContext
 from connect_runtime.worker.provided_values import HideValues, ProvidedValues
-from connect_runtime.worker.task_factory import TaskOrigin, WorkerDeps
+from connect_runtime.worker.task_factory import ResolvedTaskConfigs, WorkerDeps
 from connect_runtime.worker.worker_connector import WorkerConnector, WorkerConnectorDeps
 from connect_runtime.worker.worker_metrics import OnStatus
-from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
+from connect_runtime.worker.worker_task import TaskStatusWriter, WorkerTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +114,9 @@ class Worker:
         """Start a connector. This and the following methods are documented in `WorkerInterface`."""
         assert name not in self._connectors, f"connector {name} is already running"
         self.started_items.record_start(name, config)
-        provided, deps = self._track_provided_values()
+        provided, deps = self._build_deps_with_provided_values()
         try:
-            made, _ = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
+            made, _ = task_factory.create_connector(deps.resolve_plugin_config(config), deps)
             run = WorkerConnector(
                 name,
                 self._build_connector_deps(
@@ -140,7 +140,7 @@ class Worker:
     ) -> None:
         assert task not in self._tasks, f"task {task} is already running"
         self.started_items.record_start(task, config)
-        provided, deps = self._track_provided_values()
+        provided, deps = self._build_deps_with_provided_values()
         try:
             made = task_factory.build_task(
                 task, connector_raw=connector, task_raw=config, task_count=tasks, deps=deps
@@ -164,7 +164,7 @@ class Worker:
         self._tasks[task] = RunningTask(run, made)
         run.start(self._threads)
 
-    def offer_task_configs(
+    def try_reconfigure_tasks(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         running = {task: each for task, each in self._tasks.items() if task in configured}
@@ -173,7 +173,7 @@ class Worker:
             TaskReconfiguration(
                 running_task=each,
                 raw_config=configured[task].config,
-                new_origin=self._resolve_origin(configured[task]),
+                new_origin=self._resolve_task_configs(configured[task]),
             )
             for task, each in running.items()
         ]
@@ -182,12 +182,12 @@ class Worker:
             self.started_items.record_reconfiguration(task, configured[task].config)
         return begun_anew
 
-    def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
+    def _resolve_task_configs(self, configured: ConfiguredTask) -> ResolvedTaskConfigs | None:
         """Resolve the references in a task's configurations. Return None if this fails; restarting
         the task then reports the error."""
-        resolved = self._deps.resolve_for_plugin
+        resolved = self._deps.resolve_plugin_config
         try:
-            return TaskOrigin(
+            return ResolvedTaskConfigs(
                 connector=resolved(configured.connector), task=resolved(configured.config)
             )
         except ConnectError:
@@ -221,7 +221,7 @@ class Worker:
         for run in runs:
             self._deps.metrics.remove_connector_or_task(run.subject)
 
-    def list_running(self) -> ConnectorsAndTasks:
+    def list_started_connectors_and_tasks(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
 
     def connector_task_configs(
@@ -230,12 +230,12 @@ class Worker:
         run = self._connectors.get(connector)
         if run is None or not run.is_running():
             return None
-        provided, deps = self._track_provided_values()
+        provided, deps = self._build_deps_with_provided_values()
         try:
-            made, parsed = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
+            made, parsed = task_factory.create_connector(deps.resolve_plugin_config(config), deps)
             answer = run.call_task_configs(parsed.tasks_max)
         except ConnectError as error:
-            shown = provided.hide_in_error(error)
+            shown = provided.hide_provided_values_in_error(error)
             raise shown from shown.__cause__
         except Exception as error:
             text = f"task_configs of {connector} failed: {error}"
@@ -255,9 +255,9 @@ class Worker:
         )
 
     def close(self) -> None:
-        self.stop_connectors_and_tasks(self.list_running())
+        self.stop_connectors_and_tasks(self.list_started_connectors_and_tasks())
 
-    def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
+    def _build_deps_with_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
         """Return the dependencies of one connector or task, and its `ProvidedValues`. The `resolve`
         function of the dependencies stores in them the values that config providers return, so that
         error messages can hide these values."""
@@ -287,7 +287,7 @@ class Worker:
 
         return WorkerConnectorDeps(
             connector=made,
-            props=lambda: deps.resolve_for_plugin(config),
+            props=lambda: deps.resolve_plugin_config(config),
             make_context=make_context,
             write_status=self._build_status_writer(
                 name,
@@ -310,7 +310,7 @@ class Worker:
         version: str | None,
         *,
         said: OnStatus,
-    ) -> WriteTaskStatus:
+    ) -> TaskStatusWriter:
         deps = self._deps
 
         def write_status(state: RunState, trace: str | None, *, safe: bool) -> None:
@@ -342,10 +342,10 @@ class Worker:
         )
         write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):
-            return provided.hide_in_error(error)
+            return provided.hide_provided_values_in_error(error)
         failure = ConnectError(f"failed to start {subject}: {type(error).__name__}: {error}")
         failure.__cause__ = error
-        return provided.hide_in_error(failure)
+        return provided.hide_provided_values_in_error(failure)
 
 
 def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:

@@ -12,7 +12,7 @@ from connect_runtime.api.connector import Connector
 from connect_runtime.api.errors import FatalError
 from connect_runtime.base import log_context
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system.threads import OwnedThread, ThreadGroup
+from connect_runtime.system.threads import StoppableThread, ThreadGroup
 from connect_runtime.worker import worker_task
 from connect_runtime.worker.connector_lifecycle import (
     CallConnectorInitialize,
@@ -34,7 +34,7 @@ from connect_runtime.worker.connector_lifecycle import (
 )
 from connect_runtime.worker.plugin_contexts import WorkerConnectorContext
 from connect_runtime.worker.provided_values import HideValues
-from connect_runtime.worker.worker_task import WriteTaskStatus
+from connect_runtime.worker.worker_task import TaskStatusWriter
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT_S = 1.0
@@ -47,7 +47,7 @@ class WorkerConnectorDeps:
     connector: Connector
     props: Callable[[], Mapping[str, str]] = field(repr=False)
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
-    write_status: WriteTaskStatus
+    write_status: TaskStatusWriter
     hide: HideValues
     """Replaces config provider values in error messages."""
     on_target_state_reached: Callable[[TargetState, str | None], None]
@@ -71,7 +71,7 @@ class WorkerConnector:
         self._todo: deque[ConnectorLifecycleAction] = deque()
         self._context = deps.make_context(self.mark_failed)
         self._last_token = 0
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
 
     @property
     def subject(self) -> str:
@@ -133,16 +133,16 @@ class WorkerConnector:
 
     def _wait_for_next_action(self) -> ConnectorLifecycleAction | None:
         with self._changed:
-            self._changed.wait_for(self._has_actions_or_ended, _IDLE_WAIT_S)
+            self._changed.wait_for(self._has_pending_actions_or_has_ended, _IDLE_WAIT_S)
             return self._todo.popleft() if self._todo else None
 
-    def _has_actions_or_ended(self) -> bool:
+    def _has_pending_actions_or_has_ended(self) -> bool:
         return len(self._todo) > 0 or self._machine.phase is ConnectorPhase.ENDED
 
     def _execute_lifecycle_action(self, call: ConnectorLifecycleAction) -> None:
         trace = None
         try:
-            self._call_connector(call)
+            self._call_connector_method(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             hide = self._deps.hide
             worker_task.log_connector_or_task_failure(
@@ -151,7 +151,7 @@ class WorkerConnector:
             trace = worker_task.format_exception_trace(error, hide=hide)
         self._process_event(ConnectorCallReturned(trace))
 
-    def _call_connector(self, call: ConnectorLifecycleAction) -> None:
+    def _call_connector_method(self, call: ConnectorLifecycleAction) -> None:
         match call:
             case CallConnectorInitialize():
                 self._connector.initialize(self._context)

@@ -22,7 +22,7 @@ from connect_runtime.plugins import kafka_version
 from connect_runtime.storage.status_records import RunState, StatusSubject
 from connect_runtime.worker import metrics_registry
 from connect_runtime.worker.metrics_registry import ConnectMetricsRegistry, MetricReading
-from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsInfo
 
 _State = RunState
 
@@ -172,13 +172,11 @@ class WorkerMetrics:
         self._task_starts = StartupStats("task", self.sampling)
         self._begun_ms = self.clock.wall_ms()
 
-    def build_task_identity(
+    def build_task_metrics_info(
         self, task: ConnectorTaskId, made_of: Mapping[str, str]
-    ) -> TaskMetricsIdentity:
+    ) -> TaskMetricsInfo:
         """Build the id and info attributes under which the metrics of a new task are exposed."""
-        return TaskMetricsIdentity(
-            task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
-        )
+        return TaskMetricsInfo(task=task, clock=self.clock, sampling=self.sampling, made_of=made_of)
 
     def add_metric_readings(self, other: ReadMetrics) -> None:
         """Expose the readings that the callable `other` returns together with the worker's own."""
@@ -211,11 +209,11 @@ class WorkerMetrics:
             self._connectors[name] = shown
             self._added.pop(name, None)
 
-        def on_status(state: _State) -> None:
+        def record_status_change(state: _State) -> None:
             shown.state = state
             self._record_startup(name, first.decide_startup_outcome(state))
 
-        return on_status
+        return record_status_change
 
     def add_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
         """Expose the metrics of a started task. Return the callback for its status changes."""
@@ -224,11 +222,11 @@ class WorkerMetrics:
             self._tasks[task] = measured
             self._added.pop(task, None)
 
-        def on_status(state: _State) -> None:
+        def record_status_change(state: _State) -> None:
             measured.record_state(state)
             self._record_startup(task, first.decide_startup_outcome(state))
 
-        return on_status
+        return record_status_change
 
     def remove_connector_or_task(self, subject: StatusSubject) -> None:
         """Remove the metrics of a connector or task that has stopped. Unknown connectors and tasks

@@ -1,8 +1,8 @@
 """Runs one task on its own thread, as directed by `task_lifecycle`.
 
-The three implementations of `TaskBody` contain what differs between source, sink and pipeline
-tasks. An exception in the body fails only this task. A body that does not return is abandoned: its
-thread keeps running, but its statuses are ignored.
+The three implementations of `TypeSpecificTask` contain what differs between source, sink and
+pipeline tasks. An exception in the body fails only this task. A body that does not return is
+abandoned: its thread keeps running, but its statuses are ignored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.system.threads import OwnedThread, ThreadGroup
+from connect_runtime.system.threads import StoppableThread, ThreadGroup
 from connect_runtime.worker.provided_values import HideValues
 from connect_runtime.worker.task_lifecycle import (
     IterationDone,
     KeepTaskIdle,
     PublishStatus,
     ReconfigurationDone,
-    ReconfigurationOffered,
+    ReconfigurationRequested,
     ReconfigureTask,
     RunTaskOnce,
     StartTask,
@@ -81,7 +81,9 @@ class CloseSteps:
         self._of = of
         self._failure: BaseException | None = None
 
-    def run_step(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
+    def run_conversion_step(
+        self, doing: str, step: Callable[[], object], *, is_fatal: bool = True
+    ) -> None:
         """Run one shutdown step. If `is_fatal` is False, a failure of the step is only logged."""
         try:
             step()
@@ -101,7 +103,7 @@ class CloseSteps:
 _IDLE_WAIT_S = 0.5
 
 
-class TaskBody(Protocol):
+class TypeSpecificTask(Protocol):
     """The part of a worker task that depends on the task type. Called on the task's thread unless
     stated otherwise."""
 
@@ -111,7 +113,7 @@ class TaskBody(Protocol):
     def run_once(self) -> None:
         """Poll records from a source task, or deliver records to a sink task, once."""
 
-    def stay_idle(self) -> None:
+    def keep_paused_task_alive(self) -> None:
         """Keep the task's client sessions alive and return quickly. Called repeatedly while the
         task is paused, even before `start_up`."""
 
@@ -132,7 +134,7 @@ class TaskBody(Protocol):
         """
 
 
-class WriteTaskStatus(Protocol):
+class TaskStatusWriter(Protocol):
     """Publishes a task's status. Never blocks. If `safe` is true, the status is written only if no
     other worker has written one in a newer group generation."""
 
@@ -155,9 +157,9 @@ class WorkerTask:
         self,
         task: ConnectorTaskId,
         *,
-        body: TaskBody,
+        body: TypeSpecificTask,
         target: TargetState,
-        write_status: WriteTaskStatus,
+        write_status: TaskStatusWriter,
         hide: HideValues,
     ) -> None:
         """Create a worker task without starting it. `hide` replaces config provider values in error
@@ -171,7 +173,7 @@ class WorkerTask:
         self._todo: deque[TaskLifecycleAction] = deque()
         self._trace: str | None = None
         self._offer: tuple[ReconfigureCallback, futures.Future[bool]] | None = None
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
 
     @property
     def subject(self) -> ConnectorTaskId:
@@ -186,7 +188,7 @@ class WorkerTask:
         if state is TargetState.STOPPED:
             self._body.on_stop_requested()
 
-    def offer_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
+    def request_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
         """Schedule a call of `take_up`, which offers a new configuration to the task, after the
         current iteration. Return a future with the result of the call.
 
@@ -194,12 +196,12 @@ class WorkerTask:
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
-            self._decline_reconfiguration_offer()
+            self._decline_pending_reconfiguration()
             if self._machine.phase is TaskPhase.ENDED:
                 answer.set_result(False)
             else:
                 self._offer = (take_up, answer)
-                self._process_event(ReconfigurationOffered())
+                self._process_event(ReconfigurationRequested())
         return answer
 
     @property
@@ -228,7 +230,8 @@ class WorkerTask:
             _LOG.exception("abandoning task %s failed", self.task)
 
     def republish_status(self) -> None:
-        """Publish the task's status again, because the result of `TaskBody.get_status` has changed.
+        """Publish the task's status again, because the result of `TypeSpecificTask.get_status` has
+        changed.
 
         May be called from any thread.
         """
@@ -242,7 +245,7 @@ class WorkerTask:
             while self._machine.phase is not TaskPhase.ENDED:
                 self._process_event(self._execute_lifecycle_action(self._take_next_action()))
             with self._changed:
-                self._decline_reconfiguration_offer()
+                self._decline_pending_reconfiguration()
 
     def _take_next_action(self) -> TaskLifecycleAction:
         with self._changed:
@@ -263,7 +266,7 @@ class WorkerTask:
                     self._keep_task_idle()
                     return None
                 case ReconfigureTask():
-                    self._run_reconfiguration_offer()
+                    self._run_requested_reconfiguration()
                     return ReconfigurationDone()
                 case _:
                     return self._shut_down_task()
@@ -273,13 +276,13 @@ class WorkerTask:
 
     def _keep_task_idle(self) -> None:
         while True:
-            self._body.stay_idle()
+            self._body.keep_paused_task_alive()
             with self._changed:
                 self._changed.wait_for(lambda: len(self._todo) > 0, _IDLE_WAIT_S)
                 if self._todo:
                     return
 
-    def _run_reconfiguration_offer(self) -> None:
+    def _run_requested_reconfiguration(self) -> None:
         with self._changed:
             offer, self._offer = self._offer, None
         if offer is None:
@@ -293,7 +296,7 @@ class WorkerTask:
         finally:
             answer.set_result(taken)
 
-    def _decline_reconfiguration_offer(self) -> None:
+    def _decline_pending_reconfiguration(self) -> None:
         """Decline a pending reconfiguration offer. The caller must hold the lock."""
         offer, self._offer = self._offer, None
         if offer is not None:

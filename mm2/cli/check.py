@@ -36,7 +36,7 @@ def check_command(
       mm2 check clusters.yaml
       mm2 check clusters.yaml --flow 'east->west' --json
     """
-    with config_errors.append_consequence_to_errors("no cluster was contacted"):
+    with config_errors.add_consequence_to_settings_error("no cluster was contacted"):
         settings = config_loader.load_config_file(file, environment=os.environ)
     for line in settings.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
@@ -62,6 +62,6 @@ def check_command(
     else:
         for line in check_report.format_report(report):
             terminal.print_line(line)
-    if report.are_all_unreachable(settings.clusters):
+    if report.are_all_clusters_unreachable(settings.clusters):
         return exit_codes.UNREACHABLE
     return exit_codes.FAILED if report.verdict is CheckResult.FAILED else exit_codes.DONE

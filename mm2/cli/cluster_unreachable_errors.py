@@ -9,7 +9,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.kafka.client_errors import UnreachableError
 from connect_runtime.protocol.request_errors import (
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
     RequestTimedOut,
     UnknownBroker,
 )
@@ -21,7 +21,7 @@ _NO_ANSWER_ERRORS = (
     UnknownBroker,
     ProcessSocketError,
 )
-_UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
+_UNREACHED_LAYERS = (RequestFailureLayer.DNS, RequestFailureLayer.NETWORK)
 
 
 def is_unreachable_error(error: ConnectError) -> bool:

@@ -16,7 +16,7 @@ from connect_runtime.system.signals import StopSignals
 from mm2 import exit_codes, text_format, version
 from mm2.cli import client_library_logs, run, terminal
 from mm2.node import flow_display
-from mm2.node.run_loop import RunLoop, RunLoopDeps, StopCondition
+from mm2.node.run_loop import RunLoop, RunLoopDependencies, StopCondition
 from mm2.sandbox import kafka_jars
 from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
 
@@ -180,7 +180,7 @@ def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals)
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 
-    demo.start_trickle()
+    demo.start_trickle_producer()
     watch = RetentionWatch(
         demo.replication_node, open_source=retention_watch.open_retention_reader, clock=now
     )
@@ -190,7 +190,7 @@ def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals)
     )
     for line in _list_inspection_commands(demo):
         terminal.print_line(line)
-    around = RunLoopDeps(
+    around = RunLoopDependencies(
         clock=now,
         display=flow_display.choose_display(table_wanted=True),
         metrics=observed.metrics,

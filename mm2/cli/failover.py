@@ -216,7 +216,7 @@ def run_move(order: MoveOptions) -> int:
     clock = SystemClock()
     if not order.resume:  # a plan needs the destination cluster
         reachability_probe.require_reachable_clusters(
-            [cluster_clients.build_target_access(settings, flow)],
+            [cluster_clients.build_target_admin_connection_settings(settings, flow)],
             timeout_s=order.snapshot_timeout_s,
             print_line=lambda line: terminal.print_line(line, err=True),
             clock=clock,
@@ -358,7 +358,7 @@ def _execute_move(
     print_progress(f"journal: {path}")
     with JournalFile(path, begin=begin) as file:
         if begin is None:
-            now = MoveSetup(
+            now = ResumedMoveSettings(
                 flow=found.pair.flow.name,
                 hooks=frozenset(found.settings.hooks),
                 clusters=found.fetch_cluster_ids(silent=_was_origin_unreachable(file)),
@@ -401,7 +401,7 @@ def _was_origin_unreachable(file: JournalFile) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveSetup:
+class ResumedMoveSettings:
     """Flow, hooks and cluster ids of a resumed move, which are compared with those in its
     journal."""
 
@@ -411,7 +411,7 @@ class MoveSetup:
 
 
 def check_journal_matches_move(
-    order: MoveOptions, file: JournalFile, now: MoveSetup, *, now_ms: int
+    order: MoveOptions, file: JournalFile, now: ResumedMoveSettings, *, now_ms: int
 ) -> None:
     """Check that the journal belongs to the move to be resumed.
 

@@ -52,7 +52,7 @@ def cluster_query_options(
         @options.timeout_option(timeout_s, "How long to wait for a flow's clusters.")
         @options.json_option
         @functools.wraps(function)
-        def run_with_query(
+        def run_command_with_query(
             *,
             file: pathlib.Path,
             flow: str | None,
@@ -63,7 +63,7 @@ def cluster_query_options(
             query = ReportQuery(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
             return function(query=query, **others)
 
-        return run_with_query
+        return run_command_with_query
 
     return decorate
 
@@ -79,10 +79,10 @@ def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
         help=("Read the clusters even if a process on this machine runs the flows."),
     )
     @functools.wraps(function)
-    def run_with_clusters_flag(*, query: ReportQuery, clusters: bool, **others: Any) -> int:
+    def run_command_with_clusters_flag(*, query: ReportQuery, clusters: bool, **others: Any) -> int:
         return function(query=dataclasses.replace(query, clusters=clusters), **others)
 
-    return run_with_clusters_flag
+    return run_command_with_clusters_flag
 
 
 def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ...]]:
@@ -110,7 +110,7 @@ def collect_flow_reports(query: ReportQuery) -> Any:
         return status_query.collect_status(
             query.file,
             wanted,
-            clusters=make_cluster_collector(settings, timeout_s=query.timeout_s),
+            clusters=make_flow_report_collector(settings, timeout_s=query.timeout_s),
             processes=not query.clusters,
             where=process_socket.find_socket_directory(),
             timeout_s=query.timeout_s,
@@ -122,7 +122,7 @@ def _print_to_stderr(line: str) -> None:
     terminal.print_line(line, err=True)
 
 
-def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
+def make_flow_report_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
     """Return a function that reads both clusters of a `Flow` and returns its `FlowReport`.
 
     Reading a flow takes at most `timeout_s`. At most half of this time is spent waiting for the
@@ -141,14 +141,18 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
     clock = SystemClock()
     attempts: list[tuple[Any, ConnectError | None]] = []
 
-    def get_failure(access: Any) -> ConnectError | None:
+    def get_cluster_failure(access: Any) -> ConnectError | None:
         return next(failure for known, failure in attempts if known == access)
 
     def collect_flow_report(flow: Flow) -> Any:
         end = Deadline.after(timeout_s, now_s=clock.now_s())
         accesses = {
-            ClusterSide.SOURCE: cluster_clients.build_source_access(settings, flow),
-            ClusterSide.TARGET: cluster_clients.build_target_access(settings, flow),
+            ClusterSide.SOURCE: cluster_clients.build_source_admin_connection_settings(
+                settings, flow
+            ),
+            ClusterSide.TARGET: cluster_clients.build_target_admin_connection_settings(
+                settings, flow
+            ),
         }
         new = [each for each in accesses.values() if all(each != known for known, _ in attempts)]
         found = reachability_probe.wait_for_clusters(
@@ -164,7 +168,7 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
             lost={
                 side: reachability_probe.describe_failure_cause(each, failure)
                 for side, each in accesses.items()
-                if isinstance(failure := get_failure(each), RetriableError)
+                if isinstance(failure := get_cluster_failure(each), RetriableError)
             },
         )
 

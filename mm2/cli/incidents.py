@@ -140,7 +140,7 @@ def _read_all_incidents(
     def read_flow_incidents(flow: Flow) -> IncidentQueryResult:
         try:
             reachability_probe.require_reachable_clusters(
-                [cluster_clients.build_target_access(settings, flow)],
+                [cluster_clients.build_target_admin_connection_settings(settings, flow)],
                 timeout_s=timeout_s / 2,
                 print_line=lambda line: terminal.print_line(line, err=True),
                 clock=clock,

@@ -138,7 +138,7 @@ class LazyCommandGroup(click.Group):
             return None
         command = getattr(importlib.import_module(found.module), found.attribute)
         assert isinstance(command, click.Command), found
-        _add_exit_codes(command, cmd_name)
+        _add_exit_codes_to_help(command, cmd_name)
         return command
 
     def resolve_command(
@@ -160,11 +160,11 @@ class LazyCommandGroup(click.Group):
                 )
 
 
-def _add_exit_codes(command: click.Command, name: str) -> None:
+def _add_exit_codes_to_help(command: click.Command, name: str) -> None:
     """Append the exit codes to the help of a command, or of each command of a group."""
     if isinstance(command, click.Group):
         for each, member in command.commands.items():
-            _add_exit_codes(member, f"{name} {each}")
+            _add_exit_codes_to_help(member, f"{name} {each}")
     elif name in exit_codes.COMMAND_EXIT_CODES:
         command.epilog = f"\b\n{exit_codes.format_exit_codes_help(name)}"
 

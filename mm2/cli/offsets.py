@@ -37,7 +37,7 @@ from mm2.topics.flow_config import Flow
 if TYPE_CHECKING:
     from connect_runtime.base.timing import Clock
     from mm2.cli.offset_translation_output import TranslationResult
-    from mm2.client.offset_translator import FlowLink, OffsetTranslator
+    from mm2.client.offset_translator import OffsetTranslator, TranslationClusterPair
     from mm2.client.translation_outcomes import Place
     from mm2.clusters.flow_pair import FlowPair
     from mm2.connectors.flow_state_store import FlowStateStore
@@ -112,7 +112,7 @@ def rebuild_command(
       mm2 offsets rebuild --engine inline --json
     """
     settings = config_loader.load_config_file(file, environment=os.environ)
-    chosen = options.find_only_flow(settings, flow, hint="--flow")
+    chosen = options.find_named_or_only_flow(settings, flow, hint="--flow")
     spark = settings.spark
     if engine is not None:
         spark = dataclasses.replace(spark, engine=engine)
@@ -133,7 +133,7 @@ def rebuild_command(
             settings, chosen, client_id=client_id, clock=clock
         )
         how = LogComparisonOptions(**comparing, engine=spark)
-        tools = _build_rebuild_tools(settings, both, store, how=how, quiet=as_json)
+        tools = _build_rebuild_context(settings, both, store, how=how, quiet=as_json)
         run = MapRebuild(tools, writes=not dry_run)
         try:
             run.run(topics)
@@ -148,7 +148,7 @@ def rebuild_command(
     return exit_codes.DONE if all(each.is_complete for each in found) else exit_codes.FAILED
 
 
-def _build_rebuild_tools(
+def _build_rebuild_context(
     settings: Mm2Settings,
     both: FlowPair,
     store: FlowStateStore,
@@ -158,7 +158,7 @@ def _build_rebuild_tools(
 ) -> RebuildContext:
     from mm2.clusters import cluster_clients, mirror_state
     from mm2.copier.blocking_client import BlockingClient
-    from mm2.copier.control_messages import ConfigureCopy
+    from mm2.copier.control_messages import CopyConfiguration
     from mm2.repair import offset_map_rebuild
     from mm2.repair.offset_map_rebuild import RebuildContext
     from mm2.replication import record_transforms
@@ -167,17 +167,17 @@ def _build_rebuild_tools(
     clients = settings.get_clients(flow)
     client_id = f"mm2-{flow.name}-rebuild"
     plan = flow_plan.plan_flow(settings, flow, environment=os.environ)
-    wire = cluster_clients.build_connection_settings(
+    wire = cluster_clients.build_protocol_client_connection_settings(
         clients.producer, flow.target, client_id=client_id
     )
-    reaching = ConfigureCopy(
+    reaching = CopyConfiguration(
         flow=flow.name,
         task=0,
         owner=b"",
-        source=cluster_clients.build_copier_access(
+        source=cluster_clients.build_copy_process_connection_settings(
             clients.consumer, flow.source, client_id=client_id
         ),
-        target=cluster_clients.build_copier_access(
+        target=cluster_clients.build_copy_process_connection_settings(
             clients.producer, flow.target, client_id=client_id
         ),
         partitions=(),
@@ -387,42 +387,46 @@ def translate_command(**given: Any) -> int:
     question = TranslationQuery(**given)
     _check_translation_query(question)
     settings = config_loader.load_config_file(question.file, environment=os.environ)
-    flow = options.find_only_flow(settings, question.flow, hint="--flow")
+    flow = options.find_named_or_only_flow(settings, question.flow, hint="--flow")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import client_library_logs
     from mm2.client.offset_translator import OffsetTranslator
 
     clock = SystemClock()
     with client_library_logs.redirect_library_logs():
-        link = _build_flow_link(settings, flow, clock=clock)
+        link = _build_translation_cluster_pair(settings, flow, clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
     return exit_codes.DONE if answer.is_complete else exit_codes.FAILED
 
 
-def _build_flow_link(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLink:
-    """Build the `FlowLink` for translating offsets between the flow's clusters. Raises `FatalError`
-    if settings are invalid."""
-    from mm2.client.offset_translator import FlowLink
+def _build_translation_cluster_pair(
+    settings: Mm2Settings, flow: Flow, *, clock: Clock
+) -> TranslationClusterPair:
+    """Build the `TranslationClusterPair` for translating offsets between the flow's clusters.
+    Raises `FatalError` if settings are invalid."""
+    from mm2.client.offset_translator import TranslationClusterPair
     from mm2.clusters import cluster_clients
     from mm2.kafka.kafka_cluster import KafkaCluster
 
-    def create_cluster(
+    def create_cluster_clients(
         listing: ClusterSettings, reading: ClusterSettings, alias: str
     ) -> KafkaCluster:
         return KafkaCluster(
-            cluster_clients.build_client_access(listing, alias),
-            cluster_clients.build_client_access(reading, alias),
+            cluster_clients.build_librdkafka_connection_settings(listing, alias),
+            cluster_clients.build_librdkafka_connection_settings(reading, alias),
             client_id=f"mm2-{flow.name}-offsets",
             clock=clock,
         )
 
     clients = settings.get_clients(flow)
     config = flow_plan.plan_flow(settings, flow, environment=os.environ).source_config
-    return FlowLink(
-        target=create_cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
-        source=create_cluster(clients.source_admin, clients.consumer, flow.source),
+    return TranslationClusterPair(
+        target=create_cluster_clients(
+            clients.target_admin, settings.clusters[flow.target], flow.target
+        ),
+        source=create_cluster_clients(clients.source_admin, clients.consumer, flow.source),
         source_alias=flow.source,
         target_alias=flow.target,
         policy=flow.policy,

@@ -86,12 +86,12 @@ def config_argument(function: F) -> F:
     @click.argument("positional", metavar="[FILE]", type=_FILE_TYPE, required=False)
     @_build_config_option("Configuration file; same as FILE.")
     @functools.wraps(function)
-    def run_with_file(
+    def run_command_with_file(
         *, positional: pathlib.Path | None, config: pathlib.Path | None, **others: Any
     ) -> Any:
         return function(file=choose_config_file(positional, config), **others)
 
-    return run_with_file  # type: ignore[return-value]
+    return run_command_with_file  # type: ignore[return-value]
 
 
 def config_option(text: str) -> Callable[[F], F]:
@@ -101,15 +101,15 @@ def config_option(text: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @_build_config_option(text)
         @functools.wraps(function)
-        def run_with_file(*, config: pathlib.Path | None, **others: Any) -> Any:
+        def run_command_with_file(*, config: pathlib.Path | None, **others: Any) -> Any:
             return function(file=choose_config_file(None, config), **others)
 
-        return run_with_file  # type: ignore[return-value]
+        return run_command_with_file  # type: ignore[return-value]
 
     return decorate
 
 
-def config_option_only(function: F) -> F:
+def unresolved_config_option(function: F) -> F:
     """Add `--config FILE` to a command that itself finds FILE among its arguments.
 
     The command receives the option as `config` and must call `choose_config_file`.
@@ -180,7 +180,7 @@ def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
     )
 
 
-def find_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flow:
+def find_named_or_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flow:
     """Return the flow with this name. If `name` is None, return the only flow in the file.
 
     Raises `click.BadParameter` if the flow does not exist, and `click.UsageError` if `name` is None

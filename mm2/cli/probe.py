@@ -47,8 +47,8 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         for flow in chosen:
             reachability_probe.require_reachable_clusters(
                 [
-                    cluster_clients.build_source_access(settings, flow),
-                    cluster_clients.build_target_access(settings, flow),
+                    cluster_clients.build_source_admin_connection_settings(settings, flow),
+                    cluster_clients.build_target_admin_connection_settings(settings, flow),
                 ],
                 timeout_s=flow_probe.PROBE_TIMEOUT_S,
                 print_line=lambda line: terminal.print_line(line, err=True),

@@ -45,13 +45,17 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
         )
     except ProcessSocketError as error:
         if as_json:
-            click.echo(json.dumps({**_build_json_header(file), "error": str(error)}, indent=2))
+            click.echo(
+                json.dumps({**_build_common_json_fields(file), "error": str(error)}, indent=2)
+            )
         else:
             terminal.print_line(f"mm2: {error}", err=True)
         return exit_codes.UNREACHABLE
     if as_json:
         processes = [{"pid": pid, **answer.detail} for pid, answer in answers.items()]
-        click.echo(json.dumps({**_build_json_header(file), "processes": processes}, indent=2))
+        click.echo(
+            json.dumps({**_build_common_json_fields(file), "processes": processes}, indent=2)
+        )
         return exit_codes.combine_exit_codes([answer.code for answer in answers.values()])
     for pid, answer in answers.items():
         for line in answer.lines:
@@ -60,5 +64,5 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
     return exit_codes.combine_exit_codes([answer.code for answer in answers.values()])
 
 
-def _build_json_header(file: pathlib.Path) -> dict[str, Any]:
+def _build_common_json_fields(file: pathlib.Path) -> dict[str, Any]:
     return {"version": _JSON_VERSION, "file": str(file)}

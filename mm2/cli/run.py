@@ -36,7 +36,7 @@ from mm2.config import config_loader
 from mm2.config.mm2_settings import MetricsEndpointSettings, Mm2Settings
 from mm2.node import flow_display
 from mm2.node.config_reload import ConfigReloader, ReloadableNode
-from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDeps, RunResult, StopCondition
+from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDependencies, RunResult, StopCondition
 from mm2.status import process_socket
 from mm2.status.process_socket import ProcessSocket, ProcessSocketError
 
@@ -88,7 +88,7 @@ def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., i
         "processes have exited.",
     )
     @functools.wraps(function)
-    def run_with_selection(
+    def run_command_with_flow_selection(
         *,
         names: tuple[str, ...],
         near: tuple[str, ...],
@@ -101,7 +101,7 @@ def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., i
         )
         return function(chosen=chosen, **others)
 
-    return run_with_selection
+    return run_command_with_flow_selection
 
 
 @click.command("run")
@@ -152,7 +152,7 @@ def run_command(
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout needs --until-caught-up")
     with (
-        config_errors.append_consequence_to_errors("nothing was started"),
+        config_errors.add_consequence_to_settings_error("nothing was started"),
         StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
         ReloadSignal() as again,
     ):
@@ -229,11 +229,11 @@ def _run_flows(
         observed.source,
         port=metrics_port,
         beside=served,
-        hosts=flow_plan.resolve_page_hosts(settings, environment=os.environ),
+        hosts=flow_plan.resolve_status_page_hosts(settings, environment=os.environ),
     )
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
-    around = RunLoopDeps(
+    around = RunLoopDependencies(
         clock=SystemClock(),
         display=flow_display.choose_display(
             table_wanted=table,
@@ -243,10 +243,10 @@ def _run_flows(
         stop_signal=lambda: stop.signal_number,
         wait=make_signal_waiter(stop, observed.heartbeat.record_iteration),
         notes=(f"mm2 {version.VERSION}{note}",),
-        unreachable=observed.describe_unreachable,
+        unreachable=observed.describe_unreachable_clusters,
     )
     try:
-        with reloading.run_threads(made, watch, clusters), page.record_charts():
+        with reloading.run_background_threads(made, watch, clusters), page.record_chart_points():
             return RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -287,7 +287,7 @@ class _ConfigReloader:
     """Flag that the signal handler of SIGHUP sets."""
 
     @contextlib.contextmanager
-    def run_threads(
+    def run_background_threads(
         self,
         running: ReloadableNode,
         watch: RetentionWatch,

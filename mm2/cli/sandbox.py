@@ -232,7 +232,7 @@ class _KafkaCommand(click.Command):
         super().format_options(ctx, formatter)
 
 
-def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete_tool_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
 
 
@@ -242,7 +242,7 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
     cls=_KafkaCommand,
     no_args_is_help=True,
 )
-@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("tool", shell_complete=_complete_tool_name)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--cluster",
@@ -315,7 +315,7 @@ def _print_clusters(
     for cluster in state.clusters:
         version = f"Kafka {cluster.kafka_version}"
         version += " with ZooKeeper" if cluster.zookeeper else ""
-        version += ", TLS and SCRAM" if cluster.secure else ""
+        version += ", TLS and SCRAM" if cluster.is_secure else ""
         terminal.print_line(f"{cluster.name}: {cluster.bootstrap}  ({version})")
         for server in servers:
             if server.cluster == cluster.name and (every_broker or not server.is_up):

@@ -138,8 +138,8 @@ class _TopicResetCommand:
         flow = self._order.flow
         reachability_probe.require_reachable_clusters(
             [
-                cluster_clients.build_source_access(self._settings, flow),
-                cluster_clients.build_target_access(self._settings, flow),
+                cluster_clients.build_source_admin_connection_settings(self._settings, flow),
+                cluster_clients.build_target_admin_connection_settings(self._settings, flow),
             ],
             timeout_s=timeout_s,
             print_line=lambda line: terminal.print_line(line, err=True),
@@ -180,45 +180,47 @@ class _TopicResetCommand:
             now=self._clock,
             new_id=lambda: secrets.token_hex(_ID_BYTES),
         )
-        self._report_lines(_DECISIONS_KEY, [each.describe() for each in decisions])
+        self._report_result_lines(_DECISIONS_KEY, [each.describe() for each in decisions])
         self._print_text(
             f"recorded in {naming.format_offset_map_topic(flow.source)} of cluster {flow.target}"
         )
 
         props = flow_plan.plan_flow(self._settings, flow, environment=os.environ).worker_props
 
-        def read_flow_group() -> ConnectGroupSnapshot:
+        def read_flow_connect_group() -> ConnectGroupSnapshot:
             return connect_group_state.read_connect_group(
                 both.target, props, clock=self._clock, timeout_s=_COLLECT_TIMEOUT_S
             )
 
-        group, api = read_flow_group(), _find_rest_client(self._settings.file, flow.name)
+        group, api = read_flow_connect_group(), _find_rest_client(self._settings.file, flow.name)
         state = topic_reset.find_flow_activity(group, topic=order.topic, here=api is not None)
         self._result["running"] = state.value
         partitions = [each.partition for each in decisions]
         if state is not FlowActivity.NO and state is not FlowActivity.STOPPED:
-            by_record = topic_reset.create_config_topic_restarter(
+            by_record = topic_reset.create_config_topic_task_restarter(
                 both.target, props, now=self._clock, hosts=group.hosts or ()
             )
-            self._report_lines("restarted", [_restart_tasks(api, by_record, partitions)])
+            self._report_result_lines("restarted", [_restart_tasks(api, by_record, partitions)])
         if state is not FlowActivity.YES:
-            self._report_lines(
+            self._report_result_lines(
                 "outcome", [_describe_reset_effect(state, self._settings.file, order)]
             )
             return exit_codes.DONE
         awaiting = ResetWaiter(
             decisions=decisions,
             store=store,
-            collect_partitions=lambda: _collect_observed_partitions(self._settings.file, flow.name),
-            explain_inactivity=lambda: topic_reset.describe_failed_task(read_flow_group()),
+            collect_partitions=lambda: _collect_partitions_from_processes(
+                self._settings.file, flow.name
+            ),
+            explain_inactivity=lambda: topic_reset.describe_failed_task(read_flow_connect_group()),
             find_nodes=lambda partitions: topic_reset.find_task_nodes(
-                read_flow_group(), partitions
+                read_flow_connect_group(), partitions
             ),
             clock=self._clock,
             sleep=threading.Event().wait,
         )
         outcomes = awaiting.wait_for_outcomes(timeout_s)
-        self._report_lines("outcome", [each.describe() for each in outcomes])
+        self._report_result_lines("outcome", [each.describe() for each in outcomes])
         return exit_codes.combine_exit_codes([_EXIT_CODES[each.replicating] for each in outcomes])
 
     def _report_failure(self, error: ConnectError) -> int:
@@ -233,7 +235,7 @@ class _TopicResetCommand:
         )
         return exit_codes.FAILED
 
-    def _report_lines(self, name: str, lines: list[str]) -> None:
+    def _report_result_lines(self, name: str, lines: list[str]) -> None:
         self._result[name] = lines
         for each in lines:
             self._print_text(each)
@@ -261,7 +263,7 @@ def _describe_reset_effect(
         case FlowActivity.STOPPED:
             what, line = f"{flow} is stopped", operator.build_resume_command(flow, None)
         case _:
-            start = operator.build_run_command()
+            start = operator.build_mm2_run_command()
             return f"no process runs {flow}: the reset takes effect when the flow starts: {start}"
     return f"{what}: the reset takes effect when it is resumed: {line}"
 
@@ -283,7 +285,7 @@ def _restart_tasks(
 
     if api is not None:
         with contextlib.suppress(FlowRestError):
-            restarted = topic_reset.create_rest_restarter(api)(partitions)
+            restarted = topic_reset.create_rest_task_restarter(api)(partitions)
             if restarted:
                 return restarted
     return by_record(partitions)
@@ -316,7 +318,7 @@ def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | N
     return None
 
 
-def _collect_observed_partitions(
+def _collect_partitions_from_processes(
     file: pathlib.Path | str, flow: str
 ) -> Mapping[TopicPartition, ObservedPartition] | None:
     from connect_runtime.base.ids import TopicPartition

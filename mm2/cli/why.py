@@ -32,7 +32,7 @@ which operator paused it."""
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
-@options.config_option_only
+@options.unresolved_config_option
 @options.json_option
 @options.timeout_option(15.0, "How long to wait for a process, or for the clusters of a flow.")
 def why_command(
@@ -148,9 +148,10 @@ def _query_clusters(
     from mm2.status.topic_explanation import TopicExplanation
 
     with client_library_logs.redirect_library_logs():
-        collect = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
+        collect = flow_reports.make_flow_report_collector(settings, timeout_s=timeout_s)
         reports = [
-            _apply_process_state(collect(flow), states.get(flow.name)) for flow in candidates
+            _merge_process_state_into_report(collect(flow), states.get(flow.name))
+            for flow in candidates
         ]
         existing = topic_explanation.find_existing_topics(
             settings,
@@ -164,7 +165,7 @@ def _query_clusters(
     return TopicExplanation(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))
 
 
-def _apply_process_state(report: Any, told: Mapping[str, Any] | None) -> Any:
+def _merge_process_state_into_report(report: Any, told: Mapping[str, Any] | None) -> Any:
     """Return the report that was read from the clusters, with the flow state that the process
     reported."""
     from mm2.status.status_document import ReportedFlowState
@@ -223,7 +224,7 @@ def _add_operator_actions(
 def _choose_exit_code(found: Any, *, replicates: bool) -> int:
     """Return the exit code of `mm2 why`; `found` is the explanation from the clusters, or None if
     the clusters were not read."""
-    if replicates or found.explains_replication:
+    if replicates or found.explains_whether_topic_is_replicated:
         return exit_codes.DONE
     if not found.has_errors:
         return exit_codes.BAD_INPUT

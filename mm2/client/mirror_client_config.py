@@ -56,8 +56,8 @@ def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaSta
     Raises a `FatalError` that names every unsupported or invalid setting.
     """
     return KafkaStateTopics(
-        listing=build_admin_access(properties),
-        reading=build_consumer_access(properties),
+        listing=build_admin_connection_settings(properties),
+        reading=build_consumer_connection_settings(properties),
         client_id=CLIENT_ID,
         clock=clock,
     )
@@ -77,19 +77,19 @@ def are_syncs_on_source(properties: ClientProperties) -> bool:
     return location == "source"
 
 
-def build_admin_access(properties: ClientProperties) -> KafkaClusterAccess:
+def build_admin_connection_settings(properties: ClientProperties) -> KafkaClusterAccess:
     """Build the access settings for admin requests about topics and groups. Raises `FatalError` if
     a property is invalid."""
-    return _build_cluster_access(_stringify_properties(properties), _ADMIN_PREFIX)
+    return _parse_cluster_connection_settings(_stringify_properties(properties), _ADMIN_PREFIX)
 
 
-def build_consumer_access(properties: ClientProperties) -> KafkaClusterAccess:
+def build_consumer_connection_settings(properties: ClientProperties) -> KafkaClusterAccess:
     """Build the access settings for reading records. Raises `FatalError` if a property is
     invalid."""
-    return _build_cluster_access(_stringify_properties(properties), _CONSUMER_PREFIX)
+    return _parse_cluster_connection_settings(_stringify_properties(properties), _CONSUMER_PREFIX)
 
 
-def _build_cluster_access(texts: Mapping[str, str], prefix: str) -> KafkaClusterAccess:
+def _parse_cluster_connection_settings(texts: Mapping[str, str], prefix: str) -> KafkaClusterAccess:
     own = {key.removeprefix(prefix): texts[key] for key in texts if key.startswith(prefix)}
     return cluster_access.parse_cluster_access(
         {**texts, **own}, files=key_stores.create_store_files(Path())
@@ -108,15 +108,15 @@ def _stringify_value(value: object) -> str:
     return str(value)
 
 
-class TranslationCluster(ClusterClients, Protocol):
+class OffsetTranslationClients(ClusterClients, Protocol):
     """Access to a cluster for `OffsetTranslator`; created by `connect_cluster`."""
 
-    def open_tail(self, topic: str) -> TopicTail:
+    def open_new_record_reader(self, topic: str) -> TopicTail:
         """Open a reader for new records of the topic. The caller must close the reader."""
         ...
 
     def close(self) -> None:
-        """Close all connections except those of readers that `open_tail` returned."""
+        """Close all connections except those of readers that `open_new_record_reader` returned."""
         ...
 
 
@@ -124,8 +124,8 @@ def connect_cluster(properties: ClientProperties, *, clock: Clock) -> KafkaClust
     """Create access to the cluster that the properties describe. Raises `FatalError` if a property
     is invalid."""
     return KafkaCluster(
-        build_admin_access(properties),
-        build_consumer_access(properties),
+        build_admin_connection_settings(properties),
+        build_consumer_connection_settings(properties),
         client_id=CLIENT_ID,
         clock=clock,
     )

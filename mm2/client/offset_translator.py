@@ -22,7 +22,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.system.clock import SystemClock
 from mm2.client import mirror_client_config, translation_outcomes
-from mm2.client.mirror_client_config import ClientProperties, TranslationCluster
+from mm2.client.mirror_client_config import ClientProperties, OffsetTranslationClients
 from mm2.client.translation_outcomes import (
     Basis,
     BeyondEnd,
@@ -74,7 +74,7 @@ class OffsetMapWithSyncs:
         mine = self.offset_map.get_partition(partition)
         if self.syncs is None:
             return offset_translation.translate_to_target(mine, upstream)
-        by_syncs = self.syncs.translate(partition, upstream)
+        by_syncs = self.syncs.translate_downstream(partition, upstream)
         slots = self.syncs.list_syncs(partition)
         if slots and not offset_translation.agrees_with_sync(mine, slots[0]):
             return by_syncs
@@ -91,9 +91,9 @@ class OffsetMapWithSyncs:
             return UntranslatedReason.UNKNOWN
         return offset_translation.translate_to_source(mine, downstream)
 
-    def count_unreplicated(self, partition: TopicPartition, upstream: int) -> int:
+    def count_unreplicated_offsets(self, partition: TopicPartition, upstream: int) -> int:
         """Return the number of offsets before `upstream` that are not recorded as replicated."""
-        copied_to = self.offset_map.get_partition(partition).replicated_to
+        copied_to = self.offset_map.get_partition(partition).next_source_offset
         return 0 if copied_to is None else max(0, upstream - copied_to)
 
 
@@ -105,11 +105,11 @@ class FlowOffsetReader:
 
     def __init__(
         self,
-        target: TranslationCluster,
+        target: OffsetTranslationClients,
         *,
         source_alias: str,
         clock: Clock,
-        syncs: tuple[TranslationCluster, str] | None = None,
+        syncs: tuple[OffsetTranslationClients, str] | None = None,
         response_timeout_s: float = math.inf,
     ) -> None:
         """Create a reader for the flow from `source_alias` to the cluster `target`, without sending
@@ -120,7 +120,9 @@ class FlowOffsetReader:
         """
         self._target = target
         self._topic = naming.format_offset_map_topic(source_alias)
-        self._map = OffsetMapReader(lambda: target.open_tail(self._topic), where="the target")
+        self._map = OffsetMapReader(
+            lambda: target.open_new_record_reader(self._topic), where="the target"
+        )
         self._clock = clock
         self._response_timeout_s = response_timeout_s
         self._syncs = syncs
@@ -155,7 +157,7 @@ class FlowOffsetReader:
                 return None
             if self._sync_tail is None:
                 self._sync_store = OffsetSyncStore(keep_history=True)
-                self._sync_tail = cluster.open_tail(topic)
+                self._sync_tail = cluster.open_new_record_reader(topic)
             ignored = self._sync_store.ignored_syncs
             self._sync_tail.read_to_end(timeout_s, self._sync_applier.apply_record)
             if self._sync_store.ignored_syncs > ignored:
@@ -176,7 +178,9 @@ class FlowOffsetReader:
         self._map.close()
         self._close_syncs_reader()
 
-    def _topic_exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
+    def _topic_exists(
+        self, cluster: OffsetTranslationClients, topic: str, timeout_s: float
+    ) -> bool:
         """Return True if the topic exists. Call before reading a topic, because reading a missing
         topic waits for its creation."""
         if topic not in self._existing_topics and topic in cluster.topics.list_topics(timeout_s):
@@ -210,15 +214,15 @@ _UNTRANSLATED_REASONS: Mapping[UntranslatedReason, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowLink:
+class TranslationClusterPair:
     """Access to the two clusters of a flow, with their aliases, for offset translation."""
 
-    target: TranslationCluster
+    target: OffsetTranslationClients
     """Target cluster of the flow."""
     source_alias: str
     """Alias of the source cluster."""
     policy: ReplicationPolicy
-    source: TranslationCluster | None = None
+    source: OffsetTranslationClients | None = None
     """Source cluster of the flow; None if it is not configured."""
     target_alias: str = ""
     """Alias of the target cluster. If empty, offsets of topics that originated on the target have
@@ -227,11 +231,11 @@ class FlowLink:
     """True if the offset syncs are stored on the source cluster."""
 
 
-class FlowLinkTranslator:
-    """Translates offsets between the clusters of a `FlowLink`, in both directions. Not
-    thread-safe."""
+class ClusterPairTranslator:
+    """Translates offsets between the clusters of a `TranslationClusterPair`, in both directions.
+    Not thread-safe."""
 
-    def __init__(self, link: FlowLink, *, clock: Clock) -> None:
+    def __init__(self, link: TranslationClusterPair, *, clock: Clock) -> None:
         self._link = link
         self._clock = clock
         self._silent_until_s = float("-inf")
@@ -257,8 +261,8 @@ class FlowLinkTranslator:
             if each is not None:
                 each.close()
 
-    def query_source(
-        self, ask: Callable[[TranslationCluster, float], T], timeout_s: float
+    def query_source_cluster(
+        self, ask: Callable[[OffsetTranslationClients, float], T], timeout_s: float
     ) -> T | None:
         """Return the result of a query to the source cluster; None if the source is not configured
         or unreachable.
@@ -279,11 +283,11 @@ class FlowLinkTranslator:
         self.source_error = ""
         return found
 
-    def map_to_target(self, partition: TopicPartition) -> TopicPartition:
+    def map_partition_to_target(self, partition: TopicPartition) -> TopicPartition:
         """Return the target partition to which a source partition is replicated."""
         return self._rename_partition(naming.map_topic_to_target, partition)
 
-    def map_to_source(self, partition: TopicPartition) -> TopicPartition:
+    def map_partition_to_source(self, partition: TopicPartition) -> TopicPartition:
         """Return the source partition from which a target partition is replicated."""
         return self._rename_partition(naming.map_topic_to_source, partition)
 
@@ -294,8 +298,8 @@ class FlowLinkTranslator:
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
-            there = self.map_to_target(partition)
-            if not self._is_from_cluster(partition, self._link.target_alias):
+            there = self.map_partition_to_target(partition)
+            if not self._is_partition_from_cluster(partition, self._link.target_alias):
                 return _translate_replicated_offset(known, partition, offset, there=there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
@@ -310,8 +314,8 @@ class FlowLinkTranslator:
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
-            there = self.map_to_source(partition)
-            if self._is_from_cluster(partition, self._link.source_alias):
+            there = self.map_partition_to_source(partition)
+            if self._is_partition_from_cluster(partition, self._link.source_alias):
                 return _build_translation_outcome(known.translate_back(there, offset), there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
@@ -319,7 +323,7 @@ class FlowLinkTranslator:
 
         return translate_offset
 
-    def _is_from_cluster(self, partition: TopicPartition, alias: str) -> bool:
+    def _is_partition_from_cluster(self, partition: TopicPartition, alias: str) -> bool:
         return alias != "" and self._link.policy.topic_source(partition.topic) == alias
 
     def _rename_partition(
@@ -341,7 +345,7 @@ class FlowLinkTranslator:
     def _read_forward_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         if not self._link.syncs_on_source:
             return self._forward.read_offset_syncs(timeout_s)
-        return self.query_source(
+        return self.query_source_cluster(
             lambda _, left_s: self._forward.read_offset_syncs(left_s), timeout_s
         )
 
@@ -349,7 +353,7 @@ class FlowLinkTranslator:
         opposite = self._reverse
         if opposite is None:
             return None
-        known = self.query_source(lambda *_: opposite.read_offset_map(timeout_s), timeout_s)
+        known = self.query_source_cluster(lambda *_: opposite.read_offset_map(timeout_s), timeout_s)
         return None if known is None else OffsetMapWithSyncs(offset_map=known)
 
 
@@ -366,7 +370,9 @@ class _LazyReverseOffsets:
         return self._found[0]
 
 
-def _locate_offset_syncs(link: FlowLink) -> tuple[TranslationCluster, str] | None:
+def _locate_offset_syncs(
+    link: TranslationClusterPair,
+) -> tuple[OffsetTranslationClients, str] | None:
     if not link.syncs_on_source:
         return link.target, link.policy.offset_syncs_topic(link.source_alias)
     if link.source is None or not link.target_alias:
@@ -382,7 +388,7 @@ def _translate_replicated_offset(
     there: TopicPartition,
 ) -> Outcome:
     found = known.translate(partition, offset)
-    if isinstance(found, EarlierOffset) and known.count_unreplicated(partition, offset):
+    if isinstance(found, EarlierOffset) and known.count_unreplicated_offsets(partition, offset):
         return NotReady(partition=there, offset=found.downstream, again_max=found.reread_max)
     return _build_translation_outcome(found, there)
 
@@ -414,7 +420,7 @@ class OffsetTranslator:
 
     def __init__(
         self,
-        link: FlowLink,
+        link: TranslationClusterPair,
         *,
         timeout_s: float = TRANSLATION_TIMEOUT_S,
         clock: Clock | None = None,
@@ -423,7 +429,7 @@ class OffsetTranslator:
         self._link = link
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
-        self._offsets = FlowLinkTranslator(link, clock=self._clock)
+        self._offsets = ClusterPairTranslator(link, clock=self._clock)
 
     @classmethod
     def connect(
@@ -443,7 +449,7 @@ class OffsetTranslator:
         alias of the target cluster in the flow. Raises `FatalError` for invalid properties.
         """
         clock = SystemClock()
-        link = FlowLink(
+        link = TranslationClusterPair(
             target=mirror_client_config.connect_cluster(properties, clock=clock),
             source=None
             if source_properties is None
@@ -477,7 +483,9 @@ class OffsetTranslator:
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, offset)
         waits = [asked] if isinstance(outcome, NotReady) else []
-        return _check_log_end(outcome, offset, self._fetch_source_end_offsets(waits).get(asked))
+        return _replace_outcome_beyond_log_end(
+            outcome, offset, self._fetch_source_end_offsets(waits).get(asked)
+        )
 
     def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
         """Translate a target offset to the source; `topic` is the target topic's name.
@@ -487,8 +495,8 @@ class OffsetTranslator:
         """
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, offset)
-        ends = self._link.target.logs.fetch_bounds({asked}, self._timeout_s).succeeded
-        return _check_log_end(outcome, offset, ends.get(asked))
+        ends = self._link.target.logs.fetch_log_bounds({asked}, self._timeout_s).succeeded
+        return _replace_outcome_beyond_log_end(outcome, offset, ends.get(asked))
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
         """Translate the offset of the first source record with a timestamp at or after
@@ -498,7 +506,7 @@ class OffsetTranslator:
         missed, but an unknown number of records is read again.
         """
         asked = TopicPartition(topic, partition)
-        at = self._offsets.query_source(
+        at = self._offsets.query_source_cluster(
             lambda there, left_s: _find_offset_at_time(
                 there, asked, timestamp_ms, timeout_s=left_s
             ),
@@ -507,7 +515,9 @@ class OffsetTranslator:
         if at is not None:
             outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, at)
             return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
-        outcome = self._translate_time_on_target(self._offsets.map_to_target(asked), timestamp_ms)
+        outcome = self._translate_time_on_target(
+            self._offsets.map_partition_to_target(asked), timestamp_ms
+        )
         return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_ON_DESTINATION)
 
     def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
@@ -524,7 +534,7 @@ class OffsetTranslator:
 
         Raises `TopicMissingError` if no checkpoints exist either.
         """
-        committed = self._offsets.query_source(
+        committed = self._offsets.query_source_cluster(
             lambda there, left_s: _fetch_group_positions(there, group, left_s), self._timeout_s
         )
         if committed is None:
@@ -534,7 +544,7 @@ class OffsetTranslator:
         ends = self._fetch_source_end_offsets(
             each.partition for each in found.places if isinstance(each.outcome, NotReady)
         )
-        return _check_group_log_ends(found, ends)
+        return _replace_group_outcomes_beyond_log_end(found, ends)
 
     def translate_group_back(self, group: str) -> GroupPlaces:
         """Translate the committed offsets of a target group to the source."""
@@ -543,8 +553,8 @@ class OffsetTranslator:
             group, committed, self._offsets.build_backward_translation(self._timeout_s)
         )
         partitions = {each.partition for each in found.places}
-        return _check_group_log_ends(
-            found, self._link.target.logs.fetch_bounds(partitions, self._timeout_s).succeeded
+        return _replace_group_outcomes_beyond_log_end(
+            found, self._link.target.logs.fetch_log_bounds(partitions, self._timeout_s).succeeded
         )
 
     def _fetch_source_end_offsets(
@@ -555,8 +565,8 @@ class OffsetTranslator:
         asked = set(partitions)
         if not asked:
             return {}
-        found = self._offsets.query_source(
-            lambda there, left_s: there.logs.fetch_bounds(asked, left_s), self._timeout_s
+        found = self._offsets.query_source_cluster(
+            lambda there, left_s: there.logs.fetch_log_bounds(asked, left_s), self._timeout_s
         )
         return {} if found is None else found.succeeded
 
@@ -593,7 +603,7 @@ class OffsetTranslator:
         translate = self._offsets.build_forward_translation(self._timeout_s)
         places = []
         for place, point in sorted(table.get_group_checkpoints(group).items()):
-            partition = self._offsets.map_to_source(place)
+            partition = self._offsets.map_partition_to_source(place)
             outcome = translate(partition, point.upstream)
             at = translation_outcomes.get_destination_offset(outcome)
             there = place if at is None else outcome.partition
@@ -608,7 +618,7 @@ class OffsetTranslator:
                     ),
                     basis=Basis.CHECKPOINT,
                     metadata=point.metadata,
-                    written_ms=times.get_group_times(group).get(place),
+                    written_ms=times.get_checkpoint_write_times(group).get(place),
                 )
             )
         return GroupPlaces(
@@ -639,7 +649,9 @@ def _translate_group_positions(
     )
 
 
-def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
+def _replace_outcome_beyond_log_end(
+    outcome: Outcome, offset: int, ends: LogBounds | None
+) -> Outcome:
     """Return `outcome`, the translation of `offset`, or `BeyondEnd` if `offset` is beyond the log
     end of its partition on the origin cluster. `ends` are that partition's log bounds; None if
     unknown."""
@@ -648,12 +660,15 @@ def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Out
     return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
 
 
-def _check_group_log_ends(
+def _replace_group_outcomes_beyond_log_end(
     found: GroupPlaces, ends: Mapping[TopicPartition, LogBounds]
 ) -> GroupPlaces:
     places = tuple(
         dataclasses.replace(
-            each, outcome=_check_log_end(each.outcome, each.offset or 0, ends.get(each.partition))
+            each,
+            outcome=_replace_outcome_beyond_log_end(
+                each.outcome, each.offset or 0, ends.get(each.partition)
+            ),
         )
         for each in found.places
     )
@@ -661,9 +676,9 @@ def _check_group_log_ends(
 
 
 def _fetch_group_positions(
-    cluster: TranslationCluster, group: str, timeout_s: float
+    cluster: OffsetTranslationClients, group: str, timeout_s: float
 ) -> CommittedPositions:
-    found = cluster.groups.fetch_positions([group], timeout_s)
+    found = cluster.groups.fetch_committed_offsets([group], timeout_s)
     failure = found.get_first_failure()
     if failure is not None:
         raise failure
@@ -671,7 +686,11 @@ def _fetch_group_positions(
 
 
 def _find_offset_at_time(
-    cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
+    cluster: OffsetTranslationClients,
+    partition: TopicPartition,
+    timestamp_ms: int,
+    *,
+    timeout_s: float,
 ) -> int:
     """Return the offset of the first record with a timestamp at or after a time, or the end of the
     readable log if all records are older."""
@@ -681,7 +700,7 @@ def _find_offset_at_time(
     at = found.succeeded[partition]
     if at is not None:
         return at
-    ends = cluster.logs.fetch_bounds({partition}, timeout_s)
+    ends = cluster.logs.fetch_log_bounds({partition}, timeout_s)
     for error in ends.failed.values():
         raise error
     return ends.succeeded[partition].end

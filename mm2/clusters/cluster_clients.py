@@ -19,7 +19,9 @@ from mm2.operator_commands import OperatorCommands
 from mm2.topics.flow_config import Flow
 
 
-def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAccess:
+def build_librdkafka_connection_settings(
+    cluster: ClusterSettings, alias: str
+) -> KafkaClusterAccess:
     """Build the connection settings of a librdkafka client. `alias` names the cluster in
     messages."""
     return KafkaClusterAccess(
@@ -30,7 +32,9 @@ def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAcc
     )
 
 
-def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str) -> ClusterAccess:
+def build_copy_process_connection_settings(
+    cluster: ClusterSettings, alias: str, *, client_id: str
+) -> ClusterAccess:
     """Build the connection settings for copy processes."""
     return ClusterAccess(
         alias=alias,
@@ -45,12 +49,12 @@ def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str)
     )
 
 
-def build_connection_settings(
+def build_protocol_client_connection_settings(
     cluster: ClusterSettings, alias: str, *, client_id: str
 ) -> ConnectionSettings:
     """Build the connection settings for the built-in protocol client that copy processes use."""
     return client_properties.parse_connection_settings(
-        build_copier_access(cluster, alias, client_id=client_id)
+        build_copy_process_connection_settings(cluster, alias, client_id=client_id)
     )
 
 
@@ -61,29 +65,33 @@ def build_operator_commands(settings: Mm2Settings, flow: Flow) -> OperatorComman
     return OperatorCommands(
         file=os.path.abspath(settings.file),
         source=command_arguments.build_cluster_commands(
-            build_client_access(clients.consumer, flow.source)
+            build_librdkafka_connection_settings(clients.consumer, flow.source)
         ),
         target=command_arguments.build_cluster_commands(
-            build_client_access(clients.producer, flow.target)
+            build_librdkafka_connection_settings(clients.producer, flow.target)
         ),
     )
 
 
-def build_source_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
+def build_source_admin_connection_settings(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
     """Build the admin client's connection settings for the flow's source."""
-    return build_client_access(settings.get_clients(flow).source_admin, flow.source)
+    return build_librdkafka_connection_settings(
+        settings.get_clients(flow).source_admin, flow.source
+    )
 
 
-def build_target_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
+def build_target_admin_connection_settings(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
     """Build the admin client's connection settings for the flow's target."""
-    return build_client_access(settings.get_clients(flow).target_admin, flow.target)
+    return build_librdkafka_connection_settings(
+        settings.get_clients(flow).target_admin, flow.target
+    )
 
 
 def connect_source_admin(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaAdmin:
     """Create an admin client for the flow's source. Raises `FatalError` for invalid settings."""
-    found = build_source_access(settings, flow)
+    found = build_source_admin_connection_settings(settings, flow)
     return KafkaAdmin(found, client_id=client_id, clock=clock)
 
 
@@ -91,7 +99,7 @@ def connect_target_admin(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaAdmin:
     """Create an admin client for the flow's target. Raises `FatalError` for invalid settings."""
-    found = build_target_access(settings, flow)
+    found = build_target_admin_connection_settings(settings, flow)
     return KafkaAdmin(found, client_id=client_id, clock=clock)
 
 
@@ -103,8 +111,8 @@ def connect_target_cluster(
     Raises `FatalError` for invalid settings.
     """
     return KafkaCluster(
-        build_target_access(settings, flow),
-        build_client_access(settings.get_clients(flow).producer, flow.target),
+        build_target_admin_connection_settings(settings, flow),
+        build_librdkafka_connection_settings(settings.get_clients(flow).producer, flow.target),
         client_id=client_id,
         clock=clock,
     )
@@ -118,7 +126,7 @@ def create_flow_state_store(
     replication = flow.replication_factor
     return FlowStateStore(
         KafkaFlowStateLog(
-            build_client_access(settings.clusters[flow.target], flow.target),
+            build_librdkafka_connection_settings(settings.clusters[flow.target], flow.target),
             source_alias=flow.source,
             client_id=client_id,
             target_admin=connect_target_admin(settings, flow, client_id=client_id, clock=clock),

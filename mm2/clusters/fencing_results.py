@@ -62,7 +62,7 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
     )
 
 
-def replace_tail_bounds_with_counts(
+def set_exact_unrecorded_record_counts(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
     """Set the number of records after the end of the offset map (`unrecorded`) to the exact number
@@ -85,14 +85,14 @@ def list_replicated_partitions(known: OffsetMap) -> set[TopicPartition]:
 def find_newest_owner(known: PartitionMap) -> OwnerOrder:
     """Return the order (producer ordinal and epoch) of the newest owner that is recorded in the
     offset map."""
-    orders = [key.owner_order for key in known.era_records]
+    orders = [key.owner_sort_key for key in known.era_records]
     anchor = known.resume_point
     if anchor is not None:
-        orders.append(anchor.key.owner_order)
+        orders.append(anchor.key.owner_sort_key)
     return max(((ordinal, epoch) for ordinal, epoch, _ in orders), default=NO_OWNER)
 
 
-def is_acquired_after_fencing(known: OffsetMap, fenced: FencingResult) -> bool:
+def is_partition_acquired_after_fencing(known: OffsetMap, fenced: FencingResult) -> bool:
     """Return True if an owner acquired the partition after it was fenced. Owners record an
     acquisition before they write."""
     return find_newest_owner(known.get_partition(fenced.partition)) > fenced.owner_order
@@ -111,7 +111,7 @@ def build_unfenced_result(
     )
 
 
-def format_accepted_unfenced_reason(reason: str) -> str:
+def format_reason_for_accepted_unfenced_mirror(reason: str) -> str:
     """Format the reason why an unresponsive mirror was left unfenced with the operator's
     consent."""
     return f"its mirror does not respond, which the operator accepted: {reason}"

@@ -23,7 +23,7 @@ class FlowSide(ClusterClients, Protocol):
     @property
     def admin(self) -> Admin: ...
 
-    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
+    def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Create a reader for the offset map of the flow whose source cluster is `source_alias`.
         The caller must close the reader."""
 
@@ -62,8 +62,8 @@ class FlowPair:
             alias: str,
         ) -> KafkaCluster:
             return KafkaCluster(
-                cluster_clients.build_client_access(administering, alias),
-                cluster_clients.build_client_access(reading, alias),
+                cluster_clients.build_librdkafka_connection_settings(administering, alias),
+                cluster_clients.build_librdkafka_connection_settings(reading, alias),
                 client_id=client_id,
                 clock=clock,
             )

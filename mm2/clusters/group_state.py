@@ -164,9 +164,9 @@ def collect_group_positions(
     A position is the committed offset if the source responds. Otherwise it is the higher of the
     checkpoint and the position in `earlier_positions`. If `stable` is True,
     reading the offsets of a group fails while offsets of the group are part of an open transaction
-    (see `ConsumerGroups.fetch_positions`). `streams` are groups that an earlier snapshot identified
-    as Kafka Streams applications. `topics` are source topics whose names may identify more such
-    groups. Raises `RetriableError` or `FatalError` if a required request fails.
+    (see `ConsumerGroups.fetch_committed_offsets`). `streams` are groups that an earlier snapshot
+    identified as Kafka Streams applications. `topics` are source topics whose names may identify
+    more such groups. Raises `RetriableError` or `FatalError` if a required request fails.
     """
     earlier_positions = earlier_positions or {}
     told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
@@ -193,7 +193,7 @@ def collect_group_positions(
     found = [merge_earlier_positions(each, earlier_positions.get(each.name, {})) for each in found]
     found = _mark_streams_groups(found, streams, topics)
     return GroupPositions(
-        groups=tuple(_add_target_state(clusters.target, found, timeout_s)),
+        groups=tuple(_add_target_group_states(clusters.target, found, timeout_s)),
         unmoved=tuple(unmoved),
         incomplete_reason=unlisted,
         checkpointed_ms=told.times.newest_ms,
@@ -228,7 +228,7 @@ def _select_group_names(
     if listed is None:
         return table.list_groups()
     unlisted = set(table.list_groups()).difference(each.group for each in listed)
-    filtered = group_selection.filter_candidates(flow, listed)
+    filtered = group_selection.filter_listed_groups(flow, listed)
     for name, why in filtered.unmatched.items():
         _LOG.warning("group %.80s is skipped: %s", name, why)
     return sorted({*filtered.accepted, *unlisted})
@@ -251,7 +251,7 @@ def _collect_unmoved_groups(
     share = sorted(name for name, kind in kinds.items() if kind == "share")
     streams = sorted(name for name, kind in kinds.items() if kind == "streams")
     shared = _run_group_query(lambda: groups.list_share_partitions(share, timeout_s), share)
-    offsets = _run_group_query(lambda: groups.fetch_positions(streams, timeout_s), streams)
+    offsets = _run_group_query(lambda: groups.fetch_committed_offsets(streams, timeout_s), streams)
     topics: dict[str, set[str]] = {
         name: {each.topic for each in places}
         for name, places in (*shared.succeeded.items(), *offsets.succeeded.items())
@@ -310,11 +310,11 @@ def _collect_committed_offsets(
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _run_group_query(
-        lambda: groups.fetch_positions(wanted, timeout_s / 2, stable=stable), wanted
+        lambda: groups.fetch_committed_offsets(wanted, timeout_s / 2, stable=stable), wanted
     )
     read = sorted(positions.succeeded)
     states = _run_group_query(
-        lambda: groups.describe_states(read, end.remaining_s(clock.now_s())), read
+        lambda: groups.describe_group_states(read, end.remaining_s(clock.now_s())), read
     )
     active = [name for name, state in states.succeeded.items() if state is _GroupState.ACTIVE]
     assignors = _run_group_query(
@@ -389,9 +389,14 @@ class _GroupCheckpoints:
     def build_group(self, flow: Flow, name: str) -> GroupSnapshot:
         """Build a group from its checkpoints, because its committed offsets cannot be read."""
         group = build_checkpointed_group(
-            flow, name, self.table.get_group_checkpoints(name), self.times.get_group_times(name)
+            flow,
+            name,
+            self.table.get_group_checkpoints(name),
+            self.times.get_checkpoint_write_times(name),
         )
-        return dataclasses.replace(group, unreadable_checkpoint=self.table.explain_unreadable(name))
+        return dataclasses.replace(
+            group, unreadable_checkpoint=self.table.explain_unreadable_checkpoint(name)
+        )
 
 
 def _read_checkpoints(
@@ -421,13 +426,13 @@ def _read_checkpoints(
     return _GroupCheckpoints(table=table, times=times)
 
 
-def _add_target_state(
+def _add_target_group_states(
     side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
 ) -> Iterator[GroupSnapshot]:
     """Add to each group its state on the target, or the reason why that state is unknown."""
-    states = side.groups.describe_states([each.name for each in found], timeout_s)
+    states = side.groups.describe_group_states([each.name for each in found], timeout_s)
     idle = [name for name, state in states.succeeded.items() if state is _GroupState.EMPTY]
-    positions = side.groups.fetch_positions(idle, timeout_s)
+    positions = side.groups.fetch_committed_offsets(idle, timeout_s)
     failed = {**states.failed, **positions.failed}
     for each in found:
         failure, state = failed.get(each.name), states.succeeded.get(each.name, _GroupState.UNKNOWN)

@@ -66,7 +66,7 @@ def fetch_log_ends(
     for number, mine in enumerate(asked.values()):
         share_s = end.remaining_s(clock.now_s()) / (len(asked) - number)
         try:
-            answer = side.logs.fetch_bounds(mine, share_s)
+            answer = side.logs.fetch_log_bounds(mine, share_s)
         except RetriableError as error:
             silent.append(error)
             failed |= dict.fromkeys(mine, error)

@@ -102,7 +102,7 @@ def explain_topic_recreation(
     return ""
 
 
-def mark_contradicted_partitions(
+def mark_partitions_contradicting_syncs(
     mirrored: Collection[MirroredPartition],
     known: OffsetMap,
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]],
@@ -155,8 +155,8 @@ class MirrorObservations:
         return MirroredPartition(
             partition=partition,
             mirror=mirror,
-            copied_to=known.replicated_to,
-            unrecorded=_count_unrecorded_offsets(known, there),
+            copied_to=known.next_source_offset,
+            unrecorded=_count_offsets_beyond_offset_map(known, there),
             source_bounds=self.source_bounds.get(partition),
             mirror_bounds=there,
             waiting_since_ms=self.waiting_ms.get(partition),
@@ -175,7 +175,7 @@ def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPar
     """Return, by partition, the first offset that is available on the source and not replicated.
     Fully replicated partitions have no entry."""
     found = {
-        each: max(known.get_partition(each).replicated_to or 0, ends.start)
+        each: max(known.get_partition(each).next_source_offset or 0, ends.start)
         for each, ends in here.items()
     }
     return {each: at for each, at in found.items() if at < here[each].end}
@@ -194,7 +194,7 @@ def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
     return topic_selection.explain_mismatch(flow, topic)
 
 
-def _count_unrecorded_offsets(known: PartitionMap, there: LogBounds | None) -> int:
+def _count_offsets_beyond_offset_map(known: PartitionMap, there: LogBounds | None) -> int:
     """Count offsets on the mirror after the end of the offset map."""
     anchor = known.resume_point
     if anchor is None or there is None:
@@ -336,7 +336,7 @@ def _collect_partitions(
         mirror_bounds=ends.succeeded,
         source_errors={each: str(why) for each, why in source.failed.items()},
         mirror_errors=log_end_offsets.list_partitions_without_response(ends),
-        waiting_ms=_fetch_waiting_timestamps(
+        waiting_ms=_fetch_oldest_unreplicated_timestamps(
             sides.source, find_unreplicated_offsets(known, source.ends)
         ),
         newest_ms=newest_ms,
@@ -356,7 +356,7 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
     topic = naming.format_offset_map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return OffsetMap()
-    with contextlib.closing(side.create_map_reader(source_alias)) as reader:
+    with contextlib.closing(side.open_offset_map_reader(source_alias)) as reader:
         return reader.read_map(timeout_s)
 
 
@@ -404,7 +404,9 @@ def _get_topic_ids(topics: DescribedTopics) -> Mapping[str, uuid.UUID | None]:
     return {name: topic.topic_id for name, topic in topics.succeeded.items()}
 
 
-def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, int]) -> TimestampsMs:
+def _fetch_oldest_unreplicated_timestamps(
+    side: FlowSide, begins: Mapping[TopicPartition, int]
+) -> TimestampsMs:
     """Fetch the timestamps of the oldest unreplicated records."""
     if not begins:
         return {}

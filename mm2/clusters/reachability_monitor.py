@@ -80,7 +80,7 @@ class _MonitoredCluster:
         """Update `lost` (the unreachable cluster or brokers) from the responses received so far."""
         brokers = self.connections.view.brokers
         silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
-        answers = [self.connections.last_response_s(node_id) for node_id in brokers]
+        answers = [self.connections.get_last_response_time_s(node_id) for node_id in brokers]
         self.last_answer_s = max([self.last_answer_s, *answers])
         before, self.lost = self.lost, ()
         if self.last_answer_s == -inf:
@@ -89,12 +89,14 @@ class _MonitoredCluster:
             since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
             reason = self._describe_failure() or _NO_ANSWER
             self.lost = (
-                _UnreachableEntry(reason=reason, since_ms=_keep_outage_start(before, "", since_ms)),
+                _UnreachableEntry(
+                    reason=reason, since_ms=_choose_outage_start_ms(before, "", since_ms)
+                ),
             )
         else:
             for node_id, last_s in sorted(silent.items()):
                 name = self._format_broker_name(node_id)
-                since_ms = _keep_outage_start(
+                since_ms = _choose_outage_start_ms(
                     before, name, wall_ms - round((now_s - last_s) * 1000)
                 )
                 reason = self._describe_failure(node_id) or _NO_ANSWER
@@ -138,7 +140,9 @@ class _MonitoredCluster:
         )
 
 
-def _keep_outage_start(before: tuple[_UnreachableEntry, ...], broker: str, since_ms: int) -> int:
+def _choose_outage_start_ms(
+    before: tuple[_UnreachableEntry, ...], broker: str, since_ms: int
+) -> int:
     """Keep the recorded start time of an ongoing outage, because a newly computed start would
     differ when the wall clock and the monotonic clock drift apart."""
     known = next((each.since_ms for each in before if each.broker == broker), since_ms)
@@ -277,7 +281,9 @@ class ReachabilityMonitor:
         selector: Poller,
         unreachable_after_s: int,
     ) -> _MonitoredCluster:
-        options = cluster_clients.build_connection_settings(reached, alias, client_id=CLIENT_ID)
+        options = cluster_clients.build_protocol_client_connection_settings(
+            reached, alias, client_id=CLIENT_ID
+        )
         made = ClusterConnections(
             dataclasses.replace(options, quiet=True),
             poller=selector,

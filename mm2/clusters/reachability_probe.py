@@ -26,7 +26,7 @@ from connect_runtime.protocol.request_builders import AnyNodeTarget
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
     RequestTimedOut,
 )
 
@@ -174,7 +174,7 @@ def wait_for_clusters(
     A cluster has failed if it denied access, if it could not be reached for `REFUSAL_GIVE_UP_S`, or
     if it has not responded after `timeout_s`.
     """
-    waits = [_ClusterWait(each, clock=clock) for each in accesses]
+    waits = [_ClusterResponseWaiter(each, clock=clock) for each in accesses]
     began_s = clock.now_s()
     line_s = began_s + FIRST_LINE_DELAY_S
     pause = threading.Event()
@@ -233,7 +233,7 @@ def describe_failure_cause(access: KafkaClusterAccess, failure: ConnectError) ->
     return describe_connect_failure(failure, access.bootstrap).removesuffix(", retrying")
 
 
-class _ClusterWait:
+class _ClusterResponseWaiter:
     """Waits for one cluster to respond to a metadata request, and records why it cannot be
     reached."""
 
@@ -291,6 +291,6 @@ def _is_connection_refused(failure: ConnectError | None) -> bool:
     if not isinstance(failure, ConnectionFailed):
         return False
     return not failure.cause.endswith("in time while connecting") and failure.layer in (
-        FailureLayer.DNS,
-        FailureLayer.NETWORK,
+        RequestFailureLayer.DNS,
+        RequestFailureLayer.NETWORK,
     )

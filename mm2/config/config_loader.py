@@ -29,7 +29,7 @@ from connect_runtime.config.config_providers import (
 )
 from connect_runtime.config.yaml_file import YamlDocument, YamlList, YamlScalar, YamlSection
 from connect_runtime.system import file_access
-from connect_runtime.system.file_access import ForeignWriter
+from connect_runtime.system.file_access import UntrustedWriter
 from mm2.config import (
     clusters_section,
     copy_engine_config,
@@ -181,7 +181,7 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     directory. In properties files they are resolved against the working directory, as in Java.
     Raises `SettingsError` with all problems.
     """
-    text, writer = _read_text_and_find_other_writer(path)
+    text, writer = _read_text_and_check_file_writers(path)
     if writer is not None:
         _refuse_untrusted_values(text, path, writer)
     if is_properties_file(path):
@@ -195,7 +195,7 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     return found if writer is None else _check_write_permissions(found, path, writer)
 
 
-def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
+def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: UntrustedWriter) -> None:
     """Raise `SettingsError` if a file that another user can change contains placeholders `${…}`, or
     keys whose validation imports modules: Python classes and `plugin.path`."""
     values: Sequence[tuple[int, str, str]]
@@ -204,21 +204,21 @@ def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: ForeignWrite
         values = [(pair.line, pair.key, pair.value) for pair in pairs]
     else:
         values = list(yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root))
-    can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+    can_write, remedy = config_errors.explain_other_user_write_access(path, writer)
     because = f"but {can_write}; to allow such references, {remedy}"
-    problems = config_errors.build_reference_problems(values, because)
+    problems = config_errors.build_placeholder_problems(values, because)
     problems += [
         ConfigProblem(
             line=line, key=key, text=f"{danger}, but {can_write}; to allow this key, {remedy}"
         )
         for line, key, value in values
-        if (danger := _explain_import(key, value))
+        if (danger := _explain_code_execution_risk(key, value))
     ]
     if problems:
         raise SettingsError(str(path), problems)
 
 
-def _explain_import(key: str, value: str) -> str:
+def _explain_code_execution_risk(key: str, value: str) -> str:
     """Explain which code the validation of this key would run; return "" if it imports no
     modules. Names of Apache Kafka's classes and names without a package are never imported."""
     if key == _PLUGIN_PATH or key.endswith(f".{_PLUGIN_PATH}"):
@@ -231,11 +231,11 @@ def _explain_import(key: str, value: str) -> str:
 
 
 def _check_write_permissions(
-    found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter
+    found: Mm2Settings, path: pathlib.Path, writer: UntrustedWriter
 ) -> Mm2Settings:
     """Warn that another user can change the file. Raises `SettingsError` instead if a setting of
     the file can run code."""
-    can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+    can_write, remedy = config_errors.explain_other_user_write_access(path, writer)
     problems = [
         ConfigProblem(
             line=0, key=key, text=f"can run code, but {can_write}; to allow this key, {remedy}"
@@ -278,14 +278,14 @@ def read_config_text(path: pathlib.Path) -> str:
 
     Raises `SettingsError` if the file cannot be read.
     """
-    return _read_text_and_find_other_writer(path)[0]
+    return _read_text_and_check_file_writers(path)[0]
 
 
-def _read_text_and_find_other_writer(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
+def _read_text_and_check_file_writers(path: pathlib.Path) -> tuple[str, UntrustedWriter | None]:
     """Read the file's text, and find out whether a user other than this process's user can change
     the file."""
     try:
-        content, writer = file_access.read_file_and_check_writers(
+        content, writer = file_access.read_file_and_find_untrusted_writer(
             path, max_bytes=properties_file.MAX_FILE_BYTES
         )
         return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer
@@ -418,13 +418,13 @@ def _validate_settings(
     warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,
-        **_build_flow_fields(flows, read.settings.effective),
+        **_build_settings_fields_from_flows(flows, read.settings.effective),
         warnings=tuple(warnings),
         flat=flat,
     )
 
 
-def _build_flow_fields(
+def _build_settings_fields_from_flows(
     flows: Sequence[FlowEntry], effective: Mapping[str, object]
 ) -> dict[str, Any]:
     """Build the fields of `Mm2Settings` that depend on the flows."""
@@ -463,7 +463,7 @@ def _read_root_section(
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        collector, [_reduce_custom_flow_to_aliases(each) for each in flows], aliases=known.aliases
+        collector, [_omit_flow_with_custom_classes(each) for each in flows], aliases=known.aliases
     )
     clients = _read_clients(collector, flows, known)
     spark, spark_shown = spark_section.read_spark_section(
@@ -479,7 +479,7 @@ def _read_root_section(
     )
     free = {
         name: dict(
-            endpoints_section.read_arbitrary_keys(
+            endpoints_section.read_unvalidated_section(
                 collector, _get_section(collector, root, name), path=name, names=names
             )
         )
@@ -508,13 +508,13 @@ def _read_root_section(
         spark=spark,
         metrics=metrics,
         health=watch,
-        secret_environment=collector.providers.environment_names,
-        **_build_flow_fields(flows, effective),
+        secret_environment=collector.providers.referenced_env_variables,
+        **_build_settings_fields_from_flows(flows, effective),
     )
     return _ParsedSections(settings=found, flows=flows, aliases=known.aliases)
 
 
-def _reduce_custom_flow_to_aliases(item: FlowEntry) -> FlowEntry:
+def _omit_flow_with_custom_classes(item: FlowEntry) -> FlowEntry:
     """Return a copy of the flow entry for checks against other flows. If the flow uses custom
     classes, which are not instantiated yet, the copy contains only the source and target
     aliases."""

@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 LOCAL_MASTER = "local[512,1]"
 SPARK, INLINE = "spark", "inline"
-MASTER = value_types.text_type_matching(
+MASTER = value_types.regex_text_type(
     r"local|local\[(\d+|\*)(,1)?\]|spark://\S+|k8s://\S+|yarn",
     "local[N,1], spark://host:port, k8s://https://host:port or yarn",
 )
 PORT = value_types.integer_type(0, 65_535)
-HOST = value_types.text_type_matching(r"[^\s/]+", "a host name or address")
+HOST = value_types.regex_text_type(r"[^\s/]+", "a host name or address")
 DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
 DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
 RESERVED_SPARK_CONF: Mapping[str, str] = {
@@ -65,10 +65,8 @@ SIZE_KEYS = frozenset(
         "executor.memoryOverhead",
     )
 )
-_SIZE = value_types.text_type_matching(
-    r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g"
-)
-_APP_NAME = value_types.text_type_matching(
+_SIZE = value_types.regex_text_type(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g")
+_APP_NAME = value_types.regex_text_type(
     r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}",
     ("at most 100 letters, digits, spaces, or characters of . _ : > -"),
 )
@@ -121,7 +119,7 @@ class EngineSettings:
 
     @property
     def is_local(self) -> bool:
-        return self.engine == INLINE or properties_file.is_local_master(self.master)
+        return self.engine == INLINE or properties_file.is_local_spark_master(self.master)
 
     @property
     def required_security_properties(self) -> tuple[str, ...]:
@@ -135,7 +133,7 @@ class EngineSettings:
             return ()
         return (
             (_AUTHENTICATION_KEY,)
-            if properties_file.is_local_master(self.master)
+            if properties_file.is_local_spark_master(self.master)
             else _SECURITY_KEYS
         )
 

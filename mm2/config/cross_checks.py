@@ -43,7 +43,7 @@ def check_flows(
     for circle in itertools.islice(_find_flow_loops(identity), _MAX_REPORTED_LOOPS):
         _report_flow_loop(collector, circle)
     _check_bidirectional_config_sync(collector, identity)
-    _check_mixed_loops(collector, sound)
+    _check_renamed_topic_loops(collector, sound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _check_bidirectional_config_sync(
             )
 
 
-def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
+def _check_renamed_topic_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
     """Report pairs of opposite flows that cause an endless loop: one flow keeps topic names, and
     replicates the topics that the other one renames."""
     for item in sound:

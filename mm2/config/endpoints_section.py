@@ -8,12 +8,12 @@ from connect_runtime.config.yaml_file import YamlSection
 from mm2.config import mm2_property_keys, security_warnings, value_types
 from mm2.config.mm2_settings import HealthSettings, MetricsEndpointSettings
 from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
-from mm2.config.value_types import RefusedValueError, SingleValue
+from mm2.config.value_types import RefusedValueError, SingleValueType
 
 _ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean_type(), default="true")
 _HOST_OPTION = ConfigOption(
     name="host",
-    kind=value_types.text_type_matching(
+    kind=value_types.regex_text_type(
         r"[^\s/]+", "a host name or address to listen on; 0.0.0.0 listens on all interfaces"
     ),
     default="127.0.0.1",
@@ -47,8 +47,8 @@ WORKER_KEYS = tuple(
 """Keys of section `worker`, which configures the Connect worker of each flow."""
 
 
-def _parse_signed_protocol(text: str) -> str:
-    if security_warnings.is_unsigned_protocol(text):
+def _parse_signed_connect_protocol(text: str) -> str:
+    if security_warnings.is_unsigned_connect_protocol(text):
         raise RefusedValueError(
             f"{security_warnings.UNSIGNED_TEXT}; remove the key, or set it to "
             f"{security_warnings.SESSIONED_PROTOCOL}"
@@ -56,7 +56,9 @@ def _parse_signed_protocol(text: str) -> str:
     return text
 
 
-_SIGNED_PROTOCOL = SingleValue(security_warnings.SESSIONED_PROTOCOL, _parse_signed_protocol)
+_SIGNED_PROTOCOL = SingleValueType(
+    security_warnings.SESSIONED_PROTOCOL, _parse_signed_connect_protocol
+)
 
 
 def read_metrics_section(
@@ -92,7 +94,7 @@ def read_health_section(
     return watch, {HEALTH_SECTION: found.effective, DRILL_SECTION: rehearsed.effective}
 
 
-def read_arbitrary_keys(
+def read_unvalidated_section(
     collector: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
 ) -> Mapping[str, PlainYaml]:
     """Read a section whose values the Connect worker validates later. Returns the values as

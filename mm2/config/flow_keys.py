@@ -77,7 +77,7 @@ CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
 own keys."""
 SEPARATOR = ConfigOption(
     name="replication.policy.separator",
-    kind=value_types.text_type_matching(
+    kind=value_types.regex_text_type(
         "[a-zA-Z0-9._-]{1,10}", "1 to 10 letters, digits, dots, dashes, underscores"
     ),
     default=".",
@@ -126,7 +126,7 @@ def is_identity_policy(policy: str) -> bool:
     return policy.rpartition(".")[2] == IDENTITY_POLICY
 
 
-def _build_unparsed_option(name: str) -> ConfigOption[Any]:
+def _build_connector_key_option(name: str) -> ConfigOption[Any]:
     """Build the option for a connector key that is passed to the connector as text; only the
     connector validates its value."""
     of = (
@@ -149,7 +149,7 @@ def _build_unparsed_option(name: str) -> ConfigOption[Any]:
 
 CONNECTOR_OPTIONS = tuple(
     map(
-        _build_unparsed_option,
+        _build_connector_key_option,
         (
             mirror_connector_keys.CHECKPOINTS_FACTOR,
             mirror_connector_keys.EMIT_CHECKPOINTS,

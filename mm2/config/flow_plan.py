@@ -157,7 +157,7 @@ def validate_workers(
     for ends in flows:
         where = (f"{ends.target}.", "")
         made = functools.partial(
-            distributed_settings.parse_derived_settings,
+            distributed_settings.parse_fleet_worker_settings,
             derive_worker_props(flat, ends),
             settings_source,
         )
@@ -318,7 +318,7 @@ def _plan_flow(
     if choice.java_stopped:
         connectors[SOURCE_CONNECTOR][mirror_connector_keys.JAVA_STOPPED_CLEANLY] = "true"
     props = derive_worker_props(flat, ends)
-    worker = distributed_settings.parse_derived_settings(
+    worker = distributed_settings.parse_fleet_worker_settings(
         props, create_worker_settings_source(settings.file, environment=environment)
     )
     access = dataclasses.replace(worker.access, name=ends.target)
@@ -343,7 +343,9 @@ def _is_connector_key(connector: str, key: str) -> bool:
     )
 
 
-def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str]) -> AllowedHosts:
+def resolve_status_page_hosts(
+    settings: Mm2Settings, *, environment: Mapping[str, str]
+) -> AllowedHosts:
     """Resolve the host names that the status page accepts in the `Host` header of requests. Raises
     `SettingsError` if the settings are invalid."""
     return derive_allowed_hosts(

@@ -203,7 +203,7 @@ def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
     found.get(flow_keys.PREDICATES)
     found.accept_keys_with_prefix(record_transforms.KEY_PREFIXES)
     if not found.get(flow_keys.REFRESH_TOPICS):
-        found.warn_if_set(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
+        found.warn_if_key_set(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
     return Flow(
         source=source,
         target=target,
@@ -234,7 +234,7 @@ def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
             flow=found.get_optional(mm2_only_keys.THROTTLE.option) or 0,
             topics=found.get(mm2_only_keys.TOPIC_THROTTLES.option),
         ),
-        **mm2_only_keys.build_flow_fields(lambda key: found.get(key.option)),
+        **mm2_only_keys.build_single_key_flow_fields(lambda key: found.get(key.option)),
     )
 
 

@@ -35,8 +35,8 @@ from mm2.topics import task_assignment
 from mm2.topics.flow_config import (
     Flow,
     FlowThrottles,
-    StartAt,
     StartPosition,
+    StartPositionKind,
     TargetTopicAccess,
 )
 from mm2.topics.naming import ReplicationPolicy
@@ -219,7 +219,7 @@ class _ConfigReader:
             raise ConfigError(text)
         self.errors.setdefault(key, []).append(text)
 
-    def build_or_report_problem(self, key: str, build: Callable[[], T], instead: T) -> T:
+    def build_value_or_report_problem(self, key: str, build: Callable[[], T], instead: T) -> T:
         """Return the result of `build`. If it raises `ConfigError`, report the error at `key` and
         return `instead`."""
         try:
@@ -287,7 +287,7 @@ def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
         enabled=values[mirror_connector_keys.ENABLED],
         source=ends[0],
         target=ends[1],
-        policy=reading.build_or_report_problem(
+        policy=reading.build_value_or_report_problem(
             mirror_connector_keys.POLICY,
             lambda: policy_classes.build_replication_policy(reading.props, values),
             Flow(source="", target="").policy,
@@ -308,7 +308,7 @@ def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> Of
 def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
     values, common = reading.values, _read_common_keys(reading)
     syncs = _read_syncs_topic(common, values)
-    reading.build_or_report_problem(
+    reading.build_value_or_report_problem(
         mirror_connector_keys.ENGINE,
         lambda: copy_engine_config.parse_engine_settings(reading.props),
         None,
@@ -350,7 +350,7 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         target=common.target,
         policy=common.policy,
         topics=_read_topic_filter(reading, base.topics),
-        config_filter=reading.build_or_report_problem(
+        config_filter=reading.build_value_or_report_problem(
             reading.find_faulty_key(
                 mirror_connector_keys.PROPERTY_FILTER, mirror_connector_keys.PROPERTIES_EXCLUDE
             ),
@@ -372,7 +372,7 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         ),
         admin_timeout_s=common.admin_timeout_s,
         throttles=_read_throttles(reading),
-        **mm2_only_keys.build_flow_fields(lambda key: values[key.name]),
+        **mm2_only_keys.build_single_key_flow_fields(lambda key: values[key.name]),
     )
 
 
@@ -392,7 +392,7 @@ def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
     """Read the configured topic filter. If it is invalid, report the problem and return the default
     filter `base`."""
-    return reading.build_or_report_problem(
+    return reading.build_value_or_report_problem(
         reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
         base,
@@ -420,7 +420,7 @@ def _read_start_position(reading: _ConfigReader) -> StartPosition:
             f"auto.offset.reset is {reset}: it must be earliest or latest",
         )
         reset = "earliest"
-    return StartPosition(StartAt(reset))
+    return StartPosition(StartPositionKind(reset))
 
 
 def _read_target_topics(common: MirrorConnectorConfig, values: ParsedConfig) -> TargetTopicAccess:
@@ -441,7 +441,7 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
             target=common.target,
             policy=common.policy,
             topics=_read_topic_filter(reading, base.topics),
-            groups=reading.build_or_report_problem(
+            groups=reading.build_value_or_report_problem(
                 reading.find_faulty_key(
                     mirror_connector_keys.GROUP_FILTER, mirror_connector_keys.GROUPS
                 ),

@@ -301,7 +301,7 @@ EXTENSION_KEYS = (
         Type.STRING,
         "Rate limit set by an operator, which takes precedence over throttle. none: no limit.",
         default=None,
-        validator=mm2_only_keys.create_parse_validator(
+        validator=mm2_only_keys.create_parsing_validator(
             value_types.parse_throttle, value_types.LIMIT_ALLOWED
         ),
         importance=LOW,

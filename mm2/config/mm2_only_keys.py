@@ -23,7 +23,7 @@ from mm2.config.value_types import TopicThrottleListType
 from mm2.topics import flow_config
 from mm2.topics.flow_config import (
     DeliveryMode,
-    OnSourceGap,
+    SourceGapAction,
     StartPosition,
     TargetTopicAccess,
     TopicThrottle,
@@ -74,7 +74,7 @@ class ExtensionKey(Generic[T]):
         )
 
 
-def create_parse_validator(parse: Callable[[str], object], allowed: str) -> Validator:
+def create_parsing_validator(parse: Callable[[str], object], allowed: str) -> Validator:
     """Create a validator that accepts None, and texts or lists of texts that `parse` can parse."""
 
     def ensure_parsable(name: str, value: Any) -> None:
@@ -93,7 +93,7 @@ def create_parse_validator(parse: Callable[[str], object], allowed: str) -> Vali
     return Lambda(ensure_parsable, allowed)
 
 
-def _declare_integer(
+def _declare_integer_key(
     name: str, help_text: str, *, least: int, most: int, default: int, flow_field: str
 ) -> ExtensionKey[int]:
     return ExtensionKey(
@@ -108,7 +108,7 @@ def _declare_integer(
     )
 
 
-def _declare_choice(
+def _declare_choice_key(
     name: str, help_text: str, values: type[enum.Enum], *, default: enum.Enum, flow_field: str
 ) -> ExtensionKey[str]:
     names = tuple(each.value for each in values)
@@ -133,12 +133,12 @@ START: ExtensionKey[StartPosition] = ExtensionKey(
     ),
     type=Type.STRING,
     connector_default=None,
-    validator=create_parse_validator(value_types.parse_start_position, value_types.START_ALLOWED),
+    validator=create_parsing_validator(value_types.parse_start_position, value_types.START_ALLOWED),
     importance=Importance.MEDIUM,
 )
 """Start position of new partitions. Without this key, a connector configuration uses the source
 consumer's `auto.offset.reset`."""
-DELIVERY = _declare_choice(
+DELIVERY = _declare_choice_key(
     "delivery",
     "`auto`: exactly once; transactions are used only for records older than half of the target's "
     "`producer.id.expiration.ms`. `transactional`: exactly once, always with transactions. "
@@ -147,12 +147,12 @@ DELIVERY = _declare_choice(
     default=DeliveryMode.AUTO,
     flow_field="delivery",
 )
-ON_SOURCE_GAP = _declare_choice(
+ON_SOURCE_GAP = _declare_choice_key(
     "on.source.gap",
     "What to do when the source deleted records before they were replicated: `continue` "
     "continues after the gap and records an incident; `fail` halts the partition.",
-    OnSourceGap,
-    default=OnSourceGap.CONTINUE,
+    SourceGapAction,
+    default=SourceGapAction.CONTINUE,
     flow_field="on_source_gap",
 )
 _ACCESS_NAMES = tuple(each.value for each in TargetTopicAccess)
@@ -183,7 +183,7 @@ THROTTLE: ExtensionKey[int] = ExtensionKey(
     help="Rate limit of the whole flow, in bytes per second read from the source.",
     type=Type.STRING,
     connector_default=None,
-    validator=create_parse_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
+    validator=create_parsing_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
 )
 TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     option=ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=()),
@@ -193,11 +193,11 @@ TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     ),
     type=Type.LIST,
     connector_default=[],
-    validator=create_parse_validator(
+    validator=create_parsing_validator(
         value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
     ),
 )
-BUFFER_MEMORY = _declare_integer(
+BUFFER_MEMORY = _declare_integer_key(
     "buffer.memory",
     "Maximum bytes that one copy process buffers between source and target, and the maximum "
     "decompressed size of a batch that must be decoded. Decoding such a batch can briefly require "
@@ -207,7 +207,7 @@ BUFFER_MEMORY = _declare_integer(
     default=flow_config.DEFAULT_BUFFER_BYTES,
     flow_field="buffer_bytes",
 )
-OFFSET_MAP_BYTES = _declare_integer(
+OFFSET_MAP_BYTES = _declare_integer_key(
     "offset.map.bytes",
     "Maximum bytes of the offset map per partition. When the limit is reached, old entries are "
     "thinned out, and their offsets are translated to earlier offsets.",
@@ -216,7 +216,7 @@ OFFSET_MAP_BYTES = _declare_integer(
     default=flow_config.DEFAULT_OFFSET_MAP_BYTES,
     flow_field="offset_map_bytes_max",
 )
-UNREACHABLE_AFTER = _declare_integer(
+UNREACHABLE_AFTER = _declare_integer_key(
     "unreachable.after.seconds",
     "Time without a response after which a broker counts as unreachable. The lag of its "
     "partitions is then unknown, and the flow is unhealthy.",
@@ -241,7 +241,7 @@ ALL: tuple[ExtensionKey[Any], ...] = (
 NAMES = frozenset(each.name for each in ALL)
 
 
-def build_flow_fields(read: Callable[[ExtensionKey[Any]], Any]) -> dict[str, Any]:
+def build_single_key_flow_fields(read: Callable[[ExtensionKey[Any]], Any]) -> dict[str, Any]:
     """Return those fields of `Flow` that depend on one key only. `read` returns the value of a
     key."""
     found = {}

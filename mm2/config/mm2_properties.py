@@ -104,7 +104,7 @@ class PropertyProblems:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowCluster:
+class FlowClusterProperties:
     """Source or target cluster of a flow, with the properties that the file sets for it."""
 
     alias: str
@@ -121,8 +121,8 @@ class FlowCluster:
 class FlowProperties:
     """Properties that apply to one flow."""
 
-    source: FlowCluster
-    target: FlowCluster
+    source: FlowClusterProperties
+    target: FlowClusterProperties
     own: PropertyMap
     """Flow properties with the prefix `A->B.`."""
     top: PropertyMap
@@ -216,7 +216,7 @@ def _translate_client_property(
     return False
 
 
-_LowPrecedenceTarget = tuple[str, FlowCluster, str]
+_LowPrecedenceTarget = tuple[str, FlowClusterProperties, str]
 
 
 def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_LowPrecedenceTarget, ...]]:
@@ -476,9 +476,9 @@ class _PropertiesTranslator:
         flows = self._list_flows(found)
         ends = _FlowAliases(known={alias for flow in flows for alias in flow})
         sections: dict[str, YamlNode] = {
-            _CLUSTERS_KEY: build_section(
+            _CLUSTERS_KEY: build_yaml_section(
                 {
-                    alias: build_section(
+                    alias: build_yaml_section(
                         {**plain[alias], **self._collect_client_properties(alias, pairs, ends)},
                         line,
                     )
@@ -486,11 +486,11 @@ class _PropertiesTranslator:
                 },
                 line,
             ),
-            "defaults": build_section(self._collect_defaults(found.top), line),
+            "defaults": build_yaml_section(self._collect_defaults(found.top), line),
             "flows": YamlList(items=self._build_flow_sections(found, plain, line), line=line),
             **{name: _build_extension_section(name, pairs) for name, pairs in found.ours.items()},
         }
-        return YamlDocument(root=build_section(sections, line), problems=())
+        return YamlDocument(root=build_yaml_section(sections, line), problems=())
 
     def _collect_plain_properties(self, alias: str, found: _GroupedKeys) -> PropertyMap:
         """Collect the properties for all clients of a cluster, with unprefixed keys as the
@@ -629,8 +629,12 @@ class _PropertiesTranslator:
         sections = []
         for source, target in self._list_flows(found):
             flow = FlowProperties(
-                source=FlowCluster(alias=source, plain=plain[source], own=found.clusters[source]),
-                target=FlowCluster(alias=target, plain=plain[target], own=found.clusters[target]),
+                source=FlowClusterProperties(
+                    alias=source, plain=plain[source], own=found.clusters[source]
+                ),
+                target=FlowClusterProperties(
+                    alias=target, plain=plain[target], own=found.clusters[target]
+                ),
                 own=found.flows.get((source, target), {}),
                 top=found.top,
             )
@@ -638,11 +642,11 @@ class _PropertiesTranslator:
             first = min((pair.line for pair in flow.own.values()), default=line)
             ends = {"from": source, "to": target}
             texts = {key: YamlScalar(text=text, line=first) for key, text in ends.items()}
-            sections.append(build_section({**texts, **taken}, first))
+            sections.append(build_yaml_section({**texts, **taken}, first))
         return tuple(sections)
 
 
-def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> YamlSection:
+def build_yaml_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> YamlSection:
     """Build a YAML section with an entry for each value. A property keeps its line number."""
     entries = []
     for key, value in values.items():
@@ -665,8 +669,8 @@ def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
         if key.startswith(_SPARK_CONF)
     }
     if name != "spark" or not conf:
-        return build_section(pairs, line)
-    return build_section({**plain, "conf": build_section(conf, line)}, line)
+        return build_yaml_section(pairs, line)
+    return build_yaml_section({**plain, "conf": build_yaml_section(conf, line)}, line)
 
 
 def _applies_to_workers(name: str) -> bool:

@@ -44,7 +44,7 @@ def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> R
     of = found[mirror_connector_keys.POLICY]
     name = java_classes.get_java_class_name(of)
     if name is None:
-        made = _create_custom_class(
+        made = _instantiate_custom_class(
             mirror_connector_keys.POLICY, of, parts=_POLICY_METHODS, props=props
         )
         return CustomReplicationPolicy(config_types.get_class_name(of), made)
@@ -72,7 +72,7 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     """
     of = found[mirror_connector_keys.TOPIC_FILTER]
     if java_classes.get_java_class_name(of) is None:
-        made = _create_custom_class(
+        made = _instantiate_custom_class(
             mirror_connector_keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props
         )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_topic)
@@ -93,7 +93,7 @@ def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     invalid."""
     of = found[mirror_connector_keys.GROUP_FILTER]
     if java_classes.get_java_class_name(of) is None:
-        made = _create_custom_class(
+        made = _instantiate_custom_class(
             mirror_connector_keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props
         )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_group)
@@ -115,7 +115,7 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
     of = found[mirror_connector_keys.PROPERTY_FILTER]
     if java_classes.get_java_class_name(of) is None:
         parts = ("should_replicate_config_property", "should_replicate_source_default")
-        made = _create_custom_class(
+        made = _instantiate_custom_class(
             mirror_connector_keys.PROPERTY_FILTER, of, parts=parts, props=props
         )
         return CustomConfigPropertyFilter(
@@ -152,7 +152,7 @@ def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
         raise config_types.build_invalid_value_error(key, error.pattern, error.reason) from None
 
 
-def _create_custom_class(
+def _instantiate_custom_class(
     key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]
 ) -> Any:
     missing = [part for part in parts if not hasattr(of, part)]

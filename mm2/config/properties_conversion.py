@@ -95,7 +95,7 @@ def find_largest_replication_factor(given: Sequence[str]) -> str | None:
     return max(given, key=int)
 
 
-def _build_incomparable_factors_error(
+def _build_incomparable_replication_factors_error(
     target: str, given: Sequence[FlatProperty]
 ) -> InexpressibleKey:
     other = next(each for each in given if each.value != given[0].value)
@@ -113,7 +113,7 @@ def flatten_file(root: YamlSection, *, folder: pathlib.Path) -> FlattenedFile:
     return _YamlFlattener(root, folder).flatten_file()
 
 
-class TextConverter:
+class SettingTextConverter:
     """Converts placeholders and paths in values from the YAML format to the properties format, or
     back.
 
@@ -160,14 +160,14 @@ class _YamlFlattener:
 
     def __init__(self, root: YamlSection, folder: pathlib.Path) -> None:
         self._root = root
-        self._texts = TextConverter(folder, {kind.value: kind for kind in ProviderKind})
+        self._texts = SettingTextConverter(folder, {kind.value: kind for kind in ProviderKind})
         self._inexpressible = self._texts.inexpressible
         self._notes: list[str] = []
         self._pairs: dict[str, FlatProperty] = {}
         self._factors_by_target: dict[str, list[FlatProperty]] = {}
 
     def flatten_file(self) -> FlattenedFile:
-        clusters = _list_entries(self._root.get_entry("clusters"))
+        clusters = _list_section_entries(self._root.get_entry("clusters"))
         first = self._root.get_entry("clusters")
         line = first.line if first is not None else 0
         aliases = ",".join(each.key for each in clusters)
@@ -175,7 +175,8 @@ class _YamlFlattener:
         for cluster in clusters:
             self._flatten_cluster(cluster)
         defaults = {
-            each.key: each for each in _list_entries(self._root.get_entry(_DEFAULTS_SECTION))
+            each.key: each
+            for each in _list_section_entries(self._root.get_entry(_DEFAULTS_SECTION))
         }
         self._flatten_defaults(defaults, line)
         self._flatten_workers([each.key for each in clusters], line)
@@ -187,7 +188,7 @@ class _YamlFlattener:
         self._derive_worker_replication_factors()
         for name in ("spark", "metrics", "health", "drill"):
             self._flatten_extension_section(
-                name, _list_entries(self._root.get_entry(name)), path=name
+                name, _list_section_entries(self._root.get_entry(name)), path=name
             )
         self._declare_providers(line)
         return FlattenedFile(
@@ -211,7 +212,7 @@ class _YamlFlattener:
 
         Java passes only security properties and bootstrap servers without a client prefix.
         """
-        given = {each.key: each for each in _list_entries(cluster)}
+        given = {each.key: each for each in _list_section_entries(cluster)}
         for name, entry in given.items():
             key, path = f"{cluster.key}.{name}", f"clusters.{cluster.key}.{name}"
             is_plain = (
@@ -305,7 +306,9 @@ class _YamlFlattener:
             ]
             value = find_largest_replication_factor([each.value for each in given])
             if value is None and inexpressible:
-                self._inexpressible.append(_build_incomparable_factors_error(target, given))
+                self._inexpressible.append(
+                    _build_incomparable_replication_factors_error(target, given)
+                )
             most = next((each for each in given if each.value == value), given[0])
             for key in inexpressible:
                 self._add_derived_property(f"{target}.{key}", most)
@@ -330,9 +333,9 @@ class _YamlFlattener:
     def _flatten_workers(self, aliases: Iterable[str], line: int) -> None:
         """Add the properties of section `worker` for each cluster, and those of section `rest`
         once."""
-        for entry in _list_entries(self._root.get_entry("rest")):
+        for entry in _list_section_entries(self._root.get_entry("rest")):
             self._add_entry(entry.key, entry, f"rest.{entry.key}")
-        given = {each.key: each for each in _list_entries(self._root.get_entry("worker"))}
+        given = {each.key: each for each in _list_section_entries(self._root.get_entry("worker"))}
         for alias in aliases:
             for key, entry in given.items():
                 self._add_entry(f"{alias}.{key}", entry, f"worker.{key}")
@@ -386,7 +389,7 @@ def _canonicalize_value(name: str, text: str) -> str:
     return java_classes.MIRROR_PACKAGE + found if short else found
 
 
-def _list_entries(entry: YamlEntry | None) -> tuple[YamlEntry, ...]:
+def _list_section_entries(entry: YamlEntry | None) -> tuple[YamlEntry, ...]:
     value = entry.value if entry is not None else None
     return value.entries if isinstance(value, YamlSection) else ()
 
@@ -403,7 +406,9 @@ class ConvertedFile:
 def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -> ConvertedFile:
     """Convert a valid properties file to YAML. Relative paths in the file are resolved against the
     directory `folder`."""
-    texts = TextConverter(folder, {name: each.kind for name, each in translated.providers.items()})
+    texts = SettingTextConverter(
+        folder, {name: each.kind for name, each in translated.providers.items()}
+    )
     root = translated.document.root
     assert isinstance(root, YamlSection), "only valid properties files are converted"
     tree = _YamlNodeConverter(texts).convert_node(root)
@@ -421,7 +426,7 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
 
 
 def _add_java_defaults(
-    tree: dict[str, Any], translated: TranslatedProperties, texts: TextConverter
+    tree: dict[str, Any], translated: TranslatedProperties, texts: SettingTextConverter
 ) -> list[str]:
     """Add worker keys, and Java's defaults where the YAML defaults differ. Returns the
     inexpressible keys."""
@@ -478,7 +483,7 @@ def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> Convert
 class _YamlNodeConverter:
     """Converts YAML nodes to plain data, with placeholders and paths in YAML syntax."""
 
-    def __init__(self, texts: TextConverter) -> None:
+    def __init__(self, texts: SettingTextConverter) -> None:
         self._texts = texts
 
     def convert_node(self, node: YamlNode, key: str = "") -> object:

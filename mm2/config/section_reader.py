@@ -99,7 +99,7 @@ class ProblemCollector:
 
 
 @dataclass(frozen=True, slots=True)
-class ArbitraryKeyText:
+class UnvalidatedSettingText:
     """Text of a setting in a section that accepts arbitrary keys."""
 
     text: str = field(repr=False)
@@ -123,7 +123,7 @@ class _SettingTexts:
             return config_errors.HIDDEN_VALUE
         return config_errors.redact_secrets_in_value(", ".join(self.texts))
 
-    def effective(self, *, is_list: bool) -> PlainYaml:
+    def format_effective_value(self, *, is_list: bool) -> PlainYaml:
         if self.secret:
             return config_errors.HIDDEN_VALUE
         texts = [config_errors.redact_secrets_in_value(each) for each in self.texts]
@@ -195,7 +195,7 @@ class SectionReader:
         if isinstance(value, int) and not given.secret:
             self.effective[option.name] = value
         else:
-            self.effective[option.name] = given.effective(is_list=option.kind.is_list)
+            self.effective[option.name] = given.format_effective_value(is_list=option.kind.is_list)
         return value
 
     def get_optional(self, option: ConfigOption[T]) -> T | None:
@@ -204,7 +204,7 @@ class SectionReader:
         self._known.add(option.name)
         return self.get_required(option) if self._find_entry(option.name) is not None else None
 
-    def read_nested_section(self, name: str) -> dict[str, ArbitraryKeyText]:
+    def read_nested_section(self, name: str) -> dict[str, UnvalidatedSettingText]:
         """Read a nested section that accepts arbitrary keys, each with a single text value. Reports
         problems."""
         self._known.add(name)
@@ -218,7 +218,9 @@ class SectionReader:
             for item in section.entries
         }
         return {
-            key: ArbitraryKeyText(given.texts[0].strip(), secret=given.secret, line=given.line)
+            key: UnvalidatedSettingText(
+                given.texts[0].strip(), secret=given.secret, line=given.line
+            )
             for key, given in found.items()
             if given is not None
         }
@@ -238,7 +240,7 @@ class SectionReader:
         entry = self._find_entry(name)
         return self.section.line if entry is None else entry.line
 
-    def warn_if_set(self, name: str, text: str) -> None:
+    def warn_if_key_set(self, name: str, text: str) -> None:
         """Record a warning about this key if the section itself sets it, but not if only section
         `defaults` does."""
         entry = self.section.get_entry(name)
@@ -252,7 +254,9 @@ class SectionReader:
         value."""
         known = self._known | set(refused)
         self._accept_matching_entries(
-            lambda name: name not in known and _find_reason_for_prefix(name, families) is None
+            lambda name: (
+                name not in known and _find_refusal_reason_by_prefix(name, families) is None
+            )
         )
 
     def accept_keys_with_prefix(self, prefixes: tuple[str, ...]) -> None:
@@ -267,7 +271,7 @@ class SectionReader:
                 collector = self._muted_collector if inherited else self.collector
                 given = _read_entry_texts(collector, entry, f"{self.path}.{name}")
                 if given is not None:
-                    self.effective[name] = given.effective(is_list=False)
+                    self.effective[name] = given.format_effective_value(is_list=False)
 
     def merge_entries(self) -> dict[str, YamlEntry]:
         """Return the entries of the section and of `defaults` by key. The section takes
@@ -287,7 +291,9 @@ class SectionReader:
             if entry.key in self._known:
                 continue
             path = f"{self.path}.{entry.key}" if self.path else entry.key
-            reason = refused.get(entry.key) or _find_reason_for_prefix(entry.key, families or {})
+            reason = refused.get(entry.key) or _find_refusal_reason_by_prefix(
+                entry.key, families or {}
+            )
             if reason is not None:
                 self.collector.report_error(entry.line, path, reason)
             else:
@@ -377,7 +383,7 @@ def convert_to_section(
     return None
 
 
-def _find_reason_for_prefix(name: str, families: Mapping[str, str]) -> str | None:
+def _find_refusal_reason_by_prefix(name: str, families: Mapping[str, str]) -> str | None:
     return next((why for prefix, why in families.items() if name.startswith(prefix)), None)
 
 

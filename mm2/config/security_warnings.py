@@ -30,7 +30,7 @@ def find_security_warnings(flat: FlatProperties) -> list[ConfigProblem]:
     return [*_warn_about_unsigned_requests(flat), *_warn_inline_secrets(flat)]
 
 
-def is_unsigned_protocol(protocol: str) -> bool:
+def is_unsigned_connect_protocol(protocol: str) -> bool:
     """Return True if nodes that use this Connect protocol do not sign requests to each other."""
     given = protocol.strip().lower()
     return given in worker_keys.PROTOCOLS and given != SESSIONED_PROTOCOL
@@ -41,7 +41,7 @@ def _warn_about_unsigned_requests(flat: FlatProperties) -> list[ConfigProblem]:
     for key, value in flat.props.items():
         if key != CONNECT_PROTOCOL_KEY and not key.endswith(f".{CONNECT_PROTOCOL_KEY}"):
             continue
-        if is_unsigned_protocol(value):
+        if is_unsigned_connect_protocol(value):
             line, name = flat.locations.get(key, (0, key))
             text = (
                 f"{value.strip().upper()} {UNSIGNED_TEXT}; remove the setting once every node "

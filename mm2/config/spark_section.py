@@ -10,11 +10,11 @@ from connect_runtime.config.yaml_file import YamlSection
 from mm2.config import copy_engine_config, value_types
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.section_reader import (
-    ArbitraryKeyText,
     ConfigOption,
     PlainYaml,
     ProblemCollector,
     SectionReader,
+    UnvalidatedSettingText,
 )
 from mm2.config.value_types import ValueType
 
@@ -67,8 +67,8 @@ def read_spark_section(
     return spark, found.effective
 
 
-def _read_spark_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
-    conf: dict[str, ArbitraryKeyText] = {}
+def _read_spark_conf(found: SectionReader) -> dict[str, UnvalidatedSettingText]:
+    conf: dict[str, UnvalidatedSettingText] = {}
     shown: dict[str, str] = {}
     for name, given in found.read_nested_section(_CONF).items():
         key = f"spark.{_CONF}.{name}"
@@ -93,7 +93,7 @@ def _read_spark_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
 
 
 def _warn_about_command_line_secret(
-    collector: ProblemCollector, key: str, given: ArbitraryKeyText
+    collector: ProblemCollector, key: str, given: UnvalidatedSettingText
 ) -> None:
     """Warn about a secret in a property that becomes part of a command line."""
     is_hidden = given.secret or config_errors.redact_secrets_in_value(given.text) != given.text
@@ -128,7 +128,7 @@ def _build_conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
 
 
 def _check_required_security(
-    collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, ArbitraryKeyText]
+    collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, UnvalidatedSettingText]
 ) -> None:
     """Report Spark properties that disable required security."""
     for name in spark.required_security_properties:

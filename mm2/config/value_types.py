@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from mm2.config import java_classes
 from mm2.topics import topic_filters
-from mm2.topics.flow_config import StartAt, StartPosition, TopicThrottle
+from mm2.topics.flow_config import StartPosition, StartPositionKind, TopicThrottle
 from mm2.topics.topic_filters import NamePatterns
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
@@ -69,8 +69,8 @@ def parse_throttle(text: str) -> int:
 
 def parse_start_position(text: str) -> StartPosition:
     """Parse a start position: `earliest`, `latest` or an ISO 8601 time with a time zone."""
-    if text.lower() in (StartAt.EARLIEST.value, StartAt.LATEST.value):
-        return StartPosition(StartAt(text.lower()))
+    if text.lower() in (StartPositionKind.EARLIEST.value, StartPositionKind.LATEST.value):
+        return StartPosition(StartPositionKind(text.lower()))
     moment = datetime.datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("no time zone")
@@ -78,7 +78,7 @@ def parse_start_position(text: str) -> StartPosition:
     milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
     if not 0 <= milliseconds <= MAX_TIMESTAMP_MS:
         raise ValueError("before 1970, or after 9999")
-    return StartPosition(StartAt.TIMESTAMP, milliseconds)
+    return StartPosition(StartPositionKind.TIMESTAMP, milliseconds)
 
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class ValueType(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class SingleValue(Generic[T]):
+class SingleValueType(Generic[T]):
     """Type of single values. `read` parses the trimmed text."""
 
     allowed: str
@@ -167,19 +167,19 @@ class TopicThrottleListType:
         return tuple(parse_topic_throttle(text) for text in texts)
 
 
-def text_type(allowed: str = "text") -> SingleValue[str]:
+def text_type(allowed: str = "text") -> SingleValueType[str]:
     """Create the value type for non-empty text."""
-    return SingleValue(allowed, _parse_non_blank_text)
+    return SingleValueType(allowed, _parse_non_blank_text)
 
 
-def boolean_type() -> SingleValue[bool]:
+def boolean_type() -> SingleValueType[bool]:
     """Create the value type for booleans: true or false in any case."""
-    return SingleValue("true or false", _parse_boolean)
+    return SingleValueType("true or false", _parse_boolean)
 
 
 def integer_type(
     least: int, most: int | None = None, *, or_minus_one: bool = False
-) -> SingleValue[int]:
+) -> SingleValueType[int]:
     """Create the value type for integers from `least` to `most`, and optionally -1."""
     words = f"whole number from {least}" + (f" to {most}" if most is not None else "")
     words += ", or -1" if or_minus_one else ""
@@ -191,15 +191,15 @@ def integer_type(
             raise ValueError(value)
         return number
 
-    return SingleValue(words, parse_value)
+    return SingleValueType(words, parse_value)
 
 
-def byte_rate_type() -> SingleValue[int]:
+def byte_rate_type() -> SingleValueType[int]:
     """Create the value type for rates in bytes per second (`parse_byte_rate`)."""
-    return SingleValue(RATE_ALLOWED, parse_byte_rate)
+    return SingleValueType(RATE_ALLOWED, parse_byte_rate)
 
 
-def choice_type(*names: str) -> SingleValue[str]:
+def choice_type(*names: str) -> SingleValueType[str]:
     """Create the value type for a choice: one of `names` in any case, returned as spelled in
     `names`."""
 
@@ -209,10 +209,10 @@ def choice_type(*names: str) -> SingleValue[str]:
                 return name
         raise ValueError(value)
 
-    return SingleValue(" or ".join(names), parse_value)
+    return SingleValueType(" or ".join(names), parse_value)
 
 
-def plugin_class_type(*names: str) -> SingleValue[str]:
+def plugin_class_type(*names: str) -> SingleValueType[str]:
     """Create the value type for class names: one of `names`, or a Python class, which is
     imported."""
     shipped = choice_type(*names)
@@ -229,10 +229,12 @@ def plugin_class_type(*names: str) -> SingleValue[str]:
             raise RefusedValueError(str(error)) from error
         return value
 
-    return SingleValue(f"{shipped.allowed}, or a Python class: package.module:Class", parse_value)
+    return SingleValueType(
+        f"{shipped.allowed}, or a Python class: package.module:Class", parse_value
+    )
 
 
-def text_type_matching(pattern: str, allowed: str) -> SingleValue[str]:
+def regex_text_type(pattern: str, allowed: str) -> SingleValueType[str]:
     """Create the value type for text that fully matches the regular expression `pattern`."""
 
     def parse_value(value: str) -> str:
@@ -240,12 +242,12 @@ def text_type_matching(pattern: str, allowed: str) -> SingleValue[str]:
             raise ValueError(value)
         return value
 
-    return SingleValue(allowed, parse_value)
+    return SingleValueType(allowed, parse_value)
 
 
-def start_position_type() -> SingleValue[StartPosition]:
+def start_position_type() -> SingleValueType[StartPosition]:
     """Create the value type for start positions (`parse_start_position`)."""
-    return SingleValue(START_ALLOWED, parse_start_position)
+    return SingleValueType(START_ALLOWED, parse_start_position)
 
 
 def _parse_non_blank_text(value: str) -> str:

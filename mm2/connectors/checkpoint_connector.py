@@ -195,11 +195,11 @@ class MirrorCheckpointConnector(SourceConnector):
         clock = self.context.clock
         end = Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
-        filtered = group_selection.filter_candidates(config.flow, listed)
+        filtered = group_selection.filter_listed_groups(config.flow, listed)
         names = filtered.accepted
         failed: dict[str, ConnectError] = {}
         for chunk in consumer_groups.split_into_chunks(names, MAX_GROUPS_PER_SCAN):
-            read = source.fetch_changed_positions(
+            read = source.fetch_changed_committed_offsets(
                 chunk, end.remaining_s(clock.now_s()), seen=self._last_positions
             )
             failed |= read.failed
@@ -215,7 +215,7 @@ class MirrorCheckpointConnector(SourceConnector):
         }
         known = self._groups
         selected = group_selection.select_groups(config.flow, topics, followed=known or ())
-        change = group_selection.compare_selection(known or (), selected)
+        change = group_selection.compute_selection_change(known or (), selected)
         self._log_group_changes(selected, change, failed, filtered.unmatched)
         self._groups = selected.groups
         return known is None or bool(change)

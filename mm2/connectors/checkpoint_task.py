@@ -42,7 +42,7 @@ from mm2.connectors.connector_clients import (
 )
 from mm2.connectors.connector_metrics import CheckpointMetrics
 from mm2.connectors.group_offset_writer import GroupOffsetWriter
-from mm2.connectors.offset_translation_sources import OffsetMapFollower, OffsetSyncsFollower
+from mm2.connectors.offset_translation_sources import OffsetMapTracker, OffsetSyncsTracker
 from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
@@ -94,7 +94,7 @@ class NewCheckpoint(NamedTuple):
     """True if this is the group's first checkpoint for the partition."""
 
 
-class CheckpointRounds:
+class CheckpointCalculator:
     """Computes a task's new checkpoints in rounds. A round is one pass over all groups of the task.
 
     Not thread-safe except for `find_groups`. No request is sent before `load` is called.
@@ -110,7 +110,7 @@ class CheckpointRounds:
     ) -> None:
         self._config = config
         self._groups = groups
-        self.table = self._create_table()
+        self.table = self._create_checkpoint_table()
         self._table_lock = threading.Lock()
         self._clients = clients
         self._clock = clock
@@ -119,7 +119,7 @@ class CheckpointRounds:
         self._published: TopicTail | None = None
         self._applier = RecordApplier(self._apply_published_checkpoint)
         self._has_history: bool | None = None
-        self._syncs: OffsetSyncsFollower | None = None
+        self._syncs: OffsetSyncsTracker | None = None
         self._source = clients.create_source_groups_client()
         self._last_positions: ReportedPositions = {}
         self._remaining_chunks: list[Sequence[str]] = []
@@ -129,9 +129,9 @@ class CheckpointRounds:
         self._map_resets = 0
         self._refresh_due_s = clock.now_s()
         self._takes_topic = functools.lru_cache(_CACHED_TOPICS_MAX)(
-            functools.partial(topic_selection.has_checkpoints, config.flow)
+            functools.partial(topic_selection.should_checkpoint_topic, config.flow)
         )
-        self._map = OffsetMapFollower(
+        self._map = OffsetMapTracker(
             clients.create_offset_map_reader,
             self._takes_topic,
             flow=config.flow.name,
@@ -159,7 +159,7 @@ class CheckpointRounds:
             if self._has_history is None:
                 return False
         if self._syncs is None:
-            self._syncs = OffsetSyncsFollower(
+            self._syncs = OffsetSyncsTracker(
                 self._clients.create_offset_syncs_reader,
                 self._takes_topic,
                 keep_history=self._has_history,
@@ -226,7 +226,9 @@ class CheckpointRounds:
         """
         try:
             if self._published is not None:
-                self._refresh_or_log_warning(READING_CHECKPOINTS, self._read_published_checkpoints)
+                self._run_refresh_or_log_warning(
+                    READING_CHECKPOINTS, self._read_published_checkpoints
+                )
         except LogTruncatedError:
             self._forget_published_checkpoints()
             self._has_history = None
@@ -237,7 +239,7 @@ class CheckpointRounds:
         self._failed_groups = 0
 
     def _compute_group_checkpoints(self, names: Sequence[str]) -> list[NewCheckpoint]:
-        results = self._source.fetch_changed_positions(
+        results = self._source.fetch_changed_committed_offsets(
             names, self._config.common.admin_timeout_s, seen=self._last_positions
         )
         failure = results.get_first_failure()
@@ -249,7 +251,7 @@ class CheckpointRounds:
         checkpoints_made: list[NewCheckpoint] = []
         for group, positions in sorted(results.succeeded.items()):
             checkpoints = self.table.get_group_checkpoints(group)
-            outcome = self._rules.compare_group(group, positions, checkpoints)
+            outcome = self._rules.find_new_group_checkpoints(group, positions, checkpoints)
             if not outcome.is_final:
                 self._last_positions.pop(group, None)
             try:
@@ -278,10 +280,10 @@ class CheckpointRounds:
         assert syncs is not None, "call load first"
         if self._clock.now_s() < self._refresh_due_s:
             return
-        self._refresh_or_log_warning(
+        self._run_refresh_or_log_warning(
             READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S)
         )
-        self._refresh_or_log_warning(
+        self._run_refresh_or_log_warning(
             READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S)
         )
         self._refresh_due_s = self._clock.now_s() + MAX_OFFSETS_AGE_S
@@ -289,7 +291,7 @@ class CheckpointRounds:
             self._map_resets = self._map.reset_count
             self._last_positions.clear()
 
-    def _refresh_or_log_warning(self, doing: str, refresh: Callable[[], None]) -> None:
+    def _run_refresh_or_log_warning(self, doing: str, refresh: Callable[[], None]) -> None:
         try:
             refresh()
         except LogTruncatedError:
@@ -376,9 +378,9 @@ class CheckpointRounds:
     def _forget_published_checkpoints(self) -> None:
         self._close_checkpoints_reader()
         self._last_positions.clear()
-        self.table = self._create_table()
+        self.table = self._create_checkpoint_table()
 
-    def _create_table(self) -> CheckpointTable:
+    def _create_checkpoint_table(self) -> CheckpointTable:
         return CheckpointTable(
             group_filter=self._groups.__contains__,
             topic_filter=functools.partial(_is_mirror_topic, self._config.flow),
@@ -424,7 +426,7 @@ class MirrorCheckpointTask(SourceTask):
     def __init__(self, create_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
         self._make_clients = create_clients
         self._topic = ""
-        self._rounds: CheckpointRounds | None = None
+        self._rounds: CheckpointCalculator | None = None
         self._offset_writer: GroupOffsetWriter | None = None
         self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
@@ -459,7 +461,7 @@ class MirrorCheckpointTask(SourceTask):
             task=_UNKNOWN_TASK_NUMBER if number is None else number,
         )
         self._topic = config.checkpoints_topic
-        self._rounds = CheckpointRounds(config, groups, clients, clock=context.clock)
+        self._rounds = CheckpointCalculator(config, groups, clients, clock=context.clock)
         self._publisher = status_registry.REGISTRY.create_groups_publisher(
             config.flow.name, _UNKNOWN_TASK_INDEX if number is None else number
         )
@@ -476,7 +478,7 @@ class MirrorCheckpointTask(SourceTask):
             self._offset_writer = GroupOffsetWriter(
                 clients.create_target_groups_client(),
                 clients.create_target_admin(),
-                clients.create_target_log_offsets(),
+                clients.create_target_log_offsets_client(),
                 timeout_s=config.common.admin_timeout_s,
             )
         self._emit_due_s = self._sync_due_s = context.clock.now_s()
@@ -520,18 +522,18 @@ class MirrorCheckpointTask(SourceTask):
             mirrormaker2_records.decode_checkpoint_key(record.key), max(0, late_ms)
         )
 
-    def _load_state(self, rounds: CheckpointRounds) -> None:
+    def _load_state(self, rounds: CheckpointCalculator) -> None:
         """Continue loading the published checkpoints and offset syncs. Until loading is finished,
         no checkpoints are emitted and no group offsets are written."""
-        done = self._run_or_log_warning(LOADING_STATE, rounds.load_published_state)
+        done = self._run_action_or_log_warning(LOADING_STATE, rounds.load_published_state)
         if not done:
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
             self._emit_due_s = self._sync_due_s = retry_s
 
-    def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
+    def _emit_checkpoints(self, rounds: CheckpointCalculator) -> list[SourceRecord]:
         """Emit new checkpoints. Also called at startup, to cover offsets that groups committed
         while no task was running."""
-        made = self._run_or_log_warning(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
+        made = self._run_action_or_log_warning(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
         now_s = self.context.clock.now_s()
         interval_s = self._emit_interval_s
         self._emit_due_s = now_s + (
@@ -545,10 +547,10 @@ class MirrorCheckpointTask(SourceTask):
             self._publish_round_status()
         return [_build_checkpoint_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
-    def _write_group_offsets(self, rounds: CheckpointRounds) -> None:
+    def _write_group_offsets(self, rounds: CheckpointCalculator) -> None:
         sync = self._offset_writer
         assert sync is not None
-        result = self._run_or_log_warning(
+        result = self._run_action_or_log_warning(
             WRITING_GROUP_OFFSETS, lambda: sync.write_changed_offsets(rounds.table)
         )
         if result is not None and result.written:
@@ -584,7 +586,7 @@ class MirrorCheckpointTask(SourceTask):
             self._snapshot = shown
             self._publisher.publish(shown)
 
-    def _run_or_log_warning(self, doing: str, action: Callable[[], _T]) -> _T | None:
+    def _run_action_or_log_warning(self, doing: str, action: Callable[[], _T]) -> _T | None:
         """Run an action and return its result. If it fails, log a warning unless the task is
         stopping, and return None."""
         try:

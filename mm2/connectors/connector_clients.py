@@ -25,8 +25,8 @@ from mm2.config.mirror_connector_config import (
     MirrorSourceConfig,
 )
 from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
-from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
-from mm2.connectors.reverse_producer_ids import ReverseOffsetMapReader, ReverseProducerIds
+from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
+from mm2.connectors.reverse_producer_ids import ReverseFlowProducerLookup, ReverseOffsetMapReader
 from mm2.copier import client_properties
 from mm2.copier.control_messages import ClusterAccess
 from mm2.kafka import command_arguments
@@ -98,7 +98,7 @@ def create_acl_admin(
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
-def create_flow_state_topics(
+def create_flow_state_topics_client(
     common: MirrorConnectorConfig,
     role: ClientRole,
     cluster: Admin,
@@ -129,7 +129,7 @@ def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
     )
 
 
-def create_consumer_groups(
+def create_groups_client(
     common: MirrorConnectorConfig,
     role: ClientRole,
     *,
@@ -144,7 +144,7 @@ def create_consumer_groups(
     return KafkaGroups(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
-def create_log_offsets(
+def create_log_offsets_client(
     common: MirrorConnectorConfig,
     role: ClientRole,
     *,
@@ -204,7 +204,7 @@ class CheckpointClients(Protocol):
 
     def create_target_admin(self) -> Admin: ...
 
-    def create_target_log_offsets(self) -> LogOffsets: ...
+    def create_target_log_offsets_client(self) -> LogOffsets: ...
 
     def create_offset_syncs_reader(self) -> TopicTail:
         """Create a reader that reads the offset-syncs topic from the start, on the cluster that
@@ -251,8 +251,8 @@ class KafkaCheckpointClients:
             task=self._task,
         )
 
-    def create_target_log_offsets(self) -> LogOffsets:
-        return create_log_offsets(
+    def create_target_log_offsets_client(self) -> LogOffsets:
+        return create_log_offsets_client(
             self._config.common,
             client_roles.TARGET_ADMIN,
             use="checkpoint-target-logs",
@@ -263,24 +263,24 @@ class KafkaCheckpointClients:
     def create_offset_syncs_reader(self) -> TopicTail:
         topic = self._config.syncs_topic
         role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
-        return self._create_topic_tail(
+        return self._create_topic_reader(
             role, topic.name, use=f"offset-syncs-{topic.location}-consumer"
         )
 
     def create_checkpoints_reader(self) -> TopicTail:
         topic = self._config.checkpoints_topic
-        return self._create_topic_tail(
+        return self._create_topic_reader(
             client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer"
         )
 
     def create_offset_map_reader(self) -> TopicTail:
         topic = naming.format_offset_map_topic(self._config.common.source)
-        return self._create_topic_tail(
+        return self._create_topic_reader(
             client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer"
         )
 
     def _create_groups_client(self, role: ClientRole) -> ConsumerGroups:
-        return create_consumer_groups(
+        return create_groups_client(
             self._config.common,
             role,
             use=f"checkpoint-{role.side}-admin",
@@ -289,7 +289,7 @@ class KafkaCheckpointClients:
             gone=self._gone,
         )
 
-    def _create_topic_tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
+    def _create_topic_reader(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
         return create_topic_reader(
             self._config.common,
             role,
@@ -329,7 +329,7 @@ class SourceTaskClients(Protocol):
         """Create the store that reads and writes the flow's offset map and incidents on the target.
         The store is not open yet."""
 
-    def create_reverse_producer_ids(self) -> ReverseProducerIds:
+    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
         """Create the client that looks up the reverse flow's producer ids in the reverse flow's
         offset map, which is stored on the source cluster."""
 
@@ -337,13 +337,13 @@ class SourceTaskClients(Protocol):
         """Create a reader that reads the offset-syncs topic from the start. The flow must have an
         offset-syncs topic."""
 
-    def create_sync_writer(self) -> RecordWriter:
+    def create_offset_syncs_writer(self) -> RecordWriter:
         """Create a writer to the offset-syncs topic."""
 
-    def get_source_access(self) -> ClusterAccess:
+    def get_source_cluster_access(self) -> ClusterAccess:
         """Return the settings with which the copy process connects to the source."""
 
-    def get_target_access(self) -> ClusterAccess: ...
+    def get_target_cluster_access(self) -> ClusterAccess: ...
 
     def get_operator_commands(self) -> OperatorCommands: ...
 
@@ -385,7 +385,7 @@ class KafkaSourceTaskClients:
         )
         return FlowStateStore(log, partitions=partitions, read_java_progress=java)
 
-    def create_reverse_producer_ids(self) -> ReverseProducerIds:
+    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
         flow = self._config.flow
         topic = replication_loops.format_reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(
@@ -402,7 +402,7 @@ class KafkaSourceTaskClients:
             clock=self._clock,
             flow=f"{flow.target}->{flow.source}",
         )
-        return ReverseProducerIds(reader, name=f"{flow.name}-{self._task}")
+        return ReverseFlowProducerLookup(reader, name=f"{flow.name}-{self._task}")
 
     def create_offset_syncs_reader(self) -> TopicTail:
         topic = self._config.syncs_topic
@@ -416,7 +416,7 @@ class KafkaSourceTaskClients:
             topic=topic.name,
         )
 
-    def create_sync_writer(self) -> RecordWriter:
+    def create_offset_syncs_writer(self) -> RecordWriter:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
@@ -427,13 +427,13 @@ class KafkaSourceTaskClients:
             self._parse_cluster_access(role), client_id=name, topic=topic.name, clock=self._clock
         )
 
-    def get_source_access(self) -> ClusterAccess:
+    def get_source_cluster_access(self) -> ClusterAccess:
         properties = self._build_client_properties(
             client_roles.SOURCE_CONSUMER, "replication-consumer"
         )
         return _build_copy_cluster_access(properties, self._config.flow.source)
 
-    def get_target_access(self) -> ClusterAccess:
+    def get_target_cluster_access(self) -> ClusterAccess:
         """Return the settings with which the copy process connects to the target. The producer has
         the client id of a Java task's producer."""
         properties = client_roles.resolve_task_producer_properties(self._config.common.props)
@@ -521,7 +521,7 @@ class SourceConnectorClients(Protocol):
 
     def create_target_admin(self) -> Admin: ...
 
-    def create_syncs_admin(self) -> Admin:
+    def create_offset_syncs_admin(self) -> Admin:
         """Create an admin client for the cluster that stores the offset-syncs topic. The flow must
         have an offset-syncs topic."""
 
@@ -529,7 +529,7 @@ class SourceConnectorClients(Protocol):
 
     def create_target_acl_admin(self) -> AclAdmin: ...
 
-    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics_client(self, target: Admin) -> FlowStateTopics:
         """Create the `FlowStateTopics`, which creates the flow's internal topics with the admin
         client `target`."""
 
@@ -537,7 +537,9 @@ class SourceConnectorClients(Protocol):
         """Create the store that reads and writes the offset map and incidents of `partitions`. The
         store is not open yet."""
 
-    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def create_java_reverse_flow_detector(
+        self, *, source: Admin, target: Admin
+    ) -> JavaReverseFlowDetector:
         """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses the
         given admin clients and creates its own readers."""
 
@@ -567,7 +569,7 @@ class KafkaSourceConnectorClients:
     def create_target_admin(self) -> Admin:
         return self._create_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def create_syncs_admin(self) -> Admin:
+    def create_offset_syncs_admin(self) -> Admin:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
@@ -579,9 +581,9 @@ class KafkaSourceConnectorClients:
     def create_target_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics_client(self, target: Admin) -> FlowStateTopics:
         factor = self._config.flow.replication_factor
-        return create_flow_state_topics(
+        return create_flow_state_topics_client(
             self._config.common,
             client_roles.TARGET_ADMIN,
             target,
@@ -593,21 +595,25 @@ class KafkaSourceConnectorClients:
         clients = KafkaSourceTaskClients(self._config, clock=self._clock, task="offsets")
         return clients.create_flow_state_store(partitions, java=lambda _: {})
 
-    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def create_java_reverse_flow_detector(
+        self, *, source: Admin, target: Admin
+    ) -> JavaReverseFlowDetector:
         topic = self._config.syncs_topic
         own_syncs = None
         if topic is not None:
             own_syncs = OffsetSyncsLocation(on_source=topic.on_source, topic=topic.name)
-        return JavaReverseFlow(
+        return JavaReverseFlowDetector(
             self._config.flow,
-            source=self._build_reverse_flow_cluster(source, client_roles.SOURCE_CONSUMER),
-            target=self._build_reverse_flow_cluster(target, client_roles.TARGET_CONSUMER),
+            source=self._build_reverse_flow_clients(source, client_roles.SOURCE_CONSUMER),
+            target=self._build_reverse_flow_clients(target, client_roles.TARGET_CONSUMER),
             syncs=own_syncs,
             clock=self._clock,
         )
 
-    def _build_reverse_flow_cluster(self, asked: Admin, role: ClientRole) -> ReverseFlowCluster:
-        def connect_tail(topic: str, partitions: int) -> TopicTail:
+    def _build_reverse_flow_clients(
+        self, asked: Admin, role: ClientRole
+    ) -> ReverseFlowClusterClients:
+        def create_reader(topic: str, partitions: int) -> TopicTail:
             return create_topic_reader(
                 self._config.common,
                 role,
@@ -617,7 +623,7 @@ class KafkaSourceConnectorClients:
                 partitions=partitions,
             )
 
-        return ReverseFlowCluster(admin=asked, connect_tail=connect_tail)
+        return ReverseFlowClusterClients(admin=asked, connect_tail=create_reader)
 
     def get_operator_commands(self) -> OperatorCommands:
         return build_operator_commands(self._config.common)

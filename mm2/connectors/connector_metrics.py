@@ -49,7 +49,7 @@ class WindowedLatencies:
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
 
-    def record_ages(self, ages: RecordAges, now_s: float) -> None:
+    def observe_record_ages(self, ages: RecordAges, now_s: float) -> None:
         if ages:
             self._newest_ms = ages.min_ms
             self._sampled.observe_many(
@@ -103,8 +103,8 @@ class PartitionStatistics:
             self._record_stats.observe(report.records - self._records, now_s)
             self._byte_stats.observe(report.bytes - self._bytes, now_s)
         self._records, self._bytes = report.records, report.bytes
-        self._ages.record_ages(report.arrival_ages, now_s)
-        self._latencies.record_ages(report.acknowledged_ages, now_s)
+        self._ages.observe_record_ages(report.arrival_ages, now_s)
+        self._latencies.observe_record_ages(report.acknowledged_ages, now_s)
         self._lag_inputs = (report.copied_to, report.source_end, report.oldest_uncopied_ms)
         self.halt_reason = report.cause if report.phase == PartitionPhase.HALTED.value else ""
 
@@ -369,7 +369,7 @@ class CheckpointMetrics:
         ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
         with self._lock:
             times = self._latencies.setdefault(label, WindowedLatencies())
-            times.record_ages(ages, self._clock.now_s())
+            times.observe_record_ages(ages, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
         """Collect the current metric families. Thread-safe."""

@@ -29,7 +29,7 @@ from mm2.connectors.persistent_error_log import StallLog, StoppedPartitionLog
 from mm2.connectors.reverse_producer_ids import QueryProducerIds
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, progress_reports, standby_copies
-from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints, MalformedMessageError
+from mm2.copier.control_messages import CopyConfiguration, CopyEndpoints, MalformedMessageError
 from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.copy_engine import CopyHandle, CopyState
 from mm2.copier.data_plane import DataPlane
@@ -98,8 +98,8 @@ class CopyStarter:
 
 
 class EarlyCopyStart:
-    """Starts a copy process before its settings are known. Call `take_process` to use the process,
-    or `end_process` to end it."""
+    """Starts a copy process before its settings are known. Call `take_started_process` to use the
+    process, or `end_process` to end it."""
 
     def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
         """Prepare to start a copy process. `get_endpoints` returns the clusters and topics to which
@@ -120,7 +120,7 @@ class EarlyCopyStart:
         elif now_s >= self._until_s:
             self.end_process("its settings were not determined in time")
 
-    def take_process(self) -> StartedCopyProcess | None:
+    def take_started_process(self) -> StartedCopyProcess | None:
         """Return the started copy process; the caller becomes its owner. Returns None if no process
         was started or it has ended."""
         started, self._started = self._started, None
@@ -192,7 +192,7 @@ class CopyStream:
         while self._unappended:
             number, item = self._unappended[0]
             try:
-                self._store.append(item, on_recorded=self._build_stored_handler(number, item))
+                self._store.append(item, on_recorded=self._build_item_stored_callback(number, item))
             except FlowStateLogFullError:
                 return
             except ConnectError as error:
@@ -205,7 +205,7 @@ class CopyStream:
         or None if the number has not changed since the last call."""
         return self._stored.take_new_position()
 
-    def _build_stored_handler(self, number: int, item: FlowStateRecord) -> OnRecorded:
+    def _build_item_stored_callback(self, number: int, item: FlowStateRecord) -> OnRecorded:
         position = self._stored
 
         def on_recorded(error: ConnectError | None) -> None:
@@ -265,7 +265,7 @@ class CopySupervisor:
 
     def __init__(
         self,
-        settings: ConfigureCopy,
+        settings: CopyConfiguration,
         deps: CopySupervisorDeps,
         *,
         previous: CopySupervisor | None = None,
@@ -452,7 +452,9 @@ class CopySupervisor:
                 self._request_recovered_state(message)
             case "reverse_producers_request" if self._channel is not None:
                 with well_formed:
-                    number, producers = control_messages.decode_reverse_producers_request(message)
+                    number, producers = control_messages.decode_reverse_flow_producers_request(
+                        message
+                    )
                 tell = reverse_producer_ids.create_response_sender(self._channel, number)
                 self._deps.query_producer_ids(producers, tell)
             case "acquisition_request":
@@ -585,7 +587,7 @@ class CopySupervisor:
 
     def set_throttles(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Replace the throttles of the current copy process and all later ones. The values are in
-        the format of the control message `ConfigureCopy`."""
+        the format of the control message `CopyConfiguration`."""
         self.settings = dataclasses.replace(
             self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
         )
@@ -600,7 +602,7 @@ class CopySupervisor:
             self._end_early_copy()
             self.state = TaskState.STOPPED
         elif not self._channel.is_connected:
-            self.abandon()
+            self.kill_and_mark_stopped()
         else:
             self._send_message({"type": "stop", "deadline_s": deadline_s})
 
@@ -626,7 +628,7 @@ class CopySupervisor:
         if channel is not None:
             channel.close("abandoned")
 
-    def abandon(self) -> None:
+    def kill_and_mark_stopped(self) -> None:
         """Kill a copy process that did not stop in time."""
         self._end_early_copy()
         if self._handle is not None:

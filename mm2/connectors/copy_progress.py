@@ -74,7 +74,7 @@ class TaskCopyProgress:
         """
         self._clock_ahead.observe(latency.ahead_ms, now_s)
         ahead_ms = round(self._clock_ahead.compute_statistics(now_s).max)
-        self.latency = self._previous_latency.add_later_counts(
+        self.latency = self._previous_latency.add_counts_of_later_snapshot(
             latency._replace(ahead_ms=ahead_ms, incarnation=self.counter_generation)
         )
 

@@ -89,16 +89,16 @@ class FlowStateStore:
             _keep_all_records if partitions is None else _build_record_filter(partitions)
         )
         self._java = read_java_progress
-        self._map = self._create_map()
+        self._map = self._create_offset_map()
         self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
         """Open the flow's log and start with an empty map. Raises the same errors as
         `FlowStateLog.open`."""
         self._log.open(timeout_s)
-        self._map = self._create_map()
+        self._map = self._create_offset_map()
 
-    def _create_map(self) -> OffsetMap:
+    def _create_offset_map(self) -> OffsetMap:
         return OffsetMap(key_filter=self._record_filter)
 
     @property
@@ -130,7 +130,7 @@ class FlowStateStore:
             return
         requests, self._state_requests = self._state_requests, []
         try:
-            self.read_map_to_end()
+            self.read_offset_map_to_end()
         except RetriableError as error:
             for each in requests:
                 each.answer(None, str(error))
@@ -157,7 +157,7 @@ class FlowStateStore:
         )
         return dataclasses.replace(state, java=java)
 
-    def read_map_to_end(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
+    def read_offset_map_to_end(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
         """Read to the end of the flow's log and return the offset map. Call on the owner's thread
         only.
 
@@ -170,7 +170,9 @@ class FlowStateStore:
 
     def _apply_record(self, record: StoredLogRecord) -> None:
         if record.topic is FlowStateTopic.MAP:
-            self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
+            self._map.apply_record_or_keep_unreadable(
+                record.key, record.value, offset=record.offset
+            )
 
     def _clear_superseded_segments(self, partition: TopicPartition) -> None:
         """Delete offset map segments of older owners that the newest owner's segments replace."""
@@ -250,7 +252,7 @@ class TaskStateStore:
     def is_ready(self) -> bool:
         return self._stage is _OpeningStage.READY
 
-    def open_or_read(self) -> None:
+    def open_or_read_store(self) -> None:
         """Open the flow's store or continue reading it, if the next attempt is due. Raises
         `FatalError` if access is denied."""
         if self.is_ready or self._clock.now_s() < self._due_s:
@@ -259,7 +261,7 @@ class TaskStateStore:
             if self._stage is _OpeningStage.CLOSED:
                 self.store.open(LEDGER_ATTEMPT_TIMEOUT_S)
                 self._stage = _OpeningStage.READING
-            self.store.read_map_to_end(LEDGER_ATTEMPT_TIMEOUT_S)
+            self.store.read_offset_map_to_end(LEDGER_ATTEMPT_TIMEOUT_S)
         except (RetriableError, MisconfiguredTopicError) as error:
             if must_reopen_log(error):
                 self._stage = _OpeningStage.CLOSED
@@ -277,17 +279,18 @@ class TaskStateStore:
         except ConnectError as error:
             self.mark_broken(error)
 
-    def read_map(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
+    def read_offset_map(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
         """Return the current offset map. Returns None if the map cannot be read now."""
         try:
-            return self.store.read_map_to_end(timeout_s)
+            return self.store.read_offset_map_to_end(timeout_s)
         except ConnectError as error:
             if must_reopen_log(error):
                 self.mark_broken(error)
             return None
 
     def mark_broken(self, error: ConnectError) -> None:
-        """Mark the flow's store as unusable after an error, so that `open_or_read` reopens it."""
+        """Mark the flow's store as unusable after an error, so that `open_or_read_store` reopens
+        it."""
         self._stage = _OpeningStage.CLOSED
         self._schedule_retry(error)
 

@@ -104,7 +104,7 @@ class GroupOffsetWriter:
     def _find_groups_to_write(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
         """Find the groups whose offsets on the target must be changed to match their checkpoints,
         regardless of the groups' states."""
-        results = self._groups.fetch_changed_positions(
+        results = self._groups.fetch_changed_committed_offsets(
             names, self._timeout_s, seen=self._last_positions
         )
         for group, error in sorted(results.failed.items()):
@@ -153,11 +153,11 @@ class GroupOffsetWriter:
     def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
         """Read groups just before writing their offsets: first their states, then their committed
         offsets without pending transactional commits."""
-        states = self._groups.describe_states(names, self._timeout_s)
+        states = self._groups.describe_group_states(names, self._timeout_s)
         seen = {group: TargetGroup(state=state) for group, state in states.succeeded.items()}
         idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
         idle_groups = [group for group, state in states.succeeded.items() if state in idle_states]
-        results = self._groups.fetch_positions(idle_groups, self._timeout_s, stable=True)
+        results = self._groups.fetch_committed_offsets(idle_groups, self._timeout_s, stable=True)
         for group, positions in results.succeeded.items():
             state = states.succeeded[group]
             if (
@@ -203,7 +203,7 @@ class GroupOffsetWriter:
             and place.partition < target_topics.partitions.get(place.topic, 0)
         ]
         if places:
-            ends = self._logs.fetch_bounds(places, timeout_s).succeeded
+            ends = self._logs.fetch_log_bounds(places, timeout_s).succeeded
             target_topics.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
     def _log_sync_plan(self, plan: GroupSyncPlan) -> None:

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.plugin_context import (
-    DatedTaskConfig,
-    ForeignTaskRun,
+    JavaWorkerTaskRun,
     LastTaskRuns,
     LeaderlessPeriod,
+    PublishedTaskConfig,
 )
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.base.timing import Clock
@@ -80,7 +80,7 @@ def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> froze
     owned_since_ms = _find_ownership_start_times(runs, query.partitions)
     unfinished = set()
     for number, run in runs.foreign.items():
-        if _can_no_longer_write(run, runs.leaderless_period, query):
+        if _has_java_run_stopped_writing(run, runs.leaderless_period, query):
             continue
         partitions = _find_run_partitions(runs.configs.get(number, ()), run)
         if any(
@@ -113,13 +113,13 @@ def find_tasks_run_by_java(
             if each != number
             and run.ended_ms is None
             and run.removed_ms is None
-            and not _can_no_longer_write(run, runs.leaderless_period, query)
+            and not _has_java_run_stopped_writing(run, runs.leaderless_period, query)
         )
     )
 
 
-def _can_no_longer_write(
-    run: ForeignTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
+def _has_java_run_stopped_writing(
+    run: JavaWorkerTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
 ) -> bool:
     """Return True if no more batches of this Java task run can arrive, regardless of its
     partitions."""
@@ -149,7 +149,7 @@ def _find_ownership_start_times(
     no mm2 task runs are omitted."""
     owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.own_start_ms.items():
-        configs = _select_configs_until(runs.configs.get(number, ()), began_ms)
+        configs = _select_configs_as_of_time(runs.configs.get(number, ()), began_ms)
         owned = _parse_all_partitions(configs[-1:]) or frozenset()
         for each in owned.intersection(partitions):
             owned_since_ms[each] = max(owned_since_ms.get(each, began_ms), began_ms)
@@ -157,27 +157,27 @@ def _find_ownership_start_times(
 
 
 def _find_run_partitions(
-    configs: Sequence[DatedTaskConfig], run: ForeignTaskRun
+    configs: Sequence[PublishedTaskConfig], run: JavaWorkerTaskRun
 ) -> _PartitionSet | None:
     """Return the partitions of a Java task run; None if they are unknown.
 
     A run that overlaps an earlier run without a recorded end includes the partitions of that
     earlier run.
     """
-    run_configs = _select_configs_until(configs, run.started_ms)
+    run_configs = _select_configs_as_of_time(configs, run.started_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
 
 
-def _select_configs_until(
-    configs: Sequence[DatedTaskConfig], at_ms: int
-) -> Sequence[DatedTaskConfig]:
+def _select_configs_as_of_time(
+    configs: Sequence[PublishedTaskConfig], at_ms: int
+) -> Sequence[PublishedTaskConfig]:
     """Select the configurations that the task had received by `at_ms`. The last one was in
     effect."""
     indexes = [at for at, each in enumerate(configs) if 0 <= each.published_ms <= at_ms]
     return configs[: indexes[-1] + 1] if indexes else ()
 
 
-def _parse_all_partitions(configs: Iterable[DatedTaskConfig]) -> _PartitionSet | None:
+def _parse_all_partitions(configs: Iterable[PublishedTaskConfig]) -> _PartitionSet | None:
     partitions: set[TopicPartition] = set()
     has_configs = False
     for each in configs:
@@ -204,7 +204,7 @@ class HandoverWait:
     has_copied: bool = False
     """True if the task has replicated records since the wait began."""
 
-    def covers_runs(self, runs: Collection[JavaTaskRun]) -> bool:
+    def is_sufficient_for_java_runs(self, runs: Collection[JavaTaskRun]) -> bool:
         """Return True if no new wait is needed for these Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
@@ -214,7 +214,7 @@ class HandoverWait:
         return not any(each.has_known_partitions or self.has_copied for each in news)
 
 
-class HandoverWaits:
+class HandoverWaitRegistry:
     """Handover wait of each task: its start (monotonic seconds) and the Java task runs to wait for.
     Thread-safe."""
 
@@ -229,11 +229,11 @@ class HandoverWaits:
         new wait."""
         with self._lock:
             known = self._begun.get(key)
-            if known is None or not known.covers_runs(runs):
+            if known is None or not known.is_sufficient_for_java_runs(runs):
                 known = self._begun[key] = HandoverWait(runs, now_s)
             return known
 
-    def record_copying(self, key: _TaskKey) -> None:
+    def mark_task_as_copying(self, key: _TaskKey) -> None:
         """Record that the task is replicating records, so its wait is over."""
         with self._lock:
             if key in self._begun:
@@ -244,7 +244,7 @@ class HandoverWaits:
             self._begun.pop(key, None)
 
 
-_HANDOVER_WAITS = HandoverWaits()
+_HANDOVER_WAITS = HandoverWaitRegistry()
 """The waits for Java workers that the tasks of this process have begun."""
 
 
@@ -275,7 +275,7 @@ class JavaHandover:
         producer: Mapping[str, str],
         skipped: bool,
         clock: Clock,
-        waits: HandoverWaits = _HANDOVER_WAITS,
+        waits: HandoverWaitRegistry = _HANDOVER_WAITS,
     ) -> None:
         """Create the object that decides how long `task` waits for Java workers. `runs` is
         `PipelineTaskContext.last_runs`, which returns the last runs of the connector's tasks.
@@ -307,14 +307,14 @@ class JavaHandover:
         """Compute the maximum remaining wait in seconds; 0 if there is no wait."""
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
-    def check_other_tasks(self) -> None:
+    def update_java_tasks_warning(self) -> None:
         """Check whether Java workers run the connector's other tasks, and update `warning`. Call
         while this task is replicating.
 
         A finding takes effect only if two consecutive checks agree, because mm2 tasks may be about
         to report that they are running.
         """
-        self._waits.record_copying(self._task.key)
+        self._waits.mark_task_as_copying(self._task.key)
         others = find_tasks_run_by_java(
             self._runs(),
             self._task.task.task,

@@ -35,14 +35,14 @@ reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReverseFlowCluster:
+class ReverseFlowClusterClients:
     """A cluster that is searched for the reverse flow's topics."""
 
     admin: Admin
     connect_tail: TopicTailFactory
 
 
-class JavaReverseFlow:
+class JavaReverseFlowDetector:
     """Detects a reverse flow of Java MirrorMaker 2. Not thread-safe; opens new connections for each
     check."""
 
@@ -50,8 +50,8 @@ class JavaReverseFlow:
         self,
         flow: Flow,
         *,
-        source: ReverseFlowCluster,
-        target: ReverseFlowCluster,
+        source: ReverseFlowClusterClients,
+        target: ReverseFlowClusterClients,
         syncs: OffsetSyncsLocation | None,
         clock: Clock,
     ) -> None:
@@ -111,7 +111,7 @@ class JavaReverseFlow:
         if not progress:
             return frozenset()
         try:
-            eras = _collect_era_reasons(
+            eras = _collect_era_start_reasons(
                 self._read_topic(
                     replication_loops.format_reverse_offset_map_topic(self._flow),
                     end,
@@ -125,7 +125,7 @@ class JavaReverseFlow:
         )
 
     def _read_topic_if_permitted(
-        self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
+        self, topic: str, end: Deadline, *, on: ReverseFlowClusterClients | None = None
     ) -> Mapping[bytes, bytes]:
         """Read a compacted topic, on the source by default. Returns an empty mapping without read
         permission."""
@@ -135,7 +135,7 @@ class JavaReverseFlow:
             return {}
 
     def _read_topic(
-        self, topic: str, end: Deadline, *, on: ReverseFlowCluster
+        self, topic: str, end: Deadline, *, on: ReverseFlowClusterClients
     ) -> Mapping[bytes, bytes]:
         """Return the latest value of each key of a compacted topic. Returns an empty mapping if the
         topic does not exist."""
@@ -148,7 +148,7 @@ class JavaReverseFlow:
             raise failure
         newest: dict[bytes, bytes] = {}
 
-        def keep_newest(record: TopicRecord) -> None:
+        def keep_latest_value(record: TopicRecord) -> None:
             if record.key is None:
                 return
             if record.value is None:
@@ -158,7 +158,7 @@ class JavaReverseFlow:
 
         tail = on.connect_tail(topic, found.partition_count)
         try:
-            tail.read_to_end(self._compute_remaining_s(end), keep_newest)
+            tail.read_to_end(self._compute_remaining_s(end), keep_latest_value)
         finally:
             tail.close()
         return newest
@@ -200,7 +200,7 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
         return {}
 
 
-def _collect_era_reasons(
+def _collect_era_start_reasons(
     stored: Mapping[bytes, bytes],
 ) -> Mapping[TopicPartition, Collection[str]]:
     """Collect the reasons why the eras (mirror generations) of each partition were started."""

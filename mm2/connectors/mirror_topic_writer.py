@@ -62,7 +62,7 @@ MIRROR_TOPIC_OPERATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorPair:
+class SourceAndMirrorTopic:
     """A source topic and its mirror topic as reported by the target's brokers. The mirror may still
     have too few partitions."""
 
@@ -89,11 +89,11 @@ class MirrorTopicsResult:
     """Results by source topic: each topic is either in `pairs` (with its mirror topic) or in
     `problems`, and may have warnings."""
 
-    pairs: Mapping[str, MirrorPair]
+    pairs: Mapping[str, SourceAndMirrorTopic]
     problems: Mapping[str, MirrorTopicProblem]
     warnings: Mapping[str, tuple[str, ...]]
 
-    def list_transient_topics(self) -> list[str]:
+    def list_transiently_failed_topics(self) -> list[str]:
         return sorted(name for name, each in self.problems.items() if each.is_transient)
 
     def merge_later_result(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
@@ -118,7 +118,7 @@ def collect_mirror_topics(
     setting prevents from being replicated (`blocked`), become problems."""
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
-        name: _build_failure_problem(
+        name: _build_request_failure_problem(
             f"{flow.name} {name}: {error}",
             1,
             error,
@@ -129,7 +129,7 @@ def collect_mirror_topics(
     }
     for mirror, error in mirrors.failed.items():
         topic = topics[mirror]
-        problems[topic.name] = _build_failure_problem(
+        problems[topic.name] = _build_request_failure_problem(
             f"{flow.name} {topic.name}: {error}",
             topic.partitions,
             error,
@@ -142,7 +142,7 @@ def collect_mirror_topics(
         problems[name] = _build_setting_problem(source.succeeded[name], finding)
     return MirrorTopicsResult(
         pairs={
-            topics[mirror].name: MirrorPair(topic=topics[mirror], mirror=each)
+            topics[mirror].name: SourceAndMirrorTopic(topic=topics[mirror], mirror=each)
             for mirror, each in mirrors.succeeded.items()
             if topics[mirror].name not in blocked
         },
@@ -176,7 +176,7 @@ def may_topic_become_visible(error: ConnectError) -> bool:
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
-def _build_failure_problem(
+def _build_request_failure_problem(
     message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
     """Build the problem of a topic for which a request failed. `grant_command` is a command that
@@ -273,7 +273,7 @@ class MirrorTopicWriter:
             now_s=self._clock.now_s(),
         )
         result = self._apply_changes_once(names, end)
-        transient = result.list_transient_topics()
+        transient = result.list_transiently_failed_topics()
         if transient:
             first = result.problems[transient[0]].message
             _log.warning(
@@ -285,7 +285,7 @@ class MirrorTopicWriter:
             transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
         ):
             result = result.merge_later_result(self._apply_changes_once(transient, end))
-            transient = result.list_transient_topics()
+            transient = result.list_transiently_failed_topics()
         return result
 
     def describe_topics(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
@@ -295,7 +295,7 @@ class MirrorTopicWriter:
         partitions that `partitions` specifies for its source topic. Raises the same errors as
         `apply_changes`.
         """
-        source = self._observe_topics(self._source, partitions, end)
+        source = self._describe_topics_with_configs(self._source, partitions, end)
         sizes = {
             self._flow.format_remote_topic(name): partitions[name] for name in source.succeeded
         }
@@ -313,17 +313,17 @@ class MirrorTopicWriter:
             sync_configs=False,
             operator=self._operator,
         ).findings
-        return self._collect_result(source, mirrors, findings)
+        return self._build_mirror_topics_result(source, mirrors, findings)
 
     def preview_changes(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
         """Plan the changes that `apply_changes` would make, without applying them. Raises the same
         errors as `apply_changes`."""
-        source = self._observe_topics(self._source, names, end)
+        source = self._describe_topics_with_configs(self._source, names, end)
         topics = {
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
         }
         listed = self._target.list_topics(self._compute_remaining_s(end))
-        existing = self._observe_topics(self._target, topics.keys() & listed, end)
+        existing = self._describe_topics_with_configs(self._target, topics.keys() & listed, end)
         # A mirror that cannot be described may exist, with an unknown number of partitions.
         describable = {
             each.name: each for mirror, each in topics.items() if mirror not in existing.failed
@@ -340,10 +340,12 @@ class MirrorTopicWriter:
         self._sync_configs = True
         topics = {
             self._flow.format_remote_topic(name): topic
-            for name, topic in self._observe_topics(self._source, names, end).succeeded.items()
+            for name, topic in self._describe_topics_with_configs(
+                self._source, names, end
+            ).succeeded.items()
         }
         listed = self._target.list_topics(self._compute_remaining_s(end))
-        existing = self._observe_topics(self._target, topics.keys() & listed, end)
+        existing = self._describe_topics_with_configs(self._target, topics.keys() & listed, end)
         existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.succeeded}
         plan = self._build_mirror_topic_plan(
             existing_topics, existing.succeeded, end, listed=listed
@@ -354,7 +356,7 @@ class MirrorTopicWriter:
     def _compute_remaining_s(self, end: Deadline) -> float:
         return end.remaining_s(self._clock.now_s())
 
-    def _observe_topics(
+    def _describe_topics_with_configs(
         self, side: Admin, names: Iterable[str], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
         return client_interfaces.describe_topics_with_configs(
@@ -379,10 +381,10 @@ class MirrorTopicWriter:
         visible = self._wait_until_topics_visible(partitions, end)
         failed = {**refused, **visible.failed}
         mirrors = PerTopicResult(succeeded=visible.succeeded, failed=failed)
-        result = self._collect_result(source, mirrors, plan.findings)
+        result = self._build_mirror_topics_result(source, mirrors, plan.findings)
         return replace(result, warnings=collect_topic_warnings(plan))
 
-    def _collect_result(
+    def _build_mirror_topics_result(
         self,
         source: PerTopicResult[ObservedTopic],
         mirrors: PerTopicResult[ObservedTopic],
@@ -491,7 +493,7 @@ class MirrorTopicWriter:
             min(METADATA_PROPAGATION_TIMEOUT_S, self._compute_remaining_s(end)),
             now_s=self._clock.now_s(),
         )
-        observed = self._observe_topics(self._target, partitions, end)
+        observed = self._describe_topics_with_configs(self._target, partitions, end)
         done, failed = dict(observed.succeeded), dict(observed.failed)
         while True:
             incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
@@ -504,7 +506,7 @@ class MirrorTopicWriter:
                 or self._pause(_METADATA_POLL_INTERVAL_S)
             ):
                 return PerTopicResult(succeeded=done, failed=failed)
-            observed = self._observe_topics(self._target, incomplete, end)
+            observed = self._describe_topics_with_configs(self._target, incomplete, end)
             for name in incomplete:
                 done.pop(name, None)
                 failed.pop(name, None)

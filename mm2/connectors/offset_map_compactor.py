@@ -79,7 +79,7 @@ class MapCompactor:
         if not self._queue:
             self._queue.extend(sorted(self._log_starts))
         self._due_s = now_s + STEP_INTERVAL_S
-        known = self._store.read_map(READ_TIMEOUT_S) if self._queue else None
+        known = self._store.read_offset_map(READ_TIMEOUT_S) if self._queue else None
         if known is not None:
             self._run_compaction_step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
         if not self._queue:
@@ -121,7 +121,7 @@ class MapCompactor:
             self._unrecorded += 1
             if (
                 each.segment is not None
-                and each.segment.is_thinned
+                and each.segment.has_removed_runs
                 and name not in self._logged_partitions
             ):
                 self._logged_partitions.add(name)

@@ -27,7 +27,7 @@ from mm2.offsets.offset_translation import MapTranslator, TranslatedOffset, Untr
 _LOG = logging.getLogger(__name__)
 
 
-class OffsetSyncsFollower:
+class OffsetSyncsTracker:
     """Reads the offset syncs of a flow as they are written, and translates offsets with them. Not
     thread-safe. Keeps only topics for which `takes_topic` returns True. `keep_history` is passed to
     `OffsetSyncStore`."""
@@ -75,7 +75,7 @@ class OffsetSyncsFollower:
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         """Translate a source offset with the offset syncs; see `TranslateOffset`."""
-        return self._table.translate(partition, upstream)
+        return self._table.translate_downstream(partition, upstream)
 
     def get_newest_sync(self, partition: TopicPartition) -> OffsetSync | None:
         """Return the partition's newest offset sync, or None if no sync is known."""
@@ -96,7 +96,7 @@ MAP_RETRY_DELAY_S = 60.0
 """Delay in seconds before another attempt to read a missing or unreadable offset map."""
 
 
-class OffsetMapFollower:
+class OffsetMapTracker:
     """Reads the offset map of a flow as it is written, and translates offsets with it. Not
     thread-safe. Keeps only topics for which `takes_topic` returns True."""
 
@@ -156,7 +156,7 @@ class OffsetMapFollower:
         ignored, because it may describe a deleted topic or Java may have replicated records since
         the map was written.
         """
-        if not self._is_complete or self._is_map_contradicted(partition, newest):
+        if not self._is_complete or self._does_sync_contradict_map(partition, newest):
             return UntranslatedReason.UNKNOWN
         return self._get_translator(partition).translate_offset(upstream)
 
@@ -165,9 +165,9 @@ class OffsetMapFollower:
     ) -> int | None:
         """Return the next source offset to replicate, according to the map. Returns None if the map
         is ignored; see `translate`."""
-        if not self._is_complete or self._is_map_contradicted(partition, newest):
+        if not self._is_complete or self._does_sync_contradict_map(partition, newest):
             return None
-        return self._map.get_partition(partition).replicated_to
+        return self._map.get_partition(partition).next_source_offset
 
     def close(self) -> None:
         tail, self._tail = self._tail, None
@@ -186,16 +186,18 @@ class OffsetMapFollower:
         self._translators.clear()
         self._confirmed_syncs.clear()
 
-    def _is_map_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
+    def _does_sync_contradict_map(
+        self, partition: TopicPartition, newest: OffsetSync | None
+    ) -> bool:
         if newest is not None and self._confirmed_syncs.get(partition) != newest:
             if not self._get_translator(partition).agrees_with_sync(newest):
-                self._log_contradiction(partition)
+                self._log_map_contradiction(partition)
                 return True
             self._confirmed_syncs[partition] = newest
         self._contradicted.discard(partition)
         return False
 
-    def _log_contradiction(self, partition: TopicPartition) -> None:
+    def _log_map_contradiction(self, partition: TopicPartition) -> None:
         if partition not in self._contradicted:
             self._contradicted.add(partition)
             _LOG.warning(
@@ -206,7 +208,7 @@ class OffsetMapFollower:
     def _apply_record(self, record: TopicRecord) -> None:
         if record.key is None:
             raise FatalError(f"{record.topic}: the record at offset {record.offset} has no key")
-        self._map.apply_or_keep_unreadable(record.key, record.value, offset=record.offset)
+        self._map.apply_record_or_keep_unreadable(record.key, record.value, offset=record.offset)
         self._clear_caches()
 
     def _raise_if_unreadable(self) -> None:

@@ -41,7 +41,7 @@ def record_era_requests(
         for name, position in positions.items()
     }
     _append_era_requests(requests, store, now)
-    offset_map = store.read_map_to_end()
+    offset_map = store.read_offset_map_to_end()
     for name, request in requests.items():
         recorded = offset_map.get_partition(name).request
         if recorded is None or recorded.request != request.request:
@@ -60,7 +60,9 @@ def _append_era_requests(
     stored: list[TopicPartition] = []
     failures: list[ConnectError] = []
 
-    def build_recorded_handler(name: TopicPartition) -> Callable[[ConnectError | None], None]:
+    def build_request_stored_callback(
+        name: TopicPartition,
+    ) -> Callable[[ConnectError | None], None]:
         def on_recorded(error: ConnectError | None) -> None:
             if error is None:
                 stored.append(name)
@@ -88,7 +90,7 @@ def _append_era_requests(
             key=offset_map_records.encode_map_key(key),
             value=offset_map_records.encode_map_value(request),
         )
-        while not _try_append_item(store, item, build_recorded_handler(name)):
+        while not _try_append_item(store, item, build_request_stored_callback(name)):
             poll_store()
     while len(stored) < len(requests):
         poll_store()

@@ -17,10 +17,10 @@ from connect_runtime.base.timing import Clock, Deadline
 from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import (
-    MirrorPair,
     MirrorTopicProblem,
     MirrorTopicsResult,
     MirrorTopicWriter,
+    SourceAndMirrorTopic,
 )
 from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import Admin
@@ -215,7 +215,7 @@ class PartitionSetupBuilder:
     def _compute_remaining_s(self, end: Deadline) -> float:
         return end.remaining_s(self._clock.now_s())
 
-    def _describe_next_check(self) -> str:
+    def _format_next_check_clause(self) -> str:
         """Return the clause of a message that states when mm2 checks the problem again."""
         interval_s = self._flow.refresh_topics_interval_s
         if interval_s is None:
@@ -239,7 +239,7 @@ class PartitionSetupBuilder:
                 f"({reload_command}). "
             )
         remedy = operator_commands.format_remedy(*lines)
-        message = f"{problem.message}{self._describe_next_check()}. {advice}{remedy}"
+        message = f"{problem.message}{self._format_next_check_clause()}. {advice}{remedy}"
         return [
             PartitionFinding(
                 partition=TopicPartition(name, number),
@@ -251,7 +251,7 @@ class PartitionSetupBuilder:
         ]
 
     def _check_partition(
-        self, pair: MirrorPair, number: int, common: FlowSetup
+        self, pair: SourceAndMirrorTopic, number: int, common: FlowSetup
     ) -> PartitionFinding | None:
         """Return why this partition cannot be replicated; None if it can."""
         topic, mirror = pair.topic, pair.mirror
@@ -282,14 +282,14 @@ class PartitionSetupBuilder:
             return None
         remedy = operator_commands.format_remedy(command)
         problem = (
-            f"{self._flow.name} {topic.name}: {problem}{self._describe_next_check()}. {remedy}"
+            f"{self._flow.name} {topic.name}: {problem}{self._format_next_check_clause()}. {remedy}"
         )
         return PartitionFinding(
             partition=where, cause=cause, message=halt_messages.format_halt_message(cause, problem)
         )
 
     def _build_partition_setup(
-        self, pair: MirrorPair, number: int, common: FlowSetup
+        self, pair: SourceAndMirrorTopic, number: int, common: FlowSetup
     ) -> PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
         opposite = replication_loops.format_reverse_offset_map_topic(self._flow)

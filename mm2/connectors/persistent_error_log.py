@@ -99,7 +99,10 @@ class StallLog:
     def take_due_lines(self, names: Sequence[str], now_s: float) -> list[str]:
         """Return the lines to log now and mark their problems as logged. `names` contains the names
         of the task's partitions."""
-        return [*self._build_problem_lines(now_s), *self._build_wait_lines(names, now_s)]
+        return [
+            *self._build_problem_lines(now_s),
+            *self._build_waiting_partition_lines(names, now_s),
+        ]
 
     def _build_problem_lines(self, now_s: float) -> list[str]:
         new, over = _update_reported_problems(self._troubles, self._logged_troubles, now_s)
@@ -111,7 +114,7 @@ class StallLog:
             lines.append("all connections are restored")
         return lines
 
-    def _build_wait_lines(self, names: Sequence[str], now_s: float) -> list[str]:
+    def _build_waiting_partition_lines(self, names: Sequence[str], now_s: float) -> list[str]:
         new, over = _update_reported_problems(self._waits, self._logged_waits, now_s)
         lines = []
         if new:

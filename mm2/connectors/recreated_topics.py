@@ -43,7 +43,7 @@ def split_recreated_topics(
     result = RecreatedTopicSplit([], [])
     for each in partitions:
         progress = offset_map.get_partition(TopicPartition(each.topic, each.partition))
-        has_no_progress = not progress.newest_era and progress.open_request is None
+        has_no_progress = not progress.newest_era and progress.pending_era_request is None
         stop = (
             _find_recreated_topic_halt(each, eras.get(each.topic, [])) if has_no_progress else None
         )

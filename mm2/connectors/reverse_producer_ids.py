@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import control_messages
 from mm2.formats.offset_map_records import MapKey, MapProducerKey
 from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicRecord, TopicTail
@@ -58,7 +58,9 @@ class ReverseOffsetMapReader:
         self._has_existed = False
         self._missing_since_s: float | None = None
 
-    def find_reverse_producers(self, producers: Sequence[int], timeout_s: float) -> frozenset[int]:
+    def find_reverse_flow_producers(
+        self, producers: Sequence[int], timeout_s: float
+    ) -> frozenset[int]:
         """Return which of the producer ids belong to the reverse flow.
 
         Raises `RetriableError` if the topic cannot be read to its end in time, and `FatalError` if
@@ -111,7 +113,9 @@ class ReverseOffsetMapReader:
             )
 
     def _apply_record(self, record: TopicRecord) -> None:
-        self._map.apply_or_keep_unreadable(record.key or b"", record.value, offset=record.offset)
+        self._map.apply_record_or_keep_unreadable(
+            record.key or b"", record.value, offset=record.offset
+        )
 
     def _collect_producer_id(self, key: MapKey) -> bool:
         """Collect the producer id from a record's key, and return False so that the map does not
@@ -178,7 +182,7 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
     def send_response(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
             channel.send(
-                control_messages.encode_reverse_producers(
+                control_messages.encode_reverse_flow_producers(
                     number, theirs, failure=why, denied=denied
                 )
             )
@@ -188,7 +192,7 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
     return send_response
 
 
-class ReverseProducerIds:
+class ReverseFlowProducerLookup:
     """Finds out on a separate thread which producer ids belong to the reverse flow. The first query
     starts the thread.
 
@@ -200,9 +204,9 @@ class ReverseProducerIds:
         self._name = name
         self._queries: queue.Queue[_PendingQuery] = queue.Queue(MAX_WAITING_QUERIES)
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
 
-    def query_reverse_producers(
+    def query_reverse_flow_producers(
         self, producers: Sequence[int], answer: ProducerIdsCallback
     ) -> None:
         """Query which of the producer ids belong to the reverse flow. `answer` is called once,
@@ -240,7 +244,7 @@ class ReverseProducerIds:
     def _answer_queries(self, queries: list[_PendingQuery]) -> None:
         producers = {each for query in queries for each in query.producers}
         try:
-            theirs = self._map.find_reverse_producers(sorted(producers), MAP_READ_TIMEOUT_S)
+            theirs = self._map.find_reverse_flow_producers(sorted(producers), MAP_READ_TIMEOUT_S)
         except Exception as error:
             denied = isinstance(error, NotAuthorizedError)
             for query in queries:

@@ -99,7 +99,11 @@ class SourceTopicWatcher:
         config, clock = self._config, self._context.clock
         clients = self._make_clients(config, clock=clock, gone=self._is_stopping)
         self._refresher = TopicRefresher(
-            config, clients, clock=clock, wait=self._wait_or_stop, is_stopping=self._is_stopping
+            config,
+            clients,
+            clock=clock,
+            wait=self._wait_for_stop_request,
+            is_stopping=self._is_stopping,
         )
         self._refresher.create_internal_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
@@ -257,7 +261,7 @@ class SourceTopicWatcher:
     def _is_stopping(self) -> bool:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
-    def _wait_or_stop(self, timeout_s: float) -> bool:
+    def _wait_for_stop_request(self, timeout_s: float) -> bool:
         """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup, if
         the worker's context says so; after startup, if `stop` was called."""
         return (
@@ -358,7 +362,7 @@ class MirrorSourceConnector(SourceConnector):
         store = clients.create_flow_state_store(list(positions))
         try:
             store.open(timeout_s)
-            offset_map = store.read_map_to_end(timeout_s)
+            offset_map = store.read_offset_map_to_end(timeout_s)
             for each in itertools.chain.from_iterable(
                 map(offset_map.list_unreadable_records, positions)
             ):

@@ -103,7 +103,9 @@ class MirrorSourceTask(PipelineTask):
         self._plane = self._acquire(engine, clock)
         if task_config.config.syncs_topic is not None:
             self._syncs = OffsetSyncEmitter(
-                clients.create_sync_writer(), lag_max=task_config.config.lag_max, clock=clock
+                clients.create_offset_syncs_writer(),
+                lag_max=task_config.config.lag_max,
+                clock=clock,
             )
         self._runner = SourceTaskRunner(
             task_config,
@@ -152,7 +154,7 @@ class MirrorSourceTask(PipelineTask):
             read_java_progress=self._java.read_progress,
             sync_emitter=self._syncs,
             may_acquire=self._may_acquire_partitions,
-            may_keep_running=self._may_keep_running,
+            may_keep_running=self._may_copy_process_keep_running,
             get_wait_reason=self._handover.get_wait_reason,
             on_progress_report=metrics.record_progress_report,
             on_assigned=metrics.set_assigned_partitions,
@@ -228,7 +230,7 @@ class MirrorSourceTask(PipelineTask):
         """Kill the copy process. Thread-safe."""
         runner = self._stopping_runner or self._runner
         if runner is not None:
-            runner.abandon()
+            runner.kill_copy_process()
 
     # Requests of the copy process
 
@@ -240,7 +242,7 @@ class MirrorSourceTask(PipelineTask):
         self.context.request_heartbeat()
         return False
 
-    def _may_keep_running(self, now_s: float) -> bool:
+    def _may_copy_process_keep_running(self, now_s: float) -> bool:
         """Return False if the Connect group has not confirmed the task's assignment to this worker
         within the last session timeout plus `PEER_TIMEOUT_S`. Another worker may then own the task.
 
@@ -315,7 +317,7 @@ class MirrorSourceTask(PipelineTask):
         supervised, handover = runner.supervisor, self._handover
         assert handover is not None
         if supervised is not None:
-            handover.check_other_tasks()
+            handover.update_java_tasks_warning()
         left_s = (
             0.0
             if supervised is not None

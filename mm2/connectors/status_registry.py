@@ -203,7 +203,7 @@ class FlowStatus:
         return self.state is FlowState.RUNNING and nothing
 
     @property
-    def is_copying_all(self) -> bool:
+    def is_copying_all_partitions(self) -> bool:
         """True if all of this node's partitions of the flow are currently being replicated."""
         return all(each.state is TaskState.RUNNING for each in self.tasks) and all(
             each.phase in COPYING_PHASES for each in self.partitions if each.task >= 0
@@ -290,7 +290,7 @@ class CheckpointGroupsSnapshot:
         return self.last_round_s is None or (self.writes_offsets and self.last_write_s is None)
 
     @property
-    def done_until_s(self) -> float:
+    def last_completed_s(self) -> float:
         """Time (monotonic) at which all work of the task was last complete: the earlier of the last
         pass over all groups and the last write of group offsets, or the start time if either has
         not happened yet."""

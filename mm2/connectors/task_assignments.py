@@ -18,7 +18,7 @@ from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import StatusRegistry
 from mm2.topics import load_balancing, task_assignment, topic_selection
-from mm2.topics.flow_config import StartAt
+from mm2.topics.flow_config import StartPositionKind
 from mm2.topics.load_balancing import OverloadState, PartitionByteRates
 from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment
 
@@ -115,7 +115,7 @@ class SourceTaskAssignments:
 
     def set_topics(self, topics: AssignableTopics) -> None:
         """Record the topics that a refresh has found."""
-        if self._config.flow.start.kind is StartAt.EARLIEST:
+        if self._config.flow.start.kind is StartPositionKind.EARLIEST:
             beginning = None
         elif self._last_refresh is not None:
             beginning = self._last_refresh.initial_topics
@@ -140,7 +140,7 @@ class SourceTaskAssignments:
         if rates is None or self._last_refresh is None:
             self._overload = OverloadState()
             return False
-        self._overload, better = load_balancing.check_task_load(
+        self._overload, better = load_balancing.plan_reassignment_if_overloaded(
             [each.partitions for each in current],
             rates,
             tasks_max=self._config.flow.tasks_max,
@@ -150,7 +150,7 @@ class SourceTaskAssignments:
         if better is None:
             return False
         self._moved = _MovedAssignments(
-            published=current, assignments=task_assignment.rearrange_assignments(current, better)
+            published=current, assignments=task_assignment.redistribute_partitions(current, better)
         )
         return True
 

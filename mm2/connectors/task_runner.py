@@ -41,7 +41,7 @@ from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder
 from mm2.copier import control_messages
-from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints
+from mm2.copier.control_messages import CopyConfiguration, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.data_plane import DataPlane
 from mm2.copier.progress_reports import PartitionProgressReport
@@ -206,7 +206,7 @@ def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> Partit
     need the eras (mirror generations) of their topic's other partitions, and their acquisition
     detects unreadable records."""
     progress = known.get_partition(get_source_partition(where))
-    if progress.newest_era or progress.open_request is not None:
+    if progress.newest_era or progress.pending_era_request is not None:
         return None
     return next(
         (
@@ -358,7 +358,7 @@ class SourceTaskRunner:
             clock=deps.clock,
             random=deps.random,
         )
-        self._reverse_producer_ids = deps.clients.create_reverse_producer_ids()
+        self._reverse_producer_ids = deps.clients.create_reverse_flow_producer_lookup()
         self._logged_warnings: tuple[str, ...] = ()
         self._plan: PartitionSetupPlan | None = None
         self._plan_due_s = 0.0
@@ -425,7 +425,7 @@ class SourceTaskRunner:
         if self.supervisor is not None:
             self.supervisor.restart(self._store.unavailable_reason, now_s)
         self.reason = self._store.unavailable_reason
-        self._store.open_or_read()
+        self._store.open_or_read_store()
 
     # Planning
 
@@ -451,7 +451,7 @@ class SourceTaskRunner:
             return
         if now_s < self._plan_due_s or self._next_partitions is not None:
             return
-        offset_map = self._store.read_map()
+        offset_map = self._store.read_offset_map()
         if offset_map is None:
             self._plan_due_s = now_s + PLAN_RETRY_DELAY_S
             return
@@ -493,7 +493,7 @@ class SourceTaskRunner:
 
     def _replace_stopped_copy(self, copy: CopySupervisor, now_s: float) -> None:
         if copy.state is TaskState.STOPPING and now_s >= self._replace_by_s:
-            copy.abandon()
+            copy.kill_and_mark_stopped()
         if copy.state is not TaskState.STOPPED:
             return
         partitions, self._next_partitions = self._next_partitions, None
@@ -521,7 +521,7 @@ class SourceTaskRunner:
             store=self._store.store,
             random=around.random,
             on_log_broken=self._store.mark_broken,
-            query_producer_ids=self._reverse_producer_ids.query_reverse_producers,
+            query_producer_ids=self._reverse_producer_ids.query_reverse_flow_producers,
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
             on_streamed=self._handle_streamed_items,
@@ -531,7 +531,7 @@ class SourceTaskRunner:
             settings,
             supervisor_deps,
             previous=before,
-            early_copy=self._early_start.take_process(),
+            early_copy=self._early_start.take_started_process(),
             confirmed_after_s=max(
                 self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S
             ),
@@ -543,20 +543,22 @@ class SourceTaskRunner:
     def _build_endpoints(self) -> CopyEndpoints:
         topics = sorted({each.topic for each in self.task_config.partitions})
         return CopyEndpoints(
-            source=self._deps.clients.get_source_access(),
-            target=self._deps.clients.get_target_access(),
+            source=self._deps.clients.get_source_cluster_access(),
+            target=self._deps.clients.get_target_cluster_access(),
             topics=tuple(topics),
             remote_topics=tuple(map(self.task_config.config.flow.format_remote_topic, topics)),
         )
 
-    def _build_copy_configuration(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
+    def _build_copy_configuration(
+        self, partitions: tuple[PartitionSetup, ...]
+    ) -> CopyConfiguration:
         share, around = self.task_config, self._deps
-        return ConfigureCopy(
+        return CopyConfiguration(
             flow=share.config.flow.name,
             task=around.task_number,
             owner=around.owner_id,
-            source=around.clients.get_source_access(),
-            target=around.clients.get_target_access(),
+            source=around.clients.get_source_cluster_access(),
+            target=around.clients.get_target_cluster_access(),
             partitions=tuple(replace(each, in_group=around.in_group) for each in partitions),
             budget_bytes=share.config.flow.buffer_bytes,
             throttle_bytes_s=share.throttle.flow,
@@ -608,7 +610,7 @@ class SourceTaskRunner:
                 syncs = self._deps.sync_emitter
                 closing.callback(lambda: syncs.close(self._choose_close_timeout_s()))
             if copy is not None:
-                closing.callback(lambda: None if copy.has_ended else copy.abandon())
+                closing.callback(lambda: None if copy.has_ended else copy.kill_and_mark_stopped())
             self._topic_poller.stop()
             if copy is not None:
                 self._wait_for_copy_end(copy, until_s)
@@ -628,7 +630,7 @@ class SourceTaskRunner:
     def _choose_close_timeout_s(self) -> float:
         return 0.0 if self._abandoned else CLOSE_TIMEOUT_S / 2
 
-    def abandon(self) -> None:
+    def kill_copy_process(self) -> None:
         """Kill the copy process immediately. Called from another thread while `stop` runs."""
         self._abandoned = True
         self._early_start.end_process("abandoned")

@@ -179,7 +179,7 @@ class TopicRefresher:
             clock=clock,
             operator=self._operator,
         )
-        self._java_reverse_flow = clients.create_java_reverse_flow(
+        self._java_reverse_flow = clients.create_java_reverse_flow_detector(
             source=self._source, target=self._target
         )
         self._acls: AclSync | None = None
@@ -201,9 +201,9 @@ class TopicRefresher:
         config = self._config
         if config.syncs_topic is not None:
             _create_offset_syncs_topic(
-                config, self._clients.create_syncs_admin(), wait=self._wait, waits=on_retry
+                config, self._clients.create_offset_syncs_admin(), wait=self._wait, waits=on_retry
             )
-        topics = self._clients.create_flow_state_topics(self._target)
+        topics = self._clients.create_flow_state_topics_client(self._target)
         names = list(client_interfaces.build_flow_state_topic_names(config.flow.source).values())
         logged = ""
         while True:

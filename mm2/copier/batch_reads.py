@@ -14,7 +14,12 @@ from connect_runtime.protocol.fetch import (
 )
 from connect_runtime.protocol.request_errors import MalformedResponseError
 from mm2.copier import offset_lookups
-from mm2.copier.offset_lookups import LogStartLookup, PendingRequest, RecoveryCluster, ReplyHandler
+from mm2.copier.offset_lookups import (
+    LogStartLookup,
+    PartitionRecoveryCluster,
+    PendingRequest,
+    ReplyHandler,
+)
 from mm2.replication.recovery_instructions import (
     FetchedRecords,
     InstructionAnswer,
@@ -42,18 +47,18 @@ class BatchReadQueue:
     def __init__(
         self,
         *,
-        source: RecoveryCluster,
-        target: RecoveryCluster,
+        source: PartitionRecoveryCluster,
+        target: PartitionRecoveryCluster,
         reply: ReplyHandler,
-        queue_offset_lookup: Callable[[RecoveryCluster, PendingRequest], None],
+        queue_offset_lookup: Callable[[PartitionRecoveryCluster, PendingRequest], None],
     ) -> None:
         self._sides = (source, target)
         self._reply = reply
         self._queue_offset_lookup = queue_offset_lookup
-        self._queued: list[tuple[RecoveryCluster, PendingRequest]] = []
+        self._queued: list[tuple[PartitionRecoveryCluster, PendingRequest]] = []
         self._reading: set[tuple[bool, int]] = set()
 
-    def queue_read(self, side: RecoveryCluster, request: PendingRequest) -> None:
+    def queue_read(self, side: PartitionRecoveryCluster, request: PendingRequest) -> None:
         """Queue a `ReadTarget` or `ReadSource` request for the next `send_queued_reads`."""
         self._queued.append((side, request))
 
@@ -64,10 +69,12 @@ class BatchReadQueue:
         waiting, self._queued = self._queued, []
         for side in self._sides:
             mine = [question for other, question in waiting if other is side]
-            for node_id, group in side.group_by_leader(mine, reply=self._reply).items():
+            for node_id, group in side.group_requests_by_leader(mine, reply=self._reply).items():
                 self._send_fetch(side, node_id, group)
 
-    def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
+    def _send_fetch(
+        self, side: PartitionRecoveryCluster, node_id: int, group: list[PendingRequest]
+    ) -> None:
         """Send one fetch to a leader, unless a fetch to that leader is already in flight. Requests
         that do not fit into the fetch are queued again."""
         version_range = fetch.choose_fetch_versions(
@@ -89,7 +96,12 @@ class BatchReadQueue:
         self._fetch_records(side, node_id, now, version=version)
 
     def _fetch_records(
-        self, side: RecoveryCluster, node_id: int, group: list[PendingRequest], *, version: int
+        self,
+        side: PartitionRecoveryCluster,
+        node_id: int,
+        group: list[PendingRequest],
+        *,
+        version: int,
     ) -> None:
         partitions = [
             FetchRequestPartition(
@@ -127,7 +139,7 @@ class BatchReadQueue:
 
     def _handle_response(
         self,
-        side: RecoveryCluster,
+        side: PartitionRecoveryCluster,
         node_id: int,
         group: list[PendingRequest],
         *,
@@ -152,7 +164,10 @@ class BatchReadQueue:
                 self._reply(question, _build_read_answer(side, each))
 
     def _reply_with_error(
-        self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
+        self,
+        side: PartitionRecoveryCluster,
+        question: PendingRequest,
+        partition: FetchResponsePartition,
     ) -> None:
         """Reply to a read request with the error that the broker returned for the partition. If the
         target returned OFFSET_OUT_OF_RANGE without the log start offset, look up the log start
@@ -197,7 +212,7 @@ def _has_records(answer: tuple[FetchResponsePartition | None, PendingRequest]) -
 
 
 def _find_fetched_partition(
-    fetched: _FetchedByTopic, side: RecoveryCluster, question: PendingRequest
+    fetched: _FetchedByTopic, side: PartitionRecoveryCluster, question: PendingRequest
 ) -> FetchResponsePartition | None:
     number = question.copy.setup.partition
     by_name = fetched.get((side.get_topic_name(question.copy), number))
@@ -205,7 +220,7 @@ def _find_fetched_partition(
 
 
 def _build_read_answer(
-    side: RecoveryCluster, fetched: FetchResponsePartition | None
+    side: PartitionRecoveryCluster, fetched: FetchResponsePartition | None
 ) -> InstructionAnswer:
     if fetched is None:
         return offset_lookups.build_missing_partition_answer()

@@ -132,7 +132,7 @@ class BlockingClient:
 
         Raises `BrokerResponseError` if the metadata reports an error for the topic.
         """
-        self._cluster.request_topics([topic])
+        self._cluster.set_metadata_topics([topic])
         doing = f"finding the leader of {topic}-{partition}"
 
         def try_find_leader() -> int | None:

@@ -87,7 +87,7 @@ class BrokerScratchPartition:
         self._sent = bytes(batch[record_batch.CRC_START :])
         return answer.base_offset
 
-    def is_stored_unchanged(self, offset: int) -> bool:
+    def is_batch_stored_unchanged(self, offset: int) -> bool:
         fetched_records = memoryview(self._client.fetch(self._topic, offset).records)
         return any(
             header.base_offset == offset and batch[record_batch.CRC_START :] == self._sent
@@ -133,7 +133,7 @@ class ScratchPartition(Protocol):
         """Produce a batch of one record outside a transaction and return its acknowledged
         offset."""
 
-    def is_stored_unchanged(self, offset: int) -> bool:
+    def is_batch_stored_unchanged(self, offset: int) -> bool:
         """Return True if the batch that `produce_record` sent last is stored at `offset`, byte for
         byte."""
 
@@ -159,7 +159,7 @@ class TargetProbe:
     def _run_checks(self) -> None:
         first = self._fence_and_create_producer()
         if first is None:
-            self._check_without_fencing()
+            self._check_idempotent_producer()
             return
         if not self._check_producer_sequence(first):
             return
@@ -181,7 +181,7 @@ class TargetProbe:
             holds=not isinstance(own, BrokerRefusal),
         )
 
-    def _check_without_fencing(self) -> None:
+    def _check_idempotent_producer(self) -> None:
         """Run the checks that do not need fencing, with an idempotent producer."""
         owner = _raise_if_transient(self._scratch.init_idempotent_producer())
         if isinstance(owner, BrokerRefusal):
@@ -223,7 +223,7 @@ class TargetProbe:
         self._record_outcome(
             CapabilityCheck.UNCHANGED,
             "the stored bytes differ from the sent bytes",
-            holds=self._scratch.is_stored_unchanged(expected),
+            holds=self._scratch.is_batch_stored_unchanged(expected),
         )
         again = self._produce_record(owner, 0)
         stored_twice = self._scratch.find_end_offset() != expected + 1

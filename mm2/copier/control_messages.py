@@ -43,7 +43,7 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.topics import flow_config
-from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import DeliveryMode, SourceGapAction, TargetTopicAccess
 
 JsonMessage = dict[str, Any]
 
@@ -83,7 +83,7 @@ def decode_integer(value: Any) -> int:
     return value
 
 
-def decode_integer_sum(value: Any) -> int:
+def decode_int128(value: Any) -> int:
     """Decode a sum of 64-bit integers (for example of record ages), which may exceed 64 bits.
     Raises `ValueError` if it exceeds 128 bits."""
     if type(value) is not int or value not in _INT128:
@@ -120,7 +120,7 @@ class ClusterAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigureCopy:
+class CopyConfiguration:
     """The complete configuration of a copy process."""
 
     flow: str
@@ -147,7 +147,7 @@ class ConfigureCopy:
     """Number of seconds without a response after which a partition leader counts as unreachable."""
 
 
-def encode_copy_configuration(settings: ConfigureCopy) -> JsonMessage:
+def encode_copy_configuration(settings: CopyConfiguration) -> JsonMessage:
     """Encode the configuration of a copy process."""
     return {
         "type": "configure",
@@ -168,9 +168,9 @@ def encode_copy_configuration(settings: ConfigureCopy) -> JsonMessage:
     }
 
 
-def decode_copy_configuration(message: JsonMessage) -> ConfigureCopy:
+def decode_copy_configuration(message: JsonMessage) -> CopyConfiguration:
     operator = _decode_operator_commands(message["operator"])
-    return ConfigureCopy(
+    return CopyConfiguration(
         flow=message["flow"],
         task=message["task"],
         owner=_decode_base64(message["owner"]),
@@ -237,7 +237,7 @@ def _decode_partition_setup(message: JsonMessage, operator: OperatorCommands) ->
     fields["target_topic_id"] = _decode_base64(message["target_topic_id"])
     fields["target_topics"] = TargetTopicAccess(message["target_topics"])
     fields["delivery"] = DeliveryMode(message["delivery"])
-    fields["on_source_gap"] = OnSourceGap(message["on_source_gap"])
+    fields["on_source_gap"] = SourceGapAction(message["on_source_gap"])
     return PartitionSetup(**fields, operator=operator)
 
 
@@ -317,19 +317,19 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
 # Producer ids of the reverse flow
 
 
-def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
+def encode_reverse_flow_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
     """Encode a request for the producer ids that belong to the reverse flow
     (`FindReverseFlowProducers`)."""
     return {"type": "reverse_producers_request", "id": number, "producers": list(producers)}
 
 
-def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
+def decode_reverse_flow_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
     """Decode a `reverse_producers_request` message. Return the request number and the producer
     ids."""
     return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
-def encode_reverse_producers(
+def encode_reverse_flow_producers(
     number: int,
     reverse_producers: Collection[int] | None,
     *,
@@ -350,7 +350,7 @@ def encode_reverse_producers(
     }
 
 
-def decode_reverse_producers(
+def decode_reverse_flow_producers(
     message: JsonMessage,
 ) -> ReverseFlowProducers | InstructionRefused | NoResponse:
     if message["producers"] is None and message["denied"]:

@@ -178,7 +178,7 @@ class TaskChannel:
         self.requested_close_reason = self.requested_close_reason or reason
         self._request_wakeup()
 
-    def reassign(self, name: str, inbox: ChannelInbox) -> None:
+    def reassign_to_inbox(self, name: str, inbox: ChannelInbox) -> None:
         """Rename the channel and redirect its messages to another inbox.
 
         Only for a channel whose copy process has sent no message yet.
@@ -301,9 +301,9 @@ class ControlConnection:
             self._report_connection_end(str(error))
         except OSError as error:
             self._report_connection_end(f"the connection failed: {error}")
-        self.send_pending()
+        self.send_pending_messages()
 
-    def send_pending(self) -> None:
+    def send_pending_messages(self) -> None:
         """Send the channel's queued messages, and update the events for which the selector
         waits."""
         if self._ended:
@@ -437,7 +437,7 @@ class ControlServer:
         self._released = False
         self._close_lock = threading.Lock()
         self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
-        self._thread = self._threads.start("control-server", self._run)
+        self._thread = self._threads.start("control-server", self._run_poll_loop)
 
     def open_channel(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
         """Open a channel for a copy process that will connect with `channel.token`.
@@ -508,7 +508,7 @@ class ControlServer:
 
     # Runs on the server's thread only
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_poll_loop(self, stop: threading.Event) -> None:
         self._poller.register(self._listener, transport.READABLE, handler=self._accept_connections)
         self._poller.register(
             self._wakeup_receiver, transport.READABLE, handler=self._handle_wakeup
@@ -542,7 +542,7 @@ class ControlServer:
         if channel.requested_close_reason is not None:
             self.remove_connection(connection, channel, channel.requested_close_reason)
         elif connection is not None:
-            connection.send_pending()
+            connection.send_pending_messages()
 
     def _accept_connections(self, _mask: int) -> None:
         for _ in range(ACCEPT_BATCH):

@@ -20,7 +20,7 @@ from mm2.copier import (
     progress_reports,
     recovery_requests,
 )
-from mm2.copier.control_messages import ConfigureCopy
+from mm2.copier.control_messages import CopyConfiguration
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.fetcher import Fetcher
 from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
@@ -63,7 +63,7 @@ class CopyLoop:
 
     def __init__(
         self,
-        settings: ConfigureCopy,
+        settings: CopyConfiguration,
         *,
         source: ClusterConnections,
         target: ClusterConnections,
@@ -109,8 +109,8 @@ class CopyLoop:
             can_record=lambda: not driver.is_storage_backlog_full,
         )
         self.partitions = self._create_partitions(settings, random, chain)
-        source.request_topics({each.topic for each in settings.partitions})
-        target.request_topics({each.remote_topic for each in settings.partitions})
+        source.set_metadata_topics({each.topic for each in settings.partitions})
+        target.set_metadata_topics({each.remote_topic for each in settings.partitions})
         self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.partitions}
         self._reports: dict[int, PartitionProgressReport] = {}
         self._index = {id(each): index for index, each in enumerate(self.partitions)}
@@ -138,7 +138,7 @@ class CopyLoop:
         self._closing = False
 
     def _create_partitions(
-        self, settings: ConfigureCopy, random: Random, chain: TransformChain | None
+        self, settings: CopyConfiguration, random: Random, chain: TransformChain | None
     ) -> list[PartitionReplicator]:
         copies = [
             PartitionReplicator(
@@ -229,8 +229,8 @@ class CopyLoop:
             leader = self._target.view.get_leader(copy.setup.remote_topic, copy.setup.partition)
             self._fetcher.update_partition(copy)
             if leader is not None:
-                self._execute_instructions(copy, copy.on_leader_epoch(leader.epoch, now_s))
-                self._producer.mark_ready(copy)
+                self._execute_instructions(copy, copy.on_leader_epoch_received(leader.epoch, now_s))
+                self._producer.mark_partition_ready(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
         """Return True if the mirror partition has a leader. Without a leader, the source partition
@@ -287,7 +287,7 @@ class CopyLoop:
             if topic.error_code == error_policy.UNKNOWN_TOPIC_OR_PARTITION and not on_target:
                 self._execute_instructions(copy, copy.on_fetch_error(topic.error_code, now_s))
             return
-        instructions = copy.on_topic_id(topic.topic_id, now_s, on_target=on_target)
+        instructions = copy.on_topic_id_received(topic.topic_id, now_s, on_target=on_target)
         if instructions or copy.state.phase is PartitionPhase.HALTED:
             self._execute_instructions(copy, instructions)
 
@@ -303,10 +303,10 @@ class CopyLoop:
                 case RefreshTargetMetadata():
                     self._target.refresh_metadata()
                 case AppendToFlowState(items=items, token=token) if (
-                    not copy.script_runner.is_outstanding(instruction)
+                    not copy.script_runner.is_instruction_outstanding(instruction)
                 ):
-                    self._link.append_to_log(
-                        items, on_stored=self._build_stored_handler(copy, token)
+                    self._link.append_to_flow_state(
+                        items, on_stored=self._build_segment_stored_callback(copy, token)
                     )
                 case _:
                     self._recovery.submit_instruction(copy, instruction, now_s)
@@ -319,7 +319,9 @@ class CopyLoop:
             copy, copy.script_runner.on_response(answer, self._clock.now_s())
         )
 
-    def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
+    def _build_segment_stored_callback(
+        self, copy: PartitionReplicator, token: int
+    ) -> DriverAnswerHandler:
         return lambda _: self._handle_segment_stored(copy, token)
 
     def _handle_segment_stored(self, copy: PartitionReplicator, token: int) -> None:
@@ -329,13 +331,13 @@ class CopyLoop:
     def _handle_records_arrived(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
         if copy.send_queue.queued_batches:
-            self._producer.mark_ready(copy)
+            self._producer.mark_partition_ready(copy)
         if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
     def _handle_batch_acknowledged(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
-        self._fetcher.update_after_acknowledgement(copy)
+        self._fetcher.update_acknowledged_partition(copy)
         if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
@@ -343,7 +345,7 @@ class CopyLoop:
         self._changed.add(id(copy))
         self._fetcher.update_partition(copy)
         if copy.send_queue.queued_batches:
-            self._producer.mark_ready(copy)
+            self._producer.mark_partition_ready(copy)
         if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
@@ -380,7 +382,7 @@ class CopyLoop:
         """
         return all(
             copy.state.phase is PartitionPhase.FENCED
-            or (copy.state.phase is PartitionPhase.CLOSED and copy.is_fully_recorded)
+            or (copy.state.phase is PartitionPhase.CLOSED and copy.is_all_progress_recorded)
             for copy in self.partitions
         )
 
@@ -403,7 +405,7 @@ class CopyLoop:
         changed_ids, self._changed = self._changed, set()
         for index in sorted(self._index[each] for each in changed_ids):
             copy = self.partitions[index]
-            report = leader_availability.mark_report_waiting(
+            report = leader_availability.mark_report_waiting_for_leader(
                 progress_reports.build_progress_report(index, copy), self._obstacles.get(id(copy))
             )
             (self._lagging.discard if _is_caught_up(copy, report) else self._lagging.add)(index)
@@ -413,7 +415,7 @@ class CopyLoop:
         idle_s = (
             replication_latency.NEVER_S
             if self._lagging
-            else self._fetcher.compute_oldest_response_s()
+            else self._fetcher.find_oldest_response_time_s()
         )
         pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
         errors = self._collect_connection_errors()

@@ -18,7 +18,7 @@ from connect_runtime.network.transport import BufferPool, Poller
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import client_properties, control_messages
 from mm2.copier.control_client import ControlClient
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
 from mm2.replication import record_transforms
@@ -51,7 +51,7 @@ class CopyProcess:
         self._driver = DriverClient(self._channel)
         self._random = Random()  # noqa: S311 - jitter, not secrets
         self._endpoints: CopyEndpoints | None = None
-        self._settings: ConfigureCopy | None = None
+        self._settings: CopyConfiguration | None = None
         self._loop: CopyLoop | None = None
         self._chain: TransformChain | None = None
         self._paused = False
@@ -92,10 +92,10 @@ class CopyProcess:
         """Connect to both clusters as soon as the driver has sent their addresses (`endpoints`)."""
         if self._endpoints is not None and not self._clusters:
             self._clusters = self._connect_clusters(self._endpoints.source, self._endpoints.target)
-            self._clusters[0].request_topics(self._endpoints.topics)
-            self._clusters[1].request_topics(self._endpoints.remote_topics)
+            self._clusters[0].set_metadata_topics(self._endpoints.topics)
+            self._clusters[1].set_metadata_topics(self._endpoints.remote_topics)
 
-    def _run_copy(self, settings: ConfigureCopy) -> None:
+    def _run_copy(self, settings: CopyConfiguration) -> None:
         try:
             self._chain = record_transforms.create_chain(
                 settings.transforms, load=config_types.load_class
@@ -121,7 +121,7 @@ class CopyProcess:
         self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
         self._channel.flush_send_queue(1.0)
 
-    def _build_loop(self, settings: ConfigureCopy) -> CopyLoop:
+    def _build_loop(self, settings: CopyConfiguration) -> CopyLoop:
         clusters = settings.source, settings.target
         endpoints = self._endpoints
         if (

@@ -27,7 +27,7 @@ from mm2.copier.copy_engine import CopyEngine, EngineState
 from mm2.copier.inline_engine import InlineEngine
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
-from mm2.copier.standby_copies import StandbyCopies
+from mm2.copier.standby_copies import StandbyCopyProcesses
 
 SPARK_STANDALONE_PREFIX = "spark://"
 
@@ -62,7 +62,7 @@ class _OpenDataPlane:
     engine: CopyEngine
     server: ControlServer
     clock: Clock
-    standby: StandbyCopies
+    standby: StandbyCopyProcesses
     user_count: int = 0
 
     @property
@@ -94,7 +94,7 @@ class DataPlane:
         return self._opened.server
 
     @property
-    def standby_copies(self) -> StandbyCopies:
+    def standby_copies(self) -> StandbyCopyProcesses:
         """Pool of standby copy processes, which run but have no task yet."""
         return self._opened.standby
 
@@ -138,13 +138,13 @@ class DataPlaneRegistry:
         """
         with self._lock:
             if self._open is not None:
-                self._close_if_replaceable(self._open, settings)
+                self._close_data_plane_if_replaceable(self._open, settings)
             if self._open is None:
                 wanted = settings or EngineSettings()
                 made_engine, server = self._create(wanted, clock)
                 # On a Spark cluster, standby processes would occupy slots that other jobs need.
                 is_local = wanted.engine != copy_engine_config.INLINE and wanted.is_local
-                waiting = StandbyCopies(
+                waiting = StandbyCopyProcesses(
                     made_engine,
                     server,
                     clock=clock,
@@ -163,7 +163,7 @@ class DataPlaneRegistry:
             if opened is not None:
                 opened.close(timeout_s)
 
-    def _close_if_replaceable(
+    def _close_data_plane_if_replaceable(
         self, opened: _OpenDataPlane, settings: EngineSettings | None
     ) -> None:
         differs = settings is not None and settings != opened.settings

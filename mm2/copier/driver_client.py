@@ -64,24 +64,24 @@ class DriverClient:
             )
         )
 
-    def request_acquisition(self, *, on_answer: DriverAnswerHandler) -> None:
+    def request_acquisition_permission(self, *, on_answer: DriverAnswerHandler) -> None:
         """Ask the driver for permission to acquire partitions. The driver grants it once the worker
         group has confirmed, after this request, that the task is still assigned to this worker."""
         self._request_count += 1
         self._acquisition_requests[self._request_count] = on_answer
         self._channel.send({"type": "acquisition_request", "id": self._request_count})
 
-    def request_reverse_producers(
+    def request_reverse_flow_producers(
         self, producers: Sequence[int], *, on_answer: DriverAnswerHandler
     ) -> None:
         """Request which of these source producer ids belong to the reverse flow."""
         self._request_count += 1
         self._reverse_producer_requests[self._request_count] = on_answer
         self._channel.send(
-            control_messages.encode_reverse_producers_request(self._request_count, producers)
+            control_messages.encode_reverse_flow_producers_request(self._request_count, producers)
         )
 
-    def append_to_log(
+    def append_to_flow_state(
         self, items: Sequence[FlowStateRecord], *, on_stored: DriverAnswerHandler
     ) -> None:
         """Send records for the driver to append to the offset map or incident topic. `on_stored` is
@@ -119,7 +119,7 @@ class DriverClient:
             case "reverse_producers":
                 answered = self._reverse_producer_requests.pop(message["id"], None)
                 if answered is not None:
-                    answered(control_messages.decode_reverse_producers(dict(message)))
+                    answered(control_messages.decode_reverse_flow_producers(dict(message)))
             case "acquisition_granted":
                 answered = self._acquisition_requests.pop(message["id"], None)
                 if answered is not None:

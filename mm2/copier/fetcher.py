@@ -155,15 +155,15 @@ class Fetcher:
             )
             self._assign_connection(key, connection)
             self._caught_up.discard(key)
-        self._add_to_session(connection, key, copy)
+        self._add_partition_to_session(connection, key, copy)
 
-    def update_after_acknowledgement(self, copy: PartitionReplicator) -> None:
+    def update_acknowledged_partition(self, copy: PartitionReplicator) -> None:
         """Update a partition's session after one of its batches was acknowledged, because it may
         need data again."""
         if (copy.setup.topic, copy.setup.partition) not in self._connection_of:
             self.update_partition(copy)
 
-    def _add_to_session(
+    def _add_partition_to_session(
         self, connection: _FetchConnection, key: PartitionKey, copy: PartitionReplicator
     ) -> None:
         leader = self._source.view.get_leader(*key)
@@ -236,7 +236,7 @@ class Fetcher:
             if connection.session.is_in_flight() or now_s < connection.retry_at_s:
                 continue
             if connection.name == TAIL_CONNECTION:
-                self._move_caught_up_partitions(connection)
+                self._move_caught_up_partitions_to_tail(connection)
             if (
                 connection.session.count_partitions()
                 and self._memory_budget.free_bytes
@@ -244,7 +244,7 @@ class Fetcher:
             ):
                 self._send_fetch(connection)
 
-    def _move_caught_up_partitions(self, tail: _FetchConnection) -> None:
+    def _move_caught_up_partitions_to_tail(self, tail: _FetchConnection) -> None:
         """Move partitions that have reached the end of their log to the broker's tail connection,
         on which fetches wait for new records."""
         for key in list(self._caught_up):
@@ -257,7 +257,7 @@ class Fetcher:
             if connection is not tail:
                 connection.session.remove_partition(key)
                 self._assign_connection(key, tail)
-                self._add_to_session(tail, key, self._copies[key])
+                self._add_partition_to_session(tail, key, self._copies[key])
             self._caught_up.discard(key)
 
     def _send_fetch(self, connection: _FetchConnection) -> None:
@@ -303,7 +303,7 @@ class Fetcher:
 
     # Responses
 
-    def compute_oldest_response_s(self) -> float:
+    def find_oldest_response_time_s(self) -> float:
         """Return the earliest time at which a fetch connection last received a response (monotonic
         seconds); -inf if a partition is not being fetched."""
         heard_s = [
@@ -414,7 +414,7 @@ class Fetcher:
                     connection.node_id, TAIL_CONNECTION, alone=connection.omits_rack
                 )
         elif connection.name == TAIL_CONNECTION and len(partition.records):
-            self._move_to_backlog(connection, key)
+            self._move_partition_to_backlog(connection, key)
 
     def _must_switch_replica(
         self,
@@ -462,7 +462,8 @@ class Fetcher:
         records = partition.records
         if (
             copy.send_queue.queued_batches
-            and self._source.lent_bytes > BUFFER_OVERUSE_FACTOR * self._memory_budget.limit_bytes
+            and self._source.lent_buffer_bytes
+            > BUFFER_OVERUSE_FACTOR * self._memory_budget.limit_bytes
         ):
             records = memoryview(bytearray(records))
         return FetchedRecords(
@@ -472,7 +473,7 @@ class Fetcher:
             aborted=tuple(partition.aborted),
         )
 
-    def _move_to_backlog(self, connection: _FetchConnection, key: PartitionKey) -> None:
+    def _move_partition_to_backlog(self, connection: _FetchConnection, key: PartitionKey) -> None:
         connection.session.remove_partition(key)
         self._assign_connection(
             key,

@@ -30,7 +30,7 @@ class LeaderConnections(Protocol):
     """Connections that `LeaderMonitor` uses to probe leaders. Implemented by
     `ClusterConnections`."""
 
-    def last_response_s(self, node_id: int) -> float: ...
+    def get_last_response_time_s(self, node_id: int) -> float: ...
 
     def call(
         self,
@@ -68,7 +68,7 @@ class LeaderMonitor:
         self._led_since_s = {each: self._led_since_s.get(each, now_s) for each in leaders}
         silent = {}
         for node_id, since_s in self._led_since_s.items():
-            answered_s = self._connections.last_response_s(node_id)
+            answered_s = self._connections.get_last_response_time_s(node_id)
             last_s = since_s if answered_s == -inf else answered_s
             if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
@@ -130,7 +130,7 @@ def _describe_missing_leader(
     return f"{side} partition {topic}-{partition} has no leader{error}"
 
 
-def mark_report_waiting(
+def mark_report_waiting_for_leader(
     report: PartitionProgressReport, obstacle: UnavailableLeader | None
 ) -> PartitionProgressReport:
     """Set the state in a partition's progress report to waiting if the partition is held up only by

@@ -27,7 +27,7 @@ from connect_runtime.system.clock import SystemClock
 from mm2.copier import client_properties, control_messages, log_compare_messages
 from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.control_client import ControlClient
-from mm2.copier.control_messages import ConfigureCopy
+from mm2.copier.control_messages import CopyConfiguration
 from mm2.copier.log_compare_messages import LogCompareRange, LogCompareRequest, LogCompareResult
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.record_sets import DamagedBatchError
@@ -114,7 +114,7 @@ class ComparedLog:
                 self.digests.skip_to_offset(offset, hole=True)
                 self.digests.skip_to_offset(offset + 1)
             else:
-                self.digests.add_item(
+                self.digests.add_item_digest(
                     offset, digest, optional=not committed, producer_id=header.producer_id
                 )
         self.digests.skip_to_offset(end, hole=header.record_count <= header.last_offset_delta)
@@ -264,7 +264,7 @@ class LogCompareProcess:
             on_message=self._on_message,
             on_closed=self._on_channel_closed,
         )
-        self._settings: ConfigureCopy | None = None
+        self._settings: CopyConfiguration | None = None
         self._request: LogCompareRequest | None = None
         self._end_reason = ""
 

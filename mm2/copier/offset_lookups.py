@@ -3,7 +3,7 @@ DescribeProducers.
 
 Lookups are combined into one request per leader and API; DescribeProducers requests to a leader are
 sent one at a time. A `PendingRequest` is a request that has not been answered yet, and a
-`RecoveryCluster` is the cluster to which it is sent.
+`PartitionRecoveryCluster` is the cluster to which it is sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from connect_runtime.network.cluster_connections import ClientResponse, ClusterConnections
 from connect_runtime.protocol import request_builders, request_errors
-from connect_runtime.protocol.request_builders import EpochEndQuery, NodeTarget, OffsetQuery
+from connect_runtime.protocol.request_builders import EpochEndOffsetQuery, NodeTarget, OffsetQuery
 from connect_runtime.protocol.request_errors import UnsupportedVersion
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.recovery_instructions import (
@@ -54,7 +54,7 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 
 @dataclass(slots=True)
-class RecoveryCluster:
+class PartitionRecoveryCluster:
     """One cluster of the flow (source or target). Looks up the names and ids that the topics of
     recovering partitions have on this cluster."""
 
@@ -76,7 +76,7 @@ class RecoveryCluster:
         an error."""
         return self.cluster.view.get_topic(self.get_topic_name(copy)) is not None
 
-    def group_by_leader(
+    def group_requests_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
         """Group requests by the node id of the partition's leader. Requests for partitions without
@@ -142,31 +142,35 @@ class LogStartLookup:
 class OffsetLookups:
     """Combines lookups into one request per leader and API.
 
-    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests;
-    `send_queued_lookups` sends them. Invariant: `_describing` contains the node ids of leaders with
-    a DescribeProducers request in flight.
+    `queue_offset_lookup`, `queue_epoch_end_lookup` and `queue_open_transactions_lookup` queue
+    requests; `send_queued_lookups` sends them. Invariant: `_describing` contains the node ids of
+    leaders with a DescribeProducers request in flight.
     """
 
     def __init__(
-        self, *, source: RecoveryCluster, target: RecoveryCluster, reply: ReplyHandler
+        self,
+        *,
+        source: PartitionRecoveryCluster,
+        target: PartitionRecoveryCluster,
+        reply: ReplyHandler,
     ) -> None:
         self._sides = (source, target)
         self._target = target
         self._reply = reply
-        self._offsets: list[tuple[RecoveryCluster, PendingRequest]] = []
+        self._offsets: list[tuple[PartitionRecoveryCluster, PendingRequest]] = []
         self._epochs: list[PendingRequest] = []
         self._producers: list[PendingRequest] = []
         self._describing: set[int] = set()
 
-    def queue_offset(self, side: RecoveryCluster, request: PendingRequest) -> None:
+    def queue_offset_lookup(self, side: PartitionRecoveryCluster, request: PendingRequest) -> None:
         """Queue a `FindTargetEnd`, `FindSourceOffset` or `LogStartLookup` request."""
         self._offsets.append((side, request))
 
-    def queue_epoch_end(self, request: PendingRequest) -> None:
+    def queue_epoch_end_lookup(self, request: PendingRequest) -> None:
         """Queue a `FindEpochEnd` request to the target."""
         self._epochs.append(request)
 
-    def queue_open_transactions(self, request: PendingRequest) -> None:
+    def queue_open_transactions_lookup(self, request: PendingRequest) -> None:
         """Queue a `FindOpenTransactions` request to the target."""
         self._producers.append(request)
 
@@ -190,11 +194,13 @@ class OffsetLookups:
                 for other, question in queued
                 if other is side and side.has_topic_metadata(question.copy)
             ]
-            for node_id, group in side.group_by_leader(requests, reply=self._reply).items():
+            for node_id, group in side.group_requests_by_leader(
+                requests, reply=self._reply
+            ).items():
                 self._list_offsets(side, node_id, group)
 
     def _list_offsets(
-        self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]
+        self, side: PartitionRecoveryCluster, node_id: int, group: list[PendingRequest]
     ) -> None:
         topics: dict[str, list[OffsetQuery]] = defaultdict(list)
         for each in group:
@@ -207,7 +213,11 @@ class OffsetLookups:
             NodeTarget(node_id),
             request_builders.build_list_offsets_request(topics, read_committed=not side.is_target),
             done=lambda reply: self._reply_to_lookups(
-                side, group, reply, partitions=_index_by_name(reply.body), make=_read_offset
+                side,
+                group,
+                reply,
+                partitions=_index_partitions_by_name(reply.body),
+                make=_read_offset,
             ),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,
@@ -215,13 +225,15 @@ class OffsetLookups:
 
     def _send_epoch_lookups(self) -> None:
         waiting, self._epochs = self._epochs, []
-        for node_id, group in self._target.group_by_leader(waiting, reply=self._reply).items():
+        for node_id, group in self._target.group_requests_by_leader(
+            waiting, reply=self._reply
+        ).items():
             self._find_epoch_ends(node_id, group)
 
     def _find_epoch_ends(self, node_id: int, group: list[PendingRequest]) -> None:
-        topics: dict[str, list[EpochEndQuery]] = defaultdict(list)
+        topics: dict[str, list[EpochEndOffsetQuery]] = defaultdict(list)
         for each in group:
-            query = EpochEndQuery(
+            query = EpochEndOffsetQuery(
                 partition=each.copy.setup.partition,
                 current_epoch=each.instruction.current_leader_epoch,
                 leader_epoch=each.instruction.leader_epoch,
@@ -243,7 +255,9 @@ class OffsetLookups:
 
     def _send_producer_lookups(self) -> None:
         waiting, self._producers = self._producers, []
-        for node_id, group in self._target.group_by_leader(waiting, reply=self._reply).items():
+        for node_id, group in self._target.group_requests_by_leader(
+            waiting, reply=self._reply
+        ).items():
             room = 0 if node_id in self._describing else MAX_DESCRIBE_PRODUCERS_PARTITIONS
             self._producers.extend(group[room:])
             if room:
@@ -257,23 +271,23 @@ class OffsetLookups:
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.build_describe_producers_request(topics),
-            done=lambda reply: self._handle_producers(node_id, group, reply),
+            done=lambda reply: self._handle_describe_producers_response(node_id, group, reply),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _handle_producers(
+    def _handle_describe_producers_response(
         self, node_id: int, group: list[PendingRequest], reply: ClientResponse
     ) -> None:
         self._describing.discard(node_id)
-        found = _index_by_name(reply.body)
+        found = _index_partitions_by_name(reply.body)
         self._reply_to_lookups(
             self._target, group, reply, partitions=found, make=_read_open_transactions
         )
 
     def _reply_to_lookups(
         self,
-        side: RecoveryCluster,
+        side: PartitionRecoveryCluster,
         group: list[PendingRequest],
         reply: ClientResponse,
         *,
@@ -299,7 +313,7 @@ class OffsetLookups:
                 self._reply(question, make(question, each))
 
 
-def _index_by_name(body: Any) -> _PartitionsByName:
+def _index_partitions_by_name(body: Any) -> _PartitionsByName:
     if body is None:
         return {}
     return {

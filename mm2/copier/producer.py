@@ -75,7 +75,7 @@ class BatchProducer:
         self._numbers: dict[int, int] = {}
         self._concurrency_by_node: dict[int, ProduceConcurrency] = {}
 
-    def mark_ready(self, copy: PartitionReplicator) -> None:
+    def mark_partition_ready(self, copy: PartitionReplicator) -> None:
         """Mark a partition as ready to send. Call when the partition may have a queued batch."""
         leader = self._target.view.get_leader(copy.setup.remote_topic, copy.setup.partition)
         if leader is None or not copy.send_queue.queued_batches:
@@ -226,7 +226,7 @@ class BatchProducer:
                 reason = str(error)
         if response is None:
             for copy in copies:
-                self._execute(copy, copy.on_produce_unanswered(reason, now_s))
+                self._execute(copy, copy.on_produce_response_lost(reason, now_s))
                 self._on_result(copy)
             return
         if response.throttle_ms:
@@ -237,10 +237,10 @@ class BatchProducer:
             self._get_node_concurrency(connection.node_id).record_response(
                 reply.elapsed_s, in_flight=in_flight
             )
-        self._handle_results(connection, copies, response, now_s=now_s)
+        self._handle_partition_results(connection, copies, response, now_s=now_s)
         self.send_ready_batches(now_s)
 
-    def _handle_results(
+    def _handle_partition_results(
         self,
         connection: _ProduceConnection,
         copies: list[PartitionReplicator],
@@ -261,7 +261,7 @@ class BatchProducer:
             )
             result = results.get(key)
             if result is None:
-                instructions = copy.on_produce_unanswered(
+                instructions = copy.on_produce_response_lost(
                     "the response does not contain the partition", now_s
                 )
             elif result.error_code:
@@ -277,7 +277,7 @@ class BatchProducer:
                 self._execute(copy, instructions)
             self._on_result(copy)
             if copy.send_queue.queued_batches:
-                self.mark_ready(copy)
+                self.mark_partition_ready(copy)
 
     def _update_leader(self, copy: PartitionReplicator, result: ProduceResponsePartition) -> None:
         if result.current_leader is not None:
@@ -296,4 +296,4 @@ def _get_remote_topic(copy: PartitionReplicator) -> str:
 def _describe_error(result: ProduceResponsePartition) -> str:
     details = [text for _, text in result.record_errors if text]
     texts = [*([result.error_message] if result.error_message else []), *details[:1]]
-    return terminal_escape.escape_remedies("; ".join(texts))
+    return terminal_escape.replace_remedy_labels("; ".join(texts))

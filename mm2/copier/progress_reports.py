@@ -34,7 +34,7 @@ class PartitionProgressReport:
     """Progress report of one partition: its current state and counters."""
 
     index: int
-    """Index in `ConfigureCopy.partitions`."""
+    """Index in `CopyConfiguration.partitions`."""
     phase: str
     records: int
     bytes: int
@@ -72,7 +72,8 @@ class PartitionProgressReport:
     """Timestamp of the newest replicated record; -1 if no record was replicated."""
     unrecorded_since_s: float | None = None
     """Time since which replicated records have not been covered by a stored resume point
-    (`compute_unrecorded_since_s`), on the monotonic clock of the process that holds this report."""
+    (`compute_oldest_unrecorded_time_s`), on the monotonic clock of the process that holds this
+    report."""
 
 
 def build_progress_report(index: int, copy: PartitionReplicator) -> PartitionProgressReport:
@@ -101,7 +102,7 @@ def build_progress_report(index: int, copy: PartitionReplicator) -> PartitionPro
         reencoded_batches=counters.reencoded_batches,
         already_stored_records=counters.already_stored,
         newest_copied_ms=counters.newest_ms,
-        unrecorded_since_s=partition_lag.compute_unrecorded_since_s(copy),
+        unrecorded_since_s=partition_lag.compute_oldest_unrecorded_time_s(copy),
     )
 
 
@@ -164,7 +165,7 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
         raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
     return LatencySnapshot(
         counts=tuple(map(control_messages.decode_integer, counts)),
-        sum_ms=control_messages.decode_integer_sum(sum_ms),
+        sum_ms=control_messages.decode_int128(sum_ms),
         ahead_ms=control_messages.decode_integer(ahead_ms),
         replicated_at_s=_decode_time(crossed_s, shift_s),
         caught_up_at_s=_decode_time(idle_s, shift_s),
@@ -256,15 +257,15 @@ def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
         if kind is str:
             fields[name] = control_messages.decode_text(value)
         if kind is list or kind is tuple:  # JSON has no named tuples
-            fields[name] = _decode_ages(value)
+            fields[name] = _decode_record_ages(value)
     return PartitionProgressReport(**fields)
 
 
-def _decode_ages(values: Sequence[Any]) -> RecordAges:
+def _decode_record_ages(values: Sequence[Any]) -> RecordAges:
     records, sum_ms, min_ms, max_ms = values
     return RecordAges(
         records=control_messages.decode_integer(records),
-        sum_ms=control_messages.decode_integer_sum(sum_ms),
+        sum_ms=control_messages.decode_int128(sum_ms),
         min_ms=control_messages.decode_integer(min_ms),
         max_ms=control_messages.decode_integer(max_ms),
     )

@@ -23,7 +23,12 @@ from connect_runtime.protocol.request_errors import CoordinatorLookupRefused
 from mm2.copier import offset_lookups
 from mm2.copier.batch_reads import BatchReadQueue
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
-from mm2.copier.offset_lookups import OffsetLookups, PendingRequest, RecoveryCluster, ReplyHandler
+from mm2.copier.offset_lookups import (
+    OffsetLookups,
+    PartitionRecoveryCluster,
+    PendingRequest,
+    ReplyHandler,
+)
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
@@ -164,8 +169,8 @@ class RecoveryRequests:
         self._granted = granted
         self._clock = clock
         self._granted_copies: set[int] = set()
-        self._source = RecoveryCluster(source, is_target=False)
-        self._target = RecoveryCluster(target, is_target=True)
+        self._source = PartitionRecoveryCluster(source, is_target=False)
+        self._target = PartitionRecoveryCluster(target, is_target=True)
         self._driver = driver
         self._on_answer = on_answer
         self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply_if_awaited)
@@ -176,7 +181,7 @@ class RecoveryRequests:
             source=self._source,
             target=self._target,
             reply=self._reply_if_awaited,
-            queue_offset_lookup=self._offsets.queue_offset,
+            queue_offset_lookup=self._offsets.queue_offset_lookup,
         )
         self._delayed: list[tuple[float, PendingRequest]] = []
 
@@ -188,13 +193,13 @@ class RecoveryRequests:
         question = PendingRequest(copy, copy.script_runner.token, instruction)
         match instruction:
             case FindTargetEnd():
-                self._offsets.queue_offset(self._target, question)
+                self._offsets.queue_offset_lookup(self._target, question)
             case FindSourceOffset():
-                self._offsets.queue_offset(self._source, question)
+                self._offsets.queue_offset_lookup(self._source, question)
             case FindEpochEnd():
-                self._offsets.queue_epoch_end(question)
+                self._offsets.queue_epoch_end_lookup(question)
             case FindOpenTransactions():
-                self._offsets.queue_open_transactions(question)
+                self._offsets.queue_open_transactions_lookup(question)
             case ReadTarget():
                 self._reads.queue_read(self._target, question)
             case ReadSource():
@@ -207,25 +212,29 @@ class RecoveryRequests:
             case Delay(delay_s=delay_s):
                 self._delayed.append((now_s + delay_s, question))
             case _:
-                if not self._send_to_driver(question):
+                if not self._try_send_request_to_driver(question):
                     self._coordinators.send_instruction(question)
 
-    def _send_to_driver(self, question: PendingRequest) -> bool:
+    def _try_send_request_to_driver(self, question: PendingRequest) -> bool:
         """Send the request to the driver. Return False if the driver does not handle this kind of
         request."""
         match question.instruction:
             case RequestAcquisition():
-                self._driver.request_acquisition(on_answer=self._build_reply_handler(question))
+                self._driver.request_acquisition_permission(
+                    on_answer=self._build_reply_handler(question)
+                )
             case ReadRecoveredState(target_offset=target):
                 self._driver.request_recovered_state(
                     question.copy.setup, target, on_answer=self._build_reply_handler(question)
                 )
             case FindReverseFlowProducers(producers=producers):
-                self._driver.request_reverse_producers(
+                self._driver.request_reverse_flow_producers(
                     producers, on_answer=self._build_reply_handler(question)
                 )
             case AppendToFlowState(items=items):
-                self._driver.append_to_log(items, on_stored=self._build_reply_handler(question))
+                self._driver.append_to_flow_state(
+                    items, on_stored=self._build_reply_handler(question)
+                )
             case _:
                 return False
         return True

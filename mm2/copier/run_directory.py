@@ -65,7 +65,7 @@ def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) ->
     locks = [folder / _LOCK_FILE for folder in _list_own_directories(kind, parent)]
     ended = 0
     failure: tuple[Path, OSError] | None = None
-    for lock in sorted(locks, key=_read_created_ns, reverse=True):
+    for lock in sorted(locks, key=_read_lock_mtime_ns, reverse=True):
         try:
             lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -112,7 +112,7 @@ def _is_own_directory(path: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _read_created_ns(lock: Path) -> int:
+def _read_lock_mtime_ns(lock: Path) -> int:
     """Return the modification time of the lock file; 0 if the file is missing or not accessible."""
     try:
         return lock.lstat().st_mtime_ns

@@ -70,7 +70,7 @@ STANDBY_HEARTBEAT_INTERVAL_S = 5.0
 STANDBY_FLOW_NAME = "standby"
 
 
-class StandbyCopies:
+class StandbyCopyProcesses:
     """Standby copy processes of one engine. Thread-safe. A `max_count` of 0 disables them."""
 
     def __init__(
@@ -114,7 +114,7 @@ class StandbyCopies:
             while self._standby:
                 copy = self._standby.pop(0)
                 if copy.is_usable and copy.channel.is_connected:
-                    copy.channel.reassign(name, inbox)
+                    copy.channel.reassign_to_inbox(name, inbox)
                     return copy
                 copy.kill_process("the standby process did not connect")
         return None

@@ -33,7 +33,7 @@ class RecordRange(NamedTuple):
     last_ms: int
 
     @property
-    def is_dense(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Return True if every offset of the range has a record."""
         return self.records == self.last - self.first + 1
 
@@ -101,8 +101,8 @@ def _append_record_range(found: list[RecordRange], more: RecordRange) -> None:
     if (
         last is not None
         and more.first == last.last + 1
-        and last.is_dense
-        and more.is_dense
+        and last.is_contiguous
+        and more.is_contiguous
         and last.records + more.records <= MAX_MERGED_RECORDS
     ):
         found[-1] = RecordRange(
@@ -158,7 +158,7 @@ class ScanBudget:
         self._left = most
         self._lock = threading.Lock()
 
-    def reserve_ranges(self, more: int) -> bool:
+    def reserve_memory_for_ranges(self, more: int) -> bool:
         """Reserve memory for `more` ranges; return False if the budget would be exceeded. A
         negative number releases ranges."""
         with self._lock:
@@ -199,15 +199,15 @@ def scan_log(
         at = max(at, log.find_start_offset())
     while at < scan.end:
         if clock.now_s() >= end_s or read >= MAX_SCAN_BYTES:
-            budget.reserve_ranges(-held)
+            budget.reserve_memory_for_ranges(-held)
             return False
         for header, batch in log.read_batches(at):
             control = record_batch.read_control_type(batch) if header.is_control else None
             scan.add_log_batch(header, control)
             at = max(at, header.last_offset + 1)
             read += header.size
-        if not budget.reserve_ranges(scan.range_count - held):
-            budget.reserve_ranges(-held)
+        if not budget.reserve_memory_for_ranges(scan.range_count - held):
+            budget.reserve_memory_for_ranges(-held)
             return False
         held = scan.range_count
     return True

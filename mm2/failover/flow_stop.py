@@ -159,7 +159,7 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
     stopped = list(context.stop_connectors())
     if not stopped and readiness.NO_CONNECTORS_CODE not in request.accepted:
         raise FatalError(
-            readiness.explain_no_connectors(context.clusters.flow.name, request.destination)
+            readiness.explain_missing_connectors(context.clusters.flow.name, request.destination)
         )
     left: list[str] = []
 
@@ -169,7 +169,7 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
 
     if stopped:
         with contextlib.suppress(RetriableError):  # running writers are fenced anyway
-            context.wait_until_done(
+            context.wait_for_condition(
                 have_tasks_ended,
                 lambda: f"running: {', '.join(left)}",
                 max_wait_s=TASK_END_TIMEOUT_S,
@@ -184,14 +184,14 @@ def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult
     Partitions that do not respond are left unfenced only if the operator has accepted this; all
     other partitions are always fenced. Raises `ConnectError` if a partition could not be fenced.
     """
-    leaves = request.has_accepted(plan_findings.MIRROR_UNKNOWN)
+    leaves = request.is_finding_accepted(plan_findings.MIRROR_UNKNOWN)
     turns = FencingRounds(context, leaves=leaves)
     try:
-        context.wait_until_done(turns.run_round, turns.describe_wait)
+        context.wait_for_condition(turns.run_round, turns.explain_next_round)
     except RetriableError:
         if not (leaves and turns.unfinished):
             raise
-        turns.leave_unanswered_unfenced()
+        turns.record_unresponsive_partitions()
     found = turns.results
     return [found[each] for each in sorted(found)]
 
@@ -205,6 +205,8 @@ def fence_flow_again(
     fresh = writer_fencing.list_partitions_to_fence(context, known).keys() - {
         each.partition for each in fenced
     }
-    if fresh or any(fencing_results.is_acquired_after_fencing(known, each) for each in fenced):
+    if fresh or any(
+        fencing_results.is_partition_acquired_after_fencing(known, each) for each in fenced
+    ):
         return fence_flow(context, request)
     return []

@@ -34,7 +34,7 @@ class VerifiedPosition:
     """The group's committed offset, or None if it has none."""
 
     @property
-    def is_lower(self) -> bool:
+    def is_below_written_offset(self) -> bool:
         """True if the group would re-read records. A higher offset is fine because the group may
         already be consuming."""
         return self.offset is None or self.offset < self.written_offset
@@ -71,7 +71,7 @@ def select_unaccepted_positions(
     return [
         each
         for each in found
-        if each.is_lower
+        if each.is_below_written_offset
         and not {LOWER_POSITION_CODE, f"{LOWER_POSITION_CODE}:{each.group}"}.intersection(accepted)
     ]
 
@@ -99,7 +99,7 @@ def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
         "partition": each.partition.partition,
         "written_offset": each.written_offset,
         "current_offset": each.offset,
-        "is_lower": each.is_lower,
+        "is_below_written_offset": each.is_below_written_offset,
     }
 
 
@@ -120,7 +120,9 @@ def write_group_offsets(
     and the operator has not accepted this.
     """
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
-    standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
+    standing = groups.fetch_committed_offsets(
+        [name for name in finals if name not in moved], timeout_s
+    )
     writes = {
         name: finals[name].select_positions_to_write(stands)
         for name, stands in standing.succeeded.items()
@@ -140,7 +142,7 @@ def write_group_offsets(
     left = []
     for name, failure in sorted({**standing.failed, **written.failed}.items()):
         code = _choose_finding_code(failure)
-        if request.has_accepted(code, name):
+        if request.is_finding_accepted(code, name):
             left.append(name)
         else:
             option = plan_findings.format_accept_option(code, name)
@@ -169,11 +171,11 @@ def record_written_groups(
     """Record groups as moved if they have members and their committed offsets have reached the
     final positions. An interrupted run has then already written the offsets."""
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
-    states = groups.describe_states(
+    states = groups.describe_group_states(
         [name for name in finals if name not in moved], timeout_s
     ).succeeded
     active = [name for name, state in states.items() if state is GroupState.ACTIVE]
-    for name, at in sorted(groups.fetch_positions(active, timeout_s).succeeded.items()):
+    for name, at in sorted(groups.fetch_committed_offsets(active, timeout_s).succeeded.items()):
         if not finals[name].select_positions_to_write(at):
             on_moved(name)
 
@@ -182,7 +184,9 @@ def read_group_offsets(
     context: MoveContext, finals: Mapping[str, FinalPositions]
 ) -> Mapping[str, CommittedPositions]:
     """Read the groups' committed offsets on the destination."""
-    found = context.clusters.target.groups.fetch_positions(list(finals), context.planner.timeout_s)
+    found = context.clusters.target.groups.fetch_committed_offsets(
+        list(finals), context.planner.timeout_s
+    )
     failure = found.get_first_failure()
     if failure is not None:
         raise failure

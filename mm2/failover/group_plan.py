@@ -243,7 +243,9 @@ def plan_group_move(
         move = _plan_partition_move(
             partition,
             committed,
-            _use_checkpoint_if_unmapped(place, pair, committed=committed.offset, log=log),
+            _translate_unmapped_position_by_checkpoint(
+                place, pair, committed=committed.offset, log=log
+            ),
             mirrored=mirrored.get(partition),
             log=log,
             at=None if at is None else at.offset,
@@ -253,7 +255,7 @@ def plan_group_move(
         return (
             move
             if group.basis is PositionBasis.COMMITTED
-            else _compute_checkpointed_reread_bound(group, move, log)
+            else _add_stale_position_reread_bound(group, move, log)
         )
 
     return GroupMove(
@@ -267,12 +269,12 @@ def plan_group_move(
         unreadable_checkpoint=group.unreadable_checkpoint,
         is_streams=bool(group.is_streams),
         target_unread_reason=group.target_unread_reason,
-        max_unlisted_rereads=_compute_unlisted_reread_bound(group, mirrored.values()),
+        max_unlisted_rereads=_bound_rereads_of_unlisted_partitions(group, mirrored.values()),
         may_read_more=_may_read_unlisted_topics(group, mirrored.values()),
     )
 
 
-def _compute_checkpointed_reread_bound(
+def _add_stale_position_reread_bound(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
     """Set the upper bound of re-read records for a position that is not based on the group's
@@ -288,13 +290,11 @@ def _compute_checkpointed_reread_bound(
         if written_ms is None
         else PositionBasis.CHECKPOINTED,
         checkpoint_ms=written_ms,
-        max_rereads=_compute_reread_bound_from(begins, log, unheard=move.unanswered_reason),
+        max_rereads=_count_offsets_to_log_end(begins, log, unheard=move.unanswered_reason),
     )
 
 
-def _compute_reread_bound_from(
-    at: int | None, log: LogBounds | None, *, unheard: str
-) -> int | None:
+def _count_offsets_to_log_end(at: int | None, log: LogBounds | None, *, unheard: str) -> int | None:
     """Return the upper bound of re-read records: the number of offsets in the mirror partition from
     `at` to the end, or of all its offsets if `at` is None. None if the partition does not
     respond."""
@@ -303,12 +303,12 @@ def _compute_reread_bound_from(
     return max(0, log.high_watermark - (log.start if at is None else at))
 
 
-def _compute_unlisted_reread_bound(
+def _bound_rereads_of_unlisted_partitions(
     group: GroupSnapshot, mirrored: Iterable[MirroredPartition]
 ) -> int | None:
     if group.basis is PositionBasis.COMMITTED:
         return 0
-    stands = _list_positioned_partitions(group)
+    stands = _list_partitions_with_position(group)
     if not stands:
         return None
     topics = {each.topic for each in stands}
@@ -328,7 +328,7 @@ def _may_read_unlisted_topics(group: GroupSnapshot, mirrored: Iterable[MirroredP
     topic has no checkpoint and is re-read from the start if auto.offset.reset is earliest."""
     if group.basis is PositionBasis.COMMITTED:
         return False
-    topics = {each.topic for each in _list_positioned_partitions(group)}
+    topics = {each.topic for each in _list_partitions_with_position(group)}
     return any(
         each.partition.topic not in topics
         and (
@@ -339,7 +339,7 @@ def _may_read_unlisted_topics(group: GroupSnapshot, mirrored: Iterable[MirroredP
     )
 
 
-def _list_positioned_partitions(group: GroupSnapshot) -> set[TopicPartition]:
+def _list_partitions_with_position(group: GroupSnapshot) -> set[TopicPartition]:
     return {place for place, position in group.positions.items() if position is not None}
 
 
@@ -349,7 +349,7 @@ def cap_reread_bound(
     """Limit the number of re-read records of `forward`, a translation that uses the flow's offset
     map. Of the records that the group read beyond the end of the map, it re-reads at most as many
     as the mirror partition has beyond the end of the map."""
-    beyond = _count_unreplicated_reads(committed, mirrored)
+    beyond = _count_read_unreplicated_records(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
     again = max(0, forward.reread_max - beyond) + min(beyond, mirrored.unrecorded)
@@ -372,7 +372,7 @@ def _plan_partition_move(
     outcome = place.outcome
     oldest = outcome is UntranslatedReason.TOO_OLD and log is not None
     if oldest and log is not None:
-        outcome = _translate_to_start(log)
+        outcome = _build_log_start_translation(log)
     if isinstance(outcome, UntranslatedReason):
         return PartitionMove(
             partition=partition,
@@ -380,7 +380,7 @@ def _plan_partition_move(
             committed=committed.offset,
             mirror=place.partition,
             current_offset=at,
-            max_rereads=_compute_reread_bound_from(None, log, unheard=unheard),
+            max_rereads=_count_offsets_to_log_end(None, log, unheard=unheard),
             reason=outcome.value,
             unanswered_reason=unheard,
         )
@@ -389,7 +389,7 @@ def _plan_partition_move(
     way = _choose_group_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
-        again_max = _compute_reread_bound_from(None, log, unheard=unheard)
+        again_max = _count_offsets_to_log_end(None, log, unheard=unheard)
     return PartitionMove(
         partition=partition,
         action=way,
@@ -398,7 +398,7 @@ def _plan_partition_move(
         target_offset=to,
         current_offset=at,
         max_rereads=again_max,
-        unreplicated=_count_unreplicated_reads(committed.offset, mirrored),
+        unreplicated=_count_read_unreplicated_records(committed.offset, mirrored),
         unread=None if log is None else log.count_offsets_from(to),
         deleted=to - outcome.downstream,
         metadata=committed.metadata,
@@ -409,11 +409,11 @@ def _plan_partition_move(
     )
 
 
-def _translate_to_start(log: LogBounds) -> EarlierOffset:
+def _build_log_start_translation(log: LogBounds) -> EarlierOffset:
     return EarlierOffset(downstream=log.start, reread_max=log.high_watermark - log.start)
 
 
-def _use_checkpoint_if_unmapped(
+def _translate_unmapped_position_by_checkpoint(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
     """Translate a position with a checkpoint if the offset map has no entry for it. Checkpoints
@@ -434,7 +434,7 @@ def _use_checkpoint_if_unmapped(
     return dataclasses.replace(place, outcome=told)
 
 
-def _count_unreplicated_reads(committed: int, mirrored: MirroredPartition | None) -> int:
+def _count_read_unreplicated_records(committed: int, mirrored: MirroredPartition | None) -> int:
     if mirrored is None or mirrored.copied_to is None:
         return 0
     return max(0, committed - mirrored.copied_to)

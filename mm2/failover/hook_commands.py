@@ -55,20 +55,20 @@ def run_hook(hook: HookCommand, step: MoveStep, *, request: MoveRequest, flow: s
         except subprocess.TimeoutExpired as error:
             raise FatalError(
                 f"{doing} was killed after {hook.timeout_s:g} s (timeout); last output: "
-                f"{_read_output_end(output)}"
+                f"{_read_output_tail(output)}"
             ) from error
         finally:
             if child.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
-        said = _read_output_end(output)
+        said = _read_output_tail(output)
     if status:
         raise FatalError(f"{doing} exited with {status}; last output: {said}")
     return said
 
 
-def _read_output_end(output: IO[bytes]) -> str:
+def _read_output_tail(output: IO[bytes]) -> str:
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - 4 * MAX_OUTPUT_CHARS))
     return output.read().decode(errors="replace").strip()[-MAX_OUTPUT_CHARS:]

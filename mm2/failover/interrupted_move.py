@@ -88,7 +88,7 @@ def explain_outdated_positions(
     taken = [
         each.partition
         for each in fenced
-        if fencing_results.is_acquired_after_fencing(offset_map, each)
+        if fencing_results.is_partition_acquired_after_fencing(offset_map, each)
     ]
     for partition in (*begun, *taken):
         return f"{partition} was acquired by another process"

@@ -87,7 +87,7 @@ def _has_trusted_owner(path: pathlib.Path) -> bool:
 
 
 def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> UnfinishedMove | None:
-    with os.fdopen(file_access.open_own_file(path, os.O_RDONLY), "rb") as file:
+    with os.fdopen(file_access.open_user_owned_file(path, os.O_RDONLY), "rb") as file:
         try:
             first = journal.read_journal(file.readline(MAX_FIRST_LINE_BYTES).decode())
             if (
@@ -129,7 +129,7 @@ class JournalFile:
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if begin else 0)
         try:
-            self._fd = file_access.open_own_file(path, flags)
+            self._fd = file_access.open_user_owned_file(path, flags)
         except FileExistsError as error:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:

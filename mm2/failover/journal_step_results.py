@@ -35,7 +35,7 @@ def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
     """Describe how a step was verified, as one line without a full stop."""
     return (
         _OPERATOR_STEP_TEXTS[step]
-        if _is_left_to_operator(detail)
+        if _is_step_left_to_operator(detail)
         else _READ_BACK_TEXTS[step](detail)
     )
 
@@ -43,11 +43,11 @@ def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
 def format_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
     """Format the progress output of a finished step: its name, and how it was verified
     (`describe_step_verification`)."""
-    verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
+    verb = "LEFT TO YOU" if _is_step_left_to_operator(detail) else "VERIFIED"
     return f"{verb} {step.value}: {describe_step_verification(step, detail)}"
 
 
-def _is_left_to_operator(detail: _ReadBackDetail) -> bool:
+def _is_step_left_to_operator(detail: _ReadBackDetail) -> bool:
     return "by" in detail
 
 
@@ -71,12 +71,12 @@ def _describe_idle_groups(detail: _ReadBackDetail) -> str:
     return f"{plurals.format_count(len(detail['groups']), 'group')} without members"
 
 
-def _describe_equal_ends(detail: _ReadBackDetail) -> str:
+def _describe_equal_log_ends(detail: _ReadBackDetail) -> str:
     partitions = plurals.format_count(len(detail["ends"]), "partition")
     return f"equal end offsets on both clusters in two checks: {partitions}"
 
 
-def _describe_stop_flow(detail: _ReadBackDetail) -> str:
+def _describe_stopped_flow(detail: _ReadBackDetail) -> str:
     if not detail["connectors"]:
         return "no connectors to stop, as the operator accepted"
     stopped = f"connectors recorded as stopped: {', '.join(detail['connectors'])}"
@@ -117,9 +117,10 @@ def _describe_moved_groups(detail: _ReadBackDetail) -> str:
 
 def _describe_verification(detail: _ReadBackDetail) -> str:
     found = detail["positions"]
-    before = sum(each["is_lower"] for each in found)
+    before = sum(each["is_below_written_offset"] for each in found)
     further = sum(
-        not each["is_lower"] and each["current_offset"] > each["written_offset"] for each in found
+        not each["is_below_written_offset"] and each["current_offset"] > each["written_offset"]
+        for each in found
     )
     positions = plurals.format_count(len(found), "position")
     said = f"{positions}: {len(found) - before - further} as written"
@@ -144,8 +145,8 @@ _READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
     _Step.STOP_PRODUCERS: _describe_hook,
     _Step.STOP_CONSUMERS: _describe_hook,
     _Step.IDLE: _describe_idle_groups,
-    _Step.AGREE: _describe_equal_ends,
-    _Step.STOP_FLOW: _describe_stop_flow,
+    _Step.AGREE: _describe_equal_log_ends,
+    _Step.STOP_FLOW: _describe_stopped_flow,
     _Step.FENCE: _describe_fencing,
     _Step.FINAL_POSITIONS: _describe_final_positions,
     _Step.MOVE_GROUPS: _describe_moved_groups,

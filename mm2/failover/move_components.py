@@ -69,10 +69,10 @@ class MoveComponentFactory:
     def planner(self) -> MovePlanner:
         """Planner for moves of the flow's groups."""
         finder = UnreplicatedRecordFinder(
-            destination_pool=self._build_pool(
+            destination_pool=self._build_thread_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
             ),
-            origin_pool=self._build_pool(
+            origin_pool=self._build_thread_pool(
                 self._connect_source, f"counting on {self.pair.flow.source}", self.report_progress
             ),
         )
@@ -83,11 +83,11 @@ class MoveComponentFactory:
             timeout_s=self.timeouts.snapshot_s,
             lost_reason=SOURCE_DECLARED_LOST if self.lost else "",
             tools=command_arguments.build_cluster_commands(
-                cluster_clients.build_client_access(
+                cluster_clients.build_librdkafka_connection_settings(
                     self.settings.get_clients(self.pair.flow).target_admin, self.pair.flow.target
                 )
             ),
-            offset_sources=position_translation.find_offset_sources(
+            offset_sources=position_translation.find_offset_sync_locations(
                 self.settings.flat.props, self.pair.flow, self.settings.flows
             ),
         )
@@ -130,7 +130,7 @@ class MoveComponentFactory:
             connect_as_admin=lambda: target.create_authorized_operations_client(administering=True),
             commands_by_login={
                 name: command_arguments.build_cluster_commands(
-                    cluster_clients.build_client_access(each, flow.target)
+                    cluster_clients.build_librdkafka_connection_settings(each, flow.target)
                 )
                 for name, each in known_as.items()
             },
@@ -157,7 +157,7 @@ class MoveComponentFactory:
         props = self._worker_props
         return MoveContext(
             clusters=self.pair,
-            map_reader=self.pair.target.create_map_reader(self.pair.flow.source),
+            map_reader=self.pair.target.open_offset_map_reader(self.pair.flow.source),
             planner=self.planner,
             stop_connectors=lambda: flow_stop.stop_connectors(
                 self.pair.target, props, clock=self.clock, timeout_s=move_context.WRITE_TIMEOUT_S
@@ -169,7 +169,7 @@ class MoveComponentFactory:
                 self.pair.flow,
                 known,
                 partitions,
-                pool=self._build_pool(self._connect_target, "fencing", tell),
+                pool=self._build_thread_pool(self._connect_target, "fencing", tell),
                 timeout_s=FENCING_TIMEOUT_S,
             ),
             export_records=lambda path, found, move: unreplicated_records.export_records(
@@ -200,7 +200,9 @@ class MoveComponentFactory:
 
     def _connect_to_cluster(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
         client_id = f"mm2-{self.pair.flow.name}-failover"
-        wire = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
+        wire = cluster_clients.build_protocol_client_connection_settings(
+            cluster, alias, client_id=client_id
+        )
         return BlockingClient(wire, clock=self.clock, random=random.SystemRandom())
 
     def _read_connect_group(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
@@ -209,7 +211,7 @@ class MoveComponentFactory:
             self.pair.target, props, clock=self.clock, timeout_s=timeout_s
         )
 
-    def _build_pool(
+    def _build_thread_pool(
         self, connect: ConnectClient, doing: str, tell: ReportProgress
     ) -> PartitionThreadPool:
         return PartitionThreadPool(

@@ -54,7 +54,7 @@ class MoveContext:
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Name of the configuration file, used in the commands that are suggested to the operator."""
 
-    def wait_until_done(
+    def wait_for_condition(
         self,
         done: Callable[[], bool],
         describe_wait: Callable[[], str],

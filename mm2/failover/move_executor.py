@@ -90,7 +90,7 @@ class MoveExecutor:
             _Step.RECORD: self._record_plan,
             _Step.EXPORT: self._export_records,
             _Step.IDLE: self._wait_for_idle_groups,
-            _Step.AGREE: self._wait_for_equal_ends,
+            _Step.AGREE: self._wait_for_equal_log_ends,
             _Step.STOP_FLOW: self._stop_flow,
             _Step.FENCE: self._fence_partitions,
             _Step.FINAL_POSITIONS: self._compute_final_positions,
@@ -215,8 +215,8 @@ class MoveExecutor:
         names = journal_step_results.list_groups_to_stop(self._file.journal.details[_Step.RECORD])
         return {"groups": quiescence.wait_for_idle_groups(self._context, self._request, names)}
 
-    def _wait_for_equal_ends(self) -> _Detail:
-        agreed = quiescence.wait_for_equal_ends(self._context, self._request)
+    def _wait_for_equal_log_ends(self) -> _Detail:
+        agreed = quiescence.wait_for_equal_log_ends(self._context, self._request)
         return {"ends": journal_step_results.encode_offsets(agreed.ends)}
 
     def _stop_flow(self) -> _Detail:
@@ -268,7 +268,7 @@ class MoveExecutor:
         found = interrupted_move.drop_moved_groups(found, noted.moved)
         if found.verdict is PlanVerdict.NO_GO:
             raise RetriableError(
-                f"no-go: {explain_move_refusal(found)}. {self._describe_next_options()}"
+                f"no-go: {explain_move_refusal(found)}. {self._explain_how_to_continue()}"
             )
         detail = {
             "plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {}),
@@ -285,7 +285,7 @@ class MoveExecutor:
             detail, noted.voided[_Step.FINAL_POSITIONS], noted.moved
         )
 
-    def _describe_next_options(self) -> str:
+    def _explain_how_to_continue(self) -> str:
         moved = sorted(self._file.journal.moved)
         said = (
             f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Fix the cause, or "
@@ -341,7 +341,7 @@ class MoveExecutor:
         unknown."""
         groups, moved = self._context.clusters.target.groups, sorted(self._file.journal.moved)
         try:
-            states = groups.describe_states(moved, self._context.planner.timeout_s)
+            states = groups.describe_group_states(moved, self._context.planner.timeout_s)
         except ConnectError:
             return None
         if states.failed:

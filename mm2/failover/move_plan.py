@@ -118,12 +118,16 @@ def build_move_plan(
         unlisted_topics=tuple(sorted(snapshot.unlisted_topics)),
         checkpointed_ms=snapshot.checkpointed_ms,
         unreplicated=snapshot.unreplicated,
-        findings=tuple(plan_findings.apply_acceptance(each, request.accepted) for each in told),
+        findings=tuple(
+            plan_findings.lower_severity_if_accepted(each, request.accepted) for each in told
+        ),
     )
 
 
 def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
     """Return a copy of the plan with the findings `more` added. A finding that the operator has
     accepted is added as a cost."""
-    weighed = tuple(plan_findings.apply_acceptance(each, plan.request.accepted) for each in more)
+    weighed = tuple(
+        plan_findings.lower_severity_if_accepted(each, plan.request.accepted) for each in more
+    )
     return replace(plan, findings=(*plan.findings, *weighed))

@@ -93,7 +93,7 @@ def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def _format_position_differences(report: Mapping[str, Any]) -> Iterator[str]:
     for each in report["verified"]:
-        if each["is_lower"]:
+        if each["is_below_written_offset"]:
             offset = each["current_offset"]
             at = "has no committed offset" if offset is None else f"is at offset {offset}"
             yield (

@@ -46,7 +46,7 @@ class MoveRequest:
         """True if both clusters must be available."""
         return self.kind is not MoveKind.EMERGENCY
 
-    def has_accepted(self, code: str, group: str = "") -> bool:
+    def is_finding_accepted(self, code: str, group: str = "") -> bool:
         """Return True if the operator has accepted this finding for all groups or for `group`."""
         return code in self.accepted or f"{code}:{group}" in self.accepted
 

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier.blocking_client import BlockingClient
 
 K = TypeVar("K")
@@ -89,7 +89,7 @@ class PartitionThreadPool:
 
     def _report_progress(
         self,
-        running: list[OwnedThread],
+        running: list[StoppableThread],
         shared: _PoolQueue[K, T],
         ends: list[UnexpectedThreadEnd],
     ) -> None:

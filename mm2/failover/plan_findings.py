@@ -44,7 +44,7 @@ class PlanFinding:
     """Consumer group that the finding is about, or "" if it is not about one group."""
 
 
-def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
+def lower_severity_if_accepted(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
     """Lower the severity of an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
     named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
     if named and finding.severity is PlanSeverity.FORBIDS:

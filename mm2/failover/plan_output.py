@@ -120,7 +120,7 @@ def _format_client_changes(found: MovePlan, properties: Mapping[str, str]) -> It
     rows = [
         (group.group, here, there)
         for group in found.groups
-        for here, there in sorted(_map_subscriptions(group).items())
+        for here, there in sorted(_map_topics_to_mirror_topics(group).items())
     ]
     if rows:
         yield ""
@@ -195,11 +195,11 @@ def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
     differ."""
     places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
     for group in found.groups:
-        places |= _map_subscriptions(group)
+        places |= _map_topics_to_mirror_topics(group)
     return {here: there for here, there in places.items() if here != there}
 
 
-def _map_subscriptions(group: GroupMove) -> dict[str, str]:
+def _map_topics_to_mirror_topics(group: GroupMove) -> dict[str, str]:
     """Map each topic that the group reads to the topic to which it must subscribe on the
     destination."""
     return {
@@ -402,7 +402,7 @@ def _group_to_json(group: GroupMove) -> dict[str, Any]:
         "blocking_state": None if group.blocking_state is None else group.blocking_state.value,
         "read_error": group.unread_reason,
         "kafka_streams": group.is_streams,
-        "topics": _map_subscriptions(group),
+        "topics": _map_topics_to_mirror_topics(group),
         "partitions": [
             {
                 "topic": each.partition.topic,

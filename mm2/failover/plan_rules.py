@@ -360,7 +360,7 @@ def check_plan(
     of a planned move.
     """
     before = snapshot.baseline
-    for each in _apply_rules(request, snapshot, groups, settled=agreed_ends):
+    for each in _collect_findings(request, snapshot, groups, settled=agreed_ends):
         known = before is None or (each.code, each.group) in before.findings
         if known or each.code not in _LESS_INFORMATION_CODES:
             yield each
@@ -369,7 +369,7 @@ def check_plan(
             yield dataclasses.replace(each, severity=_Severity.FORBIDS, text=text)
 
 
-def _apply_rules(
+def _collect_findings(
     wanted: MoveRequest,
     found: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
@@ -384,7 +384,7 @@ def _apply_rules(
             yield from _check_lag(wanted, each, settled)
     for tail in found.unreplicated:
         yield from _check_unreplicated_records(wanted, tail)
-    yield from _check_partly_failing_source(wanted, found, groups)
+    yield from _check_missing_source_information(wanted, found, groups)
     yield from _check_requested_groups(wanted, found, groups)
     yield from _check_vanished_groups(wanted, found, groups)
     for group in groups:
@@ -453,7 +453,7 @@ def _check_group_list(
     )
 
 
-def _check_partly_failing_source(
+def _check_missing_source_information(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     """Yield findings about information that an available but partly failing source could not

@@ -17,7 +17,11 @@ from mm2.clusters.mirror_state import MirrorState
 from mm2.failover import move_plan, reverse_flow_state
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.position_translation import OffsetSources, PositionTranslator, ReverseOffsetSyncs
+from mm2.failover.position_translation import (
+    OffsetSyncLocations,
+    PositionTranslator,
+    ReverseOffsetSyncs,
+)
 from mm2.failover.reverse_flow_state import ReverseFlowCollector
 from mm2.failover.unreplicated_records import FindUnreplicated
 from mm2.failover.unreplicated_tails import UnreplicatedTail
@@ -54,7 +58,7 @@ class MovePlanner:
     """Timeout for collecting one snapshot, in seconds."""
     lost_reason: str = ""
     """Reason why the origin is not queried, or "" if it is."""
-    offset_sources: OffsetSources = field(default_factory=OffsetSources)
+    offset_sources: OffsetSyncLocations = field(default_factory=OffsetSyncLocations)
     """Clusters that store the offsets of the flow and of its reverse flow, according to the
     configuration."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
@@ -79,7 +83,7 @@ class MovePlanner:
             both, clock=self.clock, timeout_s=self.timeout_s, lost_reason=self.lost_reason
         )
         standing = self._collect_groups(
-            wanted, known.baseline, found, timeout_s=self._compute_remaining_s(end)
+            wanted, known.baseline, found, timeout_s=self._compute_query_timeout_s(end)
         )
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = ReverseFlowCollector(
@@ -88,9 +92,9 @@ class MovePlanner:
             offset_sources=self.offset_sources,
             timeout_s=self.timeout_s,
         ).collect_state(wanted, found, topics)
-        own, why_no_syncs = self._read_own_syncs(found)
-        mirrored = mirror_state.mark_contradicted_partitions(
-            fencing_results.replace_tail_bounds_with_counts(found.mirrored, known.fencing),
+        own, why_no_syncs = self._read_flow_offset_syncs(found)
+        mirrored = mirror_state.mark_partitions_contradicting_syncs(
+            fencing_results.set_exact_unrecorded_record_counts(found.mirrored, known.fencing),
             found.offset_map,
             own,
         )
@@ -103,7 +107,7 @@ class MovePlanner:
             is_stopped=closed is not None,
         )
         ends = self._fetch_log_ends(
-            where.list_target_partitions(standing.groups), self._compute_remaining_s(end)
+            where.list_target_partitions(standing.groups), self._compute_query_timeout_s(end)
         )
         what = ClusterPairSnapshot(
             at_ms=self.clock.wall_ms(),
@@ -140,7 +144,7 @@ class MovePlanner:
         led = log_end_offsets.find_leaders(places, topics)
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
-    def _compute_remaining_s(self, end: Deadline) -> float:
+    def _compute_query_timeout_s(self, end: Deadline) -> float:
         """Return the timeout of the next query in seconds: the time until the deadline, but at
         least `LOG_ENDS_TIMEOUT_S`, so that the last queries have time to succeed."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))
@@ -173,7 +177,7 @@ class MovePlanner:
             f"{found.source_error}; waited for {asked_s:g} s, use --snapshot-timeout to wait longer"
         )
 
-    def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
+    def _read_flow_offset_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
         """Read the flow's own offset syncs. The second value is the error if they cannot be read.
         It is "" on success, and if the origin, which stores the syncs, is already known not to
         respond."""

@@ -34,7 +34,7 @@ from mm2.topics.flow_config import Flow, TargetTopicAccess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalRecords:
+class LocallyProducedRecords:
     """Records that were produced directly to a destination partition (local records) and may not
     have been replicated to the origin."""
 
@@ -59,7 +59,7 @@ class LocalRecords:
 def combine_shared_topic_translations(
     forward: TranslatedOffset,
     back: TranslatedOffset,
-    local: LocalRecords,
+    local: LocallyProducedRecords,
     *,
     read_all_copied: bool,
     past_all_back: bool,
@@ -107,7 +107,7 @@ ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSources:
+class OffsetSyncLocations:
     """Clusters that store the offsets of the flow and of its reverse flow, according to the
     configuration."""
 
@@ -125,9 +125,9 @@ class OffsetSources:
         return self.reverse_flow is not None
 
 
-def find_offset_sources(
+def find_offset_sync_locations(
     props: Mapping[str, str], flow: Flow, of_file: Iterable[Flow]
-) -> OffsetSources:
+) -> OffsetSyncLocations:
     """Determine the offset sources from the properties of the configuration (flat keys such as
     `A->B.name`) and from all configured flows."""
     back_name = f"{flow.target}->{flow.source}"
@@ -137,7 +137,7 @@ def find_offset_sources(
         for name in (flow.name, back_name)
     )
     back = next((each for each in of_file if each.name == back_name), None)
-    return OffsetSources(
+    return OffsetSyncLocations(
         reverse_flow=back, reverse_syncs_on_destination=here and there, syncs_on_source=here
     )
 
@@ -157,7 +157,9 @@ class ReverseFlowMap:
     """Destination partitions for which the entries of the reverse flow's offset map are outdated,
     with the reason."""
 
-    def translate_by_syncs(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
+    def translate_offset_by_syncs(
+        self, partition: TopicPartition, offset: int
+    ) -> EarlierOffset | None:
         """Translate an origin offset using the reverse flow's offset syncs.
 
         The reverse flow replicates records that were produced on the destination (local records).
@@ -219,13 +221,13 @@ class PositionTranslator:
         """Translate a group's position in one origin partition; implements `TranslatePosition`."""
         flow = self.flow
         if not topic_selection.should_replicate_topic(flow, partition.topic):
-            return self._translate_backward(partition, offset)
-        place = self._translate_forward(partition, offset)
+            return self._translate_by_reverse_flow(partition, offset)
+        place = self._translate_by_flow_map(partition, offset)
         if flow.policy.renames_topics:
             return place
         back = self.reverse.offset_map
         if back is None or not back.get_partition(place.partition).eras:
-            return self._translate_by_syncs(
+            return self._translate_shared_topic_by_syncs(
                 partition, offset, place
             )  # the reverse flow may be MirrorMaker 2
         return self._translate_shared_topic(
@@ -242,7 +244,7 @@ class PositionTranslator:
             and (place := self.translate_position(partition, position.offset)) is not None
         }
 
-    def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
+    def _translate_by_flow_map(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
         """Translate a group's position using the flow's own offset map."""
         known = MapTranslator(self.offset_map.get_partition(partition))
         outcome = known.translate_offset(offset)
@@ -253,7 +255,7 @@ class PositionTranslator:
             known_from=known.find_first_target_offset_after(offset) if old else None,
         )
 
-    def _translate_backward(
+    def _translate_by_reverse_flow(
         self, partition: TopicPartition, offset: int
     ) -> TranslatedPosition | None:
         """Translate a position in a topic that the reverse flow replicated from the destination.
@@ -264,7 +266,7 @@ class PositionTranslator:
             return None
         born = TopicPartition(topic, partition.partition)
         if opposite is None:
-            arrived = self.reverse.translate_by_syncs(born, offset)
+            arrived = self.reverse.translate_offset_by_syncs(born, offset)
             return TranslatedPosition(partition=born, outcome=arrived or UntranslatedReason.UNKNOWN)
         if born in self.reverse.outdated:
             return self._translate_recreated_topic(born)
@@ -304,11 +306,11 @@ class PositionTranslator:
             return self._translate_recreated_topic(mirror)
         mine, tail = self.mirrored.get(partition), self.unreplicated.get(mirror)
         copied_to = None if mine is None else mine.copied_to
-        through = opposite.replicated_to or 0
+        through = opposite.next_source_offset or 0
         outcome = combine_shared_topic_translations(
             place.outcome,
             offset_translation.translate_to_source(opposite, offset),
-            LocalRecords(
+            LocallyProducedRecords(
                 through=through,
                 end=through if tail is None else tail.end,
                 ranges=None if tail is None else tail.ranges,
@@ -322,7 +324,7 @@ class PositionTranslator:
         )
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
-    def _translate_by_syncs(
+    def _translate_shared_topic_by_syncs(
         self, partition: TopicPartition, offset: int, place: TranslatedPosition
     ) -> TranslatedPosition:
         """Translate a position in a topic that both flows write under the same name, if the reverse
@@ -331,7 +333,10 @@ class PositionTranslator:
         unsure, mirror = self._explain_unread_local_records(), place.partition
         if not unsure:
             return place
-        sync, mine = self.reverse.translate_by_syncs(mirror, offset), self.mirrored.get(partition)
+        sync, mine = (
+            self.reverse.translate_offset_by_syncs(mirror, offset),
+            self.mirrored.get(partition),
+        )
         if sync is None or mine is None or mine.mirror_bounds is None:
             return dataclasses.replace(place, local_records_reason=unsure)
         arrived = sync.downstream
@@ -339,7 +344,7 @@ class PositionTranslator:
         outcome = combine_shared_topic_translations(
             place.outcome,
             EarlierOffset(downstream=arrived, reread_max=end - arrived),
-            LocalRecords(through=arrived, end=end, ranges=None),
+            LocallyProducedRecords(through=arrived, end=end, ranges=None),
             read_all_copied=False,
             past_all_back=False,
         )

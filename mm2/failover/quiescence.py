@@ -21,7 +21,7 @@ from mm2.offsets.group_offset_sync import GroupState
 
 
 @dataclass(slots=True)
-class EqualEndsDetector:
+class EqualLogEndsDetector:
     """Detects when both clusters have equal end offsets that no longer change."""
 
     quiescence_s: float
@@ -48,18 +48,20 @@ class EqualEndsDetector:
             if each.source_bounds is None:
                 if self.ignores_unanswered and heard:
                     continue
-                return self._reset_agreement(f"{each.partition}: the origin does not respond")
+                return self._restart_quiescence_period(
+                    f"{each.partition}: the origin does not respond"
+                )
             if each.source_bounds.pending:
                 pending = plurals.format_count(each.source_bounds.pending, "offset", "are")
-                return self._reset_agreement(
+                return self._restart_quiescence_period(
                     f"{each.partition}: {pending} after the start of an open transaction"
                 )
             if each.lag_records:
                 lag = plurals.format_count(each.lag_records, "record")
-                return self._reset_agreement(f"{each.partition}: {lag} not replicated")
+                return self._restart_quiescence_period(f"{each.partition}: {lag} not replicated")
             ends[each.partition] = each.source_bounds.end
         if self._since_s is None or ends != self.ends:
-            self._record_moved_end(ends)
+            self._record_end_offset_change(ends)
             self.reason = (
                 f"equal, but for less than {self.quiescence_s:g} s{self.last_change and ': '}"
             )
@@ -67,7 +69,7 @@ class EqualEndsDetector:
             self.ends, self._since_s = ends, now_s
         return now_s - self._since_s >= self.quiescence_s
 
-    def _record_moved_end(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _record_end_offset_change(self, ends: Mapping[TopicPartition, int]) -> None:
         for partition, end in sorted(ends.items()):
             before = self.ends.get(partition, end)
             if end != before:
@@ -77,7 +79,7 @@ class EqualEndsDetector:
                 )
                 return
 
-    def _reset_agreement(self, why: str) -> bool:
+    def _restart_quiescence_period(self, why: str) -> bool:
         self.reason, self._since_s = why, None
         return False
 
@@ -96,17 +98,17 @@ def wait_for_idle_groups(
     busy: list[str] = []
 
     def is_idle() -> bool:
-        states = groups.describe_states(names, timeout_s)
+        states = groups.describe_group_states(names, timeout_s)
         for name, failure in sorted(states.failed.items()):
             known = (plan_findings.GROUP_UNREADABLE, plan_findings.GROUP_READ_DENIED)
-            if not any(request.has_accepted(code, name) for code in known):
+            if not any(request.is_finding_accepted(code, name) for code in known):
                 raise failure
         active = [name for name, state in states.succeeded.items() if state is GroupState.ACTIVE]
         found[:] = sorted(states.succeeded.keys() - set(active))
         busy[:] = [
             name
             for name in active
-            if not request.has_accepted(plan_findings.GROUP_ACTIVE_ON_ORIGIN, name)
+            if not request.is_finding_accepted(plan_findings.GROUP_ACTIVE_ON_ORIGIN, name)
         ]
         return not busy
 
@@ -117,20 +119,20 @@ def wait_for_idle_groups(
             f"{option}"
         )
 
-    context.wait_until_done(is_idle, explain_wait)
+    context.wait_for_condition(is_idle, explain_wait)
     return found
 
 
-def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEndsDetector:
+def wait_for_equal_log_ends(context: MoveContext, request: MoveRequest) -> EqualLogEndsDetector:
     """Wait until both clusters have had equal, unchanged end offsets for `quiescence_s` seconds.
     Raises `RetriableError` if this does not happen within the move's wait time, and `FatalError` if
     a cluster denies access."""
     both, timeout_s = context.clusters, context.planner.timeout_s
-    seen_before = EqualEndsDetector(
+    seen_before = EqualLogEndsDetector(
         quiescence_s=context.quiescence_s,
-        ignores_unanswered=request.has_accepted(plan_findings.LAG_UNKNOWN),
+        ignores_unanswered=request.is_finding_accepted(plan_findings.LAG_UNKNOWN),
     )
-    with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
+    with contextlib.closing(both.target.open_offset_map_reader(both.flow.source)) as reader:
 
         def are_ends_equal() -> bool:
             known = reader.read_map(timeout_s)
@@ -148,5 +150,5 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
                 )
             return said
 
-        context.wait_until_done(are_ends_equal, explain_wait)
+        context.wait_for_condition(are_ends_equal, explain_wait)
     return seen_before

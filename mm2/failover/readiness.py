@@ -65,7 +65,7 @@ class MoveReadiness:
     destination."""
 
 
-def explain_no_connectors(flow: str, destination: str) -> str:
+def explain_missing_connectors(flow: str, destination: str) -> str:
     """Explain that the flow cannot be stopped because no connectors are configured, and what to
     do."""
     return (
@@ -79,7 +79,7 @@ def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[Plan
     """Yield the findings about a move's preconditions, before the operator's acceptance is applied,
     the most severe first."""
     yield from _check_clusters(request, ready)
-    yield from _check_files(ready)
+    yield from _check_files_and_hooks(ready)
     yield from _check_authorization(request, ready)
     for each in ready.unchecked:
         yield _ReadinessFinding(
@@ -107,11 +107,11 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
         )
         yield _ReadinessFinding(severity=_Severity.COSTS, code="unfinished-move", text=text)
     if not ready.connectors and ready.config_topic:
-        text = explain_no_connectors(ready.flow, wanted.destination)
+        text = explain_missing_connectors(ready.flow, wanted.destination)
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code=NO_CONNECTORS_CODE, text=text)
 
 
-def _check_files(ready: MoveReadiness) -> Iterator[PlanFinding]:
+def _check_files_and_hooks(ready: MoveReadiness) -> Iterator[PlanFinding]:
     for code, why in (("no-journal", ready.journal_error), (NO_EXPORT_CODE, ready.export_error)):
         if why:
             yield _ReadinessFinding(severity=_Severity.FORBIDS, code=code, text=why)

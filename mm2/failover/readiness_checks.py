@@ -50,11 +50,11 @@ class AuthorizationReader(Protocol):
     """Reads the operations that one principal is authorized for; implemented by
     `AuthorizedOperationsClient`."""
 
-    def read_for_topics(
+    def read_topic_operations(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]: ...
 
-    def read_for_groups(
+    def read_group_operations(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]: ...
 
@@ -103,7 +103,7 @@ class ReadinessChecks:
         """
         unlooked: list[str] = []
 
-        def query_or_default(look: Callable[[], T], otherwise: T) -> T:
+        def query_cluster_or_default(look: Callable[[], T], otherwise: T) -> T:
             try:
                 return look()
             except RetriableError as error:
@@ -117,13 +117,15 @@ class ReadinessChecks:
         return MoveReadiness(
             flow=self.flow,
             config_topic=self.config_topic,
-            connectors=query_or_default(
+            connectors=query_cluster_or_default(
                 lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
-            may_stop=query_or_default(self._is_stop_authorized, None),
-            denied_ids=query_or_default(lambda: self.find_denied_ids(names), ()),
-            denied_groups=query_or_default(lambda: self._find_denied_groups(sorted(groups)), ()),
+            may_stop=query_cluster_or_default(self._is_stop_authorized, None),
+            denied_ids=query_cluster_or_default(lambda: self.find_denied_ids(names), ()),
+            denied_groups=query_cluster_or_default(
+                lambda: self._find_denied_groups(sorted(groups)), ()
+            ),
             journal_error=journal_file.explain_unusable_path(journal),
             export_error=explain_unwritable_export(wanted.export),
             hook_errors=explain_missing_hooks(
@@ -132,19 +134,21 @@ class ReadinessChecks:
             unfinished_moves=journal_file.find_unfinished_moves(
                 folder, (wanted.origin, wanted.destination), excluded=journal
             ),
-            clusters=query_or_default(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
+            clusters=query_cluster_or_default(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
             unchecked=unlooked,
             **self.commands_by_login,
         )
 
     def _is_stop_authorized(self) -> bool | None:
         with contextlib.closing(self.connect_as_worker()) as asking:
-            held = asking.read_for_topics([self.config_topic], self.timeout_s)[self.config_topic]
+            held = asking.read_topic_operations([self.config_topic], self.timeout_s)[
+                self.config_topic
+            ]
         return _is_authorized(held, "WRITE")
 
     def _find_denied_groups(self, names: Sequence[str]) -> Sequence[str]:
         with contextlib.closing(self.connect_as_admin()) as asking:
-            held = asking.read_for_groups(names, self.timeout_s)
+            held = asking.read_group_operations(names, self.timeout_s)
         return [name for name in names if _is_authorized(held[name], "READ") is False]
 
 

@@ -19,7 +19,11 @@ from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.mirror_state import MirrorState
 from mm2.failover import position_translation, unreplicated_tails
 from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.position_translation import OffsetSources, ReverseFlowMap, ReverseOffsetSyncs
+from mm2.failover.position_translation import (
+    OffsetSyncLocations,
+    ReverseFlowMap,
+    ReverseOffsetSyncs,
+)
 from mm2.failover.unreplicated_records import FindUnreplicated
 from mm2.failover.unreplicated_tails import TailScanInputs, UnreplicatedTail
 from mm2.kafka.client_interfaces import Admin, PerPartitionResult, TopicDescription
@@ -56,7 +60,7 @@ class ReverseFlowCollector:
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
-    offset_sources: OffsetSources
+    offset_sources: OffsetSyncLocations
     timeout_s: float
 
     def collect_state(
@@ -183,10 +187,10 @@ class ReverseFlowCollector:
             for name, topic in there.items()
             for number in range(topic.partition_count)
         }
-        found = self.clusters.target.logs.fetch_bounds(asked, LOG_ENDS_TIMEOUT_S)
+        found = self.clusters.target.logs.fetch_log_bounds(asked, LOG_ENDS_TIMEOUT_S)
         mirror = {each: position_translation.map_to_source_partition(flow, each) for each in asked}
         here = _fill_missing_log_bounds(
-            self.clusters.source.logs.fetch_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
+            self.clusters.source.logs.fetch_log_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
             whole=whole,
         )
         looked = TailScanInputs(
@@ -199,7 +203,7 @@ class ReverseFlowCollector:
             syncs=way.syncs,
         )
         return {
-            **looked.build_uncounted_tails(_list_unanswered_partitions(found)),
+            **looked.build_tails_of_unknown_size(_list_unresponsive_partitions(found)),
             **self.find_unreplicated(looked.build_partition_scan_inputs()),
         }
 
@@ -218,7 +222,7 @@ def _get_topic_id(topics: _TopicsByName, partition: TopicPartition) -> uuid.UUID
     return None if topic is None else topic.topic_id
 
 
-def _list_unanswered_partitions(
+def _list_unresponsive_partitions(
     found: PerPartitionResult[LogBounds],
 ) -> Mapping[TopicPartition, str]:
     return {
@@ -233,7 +237,7 @@ def _fill_missing_log_bounds(
 ) -> Mapping[TopicPartition, LogBounds | None]:
     """Return the log bounds by partition, with None for each partition that does not exist. If
     `whole` is true, raise the error of a partition that did not respond; otherwise leave it out."""
-    silent = _list_unanswered_partitions(found)
+    silent = _list_unresponsive_partitions(found)
     if silent and whole:
         raise found.failed[min(silent)]
     missing = found.failed.keys() - silent.keys()

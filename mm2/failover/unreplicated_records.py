@@ -80,8 +80,8 @@ class UnreplicatedRecordFinder:
             each: TopicPartition,
             end: Deadline,
         ) -> UnreplicatedTail:
-            found, clock = begins[each].build_local_scan(), self.destination_pool.clock
-            place = _open_partition(questions, each, clock)
+            found, clock = begins[each].build_local_record_scan(), self.destination_pool.clock
+            place = _create_partition_fencer(questions, each, clock)
             whole = divergence.scan_log(place, found, clock=clock, end=end, budget=room)
             return begins[each].build_tail(each, found, more.get(each), whole=whole)
 
@@ -90,7 +90,9 @@ class UnreplicatedRecordFinder:
             scan_partition, begins, timeout_s=FIND_TIMEOUT_S
         ).done
         unread = {
-            each: begin.build_tail(each, begin.build_local_scan(), more.get(each), whole=False)
+            each: begin.build_tail(
+                each, begin.build_local_record_scan(), more.get(each), whole=False
+            )
             for each, begin in begins.items()
             if each not in told
         }
@@ -104,15 +106,15 @@ class UnreplicatedRecordFinder:
     ) -> RecordsReplicatedBack | None:
         """Find the records that the reverse flow has replicated but not yet stored in its offset
         map. Return None if this is unknown."""
-        found, clock = begin.build_scan_after_map_end(), self.origin_pool.clock
+        found, clock = begin.build_mirror_scan_after_map_end(), self.origin_pool.clock
         if found is None:
             return RecordsReplicatedBack(0, begin.mirror_next)
-        place = _open_partition(questions, begin.mirror, clock)
+        place = _create_partition_fencer(questions, begin.mirror, clock)
         if not divergence.scan_log(place, found, clock=clock, end=end):
             return None
         if found.flow_records:
             return RecordsReplicatedBack(found.flow_records, found.flow_end)
-        before = begin.build_scan_before_map_end()
+        before = begin.build_mirror_scan_before_map_end()
         if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
             return RecordsReplicatedBack(0, begin.mirror_next)
         return RecordsReplicatedBack(0, before.flow_end)
@@ -143,7 +145,9 @@ def export_records(
             raise FatalError(f"{path} already exists: move it away, or use another file")
         part.unlink(missing_ok=True)
         with connect() as questions:
-            places = [(_open_partition(questions, tail.partition, clock), tail) for tail in found]
+            places = [
+                (_create_partition_fencer(questions, tail.partition, clock), tail) for tail in found
+            ]
             lines = (
                 line for place, tail in places for line in _read_tail_lines(place, tail, clock)
             )
@@ -183,7 +187,9 @@ def _count_lines(path: pathlib.Path) -> int:
 
 def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
     try:
-        opened = file_access.open_own_file(path, os.O_RDONLY)  # a pipe of another user would block
+        opened = file_access.open_user_owned_file(
+            path, os.O_RDONLY
+        )  # a pipe of another user would block
     except OSError:
         return False
     with os.fdopen(opened, encoding="utf-8", errors="replace") as file:
@@ -242,7 +248,7 @@ def _read_batch_lines(
     """Yield an export line for each record of a batch with an offset from `first` to `last`. The
     batch is decoded in parts."""
     try:
-        for each in _decode_in_parts(header, batch):
+        for each in _decode_batch_in_parts(header, batch):
             if first <= each.offset <= last:
                 fields = records.decode_record_body(each.body)
                 yield {
@@ -267,7 +273,7 @@ def _read_batch_lines(
         ) from error
 
 
-def _decode_in_parts(header: BatchHeader, batch: memoryview) -> Iterator[BatchRecord]:
+def _decode_batch_in_parts(header: BatchHeader, batch: memoryview) -> Iterator[BatchRecord]:
     decoder = BatchDecoder(header, batch)
     while decoder.remaining:
         yield from decoder.decode_next_records(_MAX_DECODED_RECORDS)
@@ -277,7 +283,7 @@ def _encode_base64(content: bytes | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode()
 
 
-def _open_partition(
+def _create_partition_fencer(
     questions: BlockingClient,
     partition: TopicPartition,
     clock: Clock,

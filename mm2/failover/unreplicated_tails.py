@@ -99,7 +99,7 @@ class PartitionScanInputs:
     reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
-    def build_scan_after_map_end(self) -> ForeignRecordScan | None:
+    def build_mirror_scan_after_map_end(self) -> ForeignRecordScan | None:
         """Build the scan of the mirror partition after the end of the reverse flow's map; return
         None if the mirror does not exist."""
         if self.mirror_ends is None:
@@ -112,7 +112,7 @@ class PartitionScanInputs:
             collects_foreign=False,
         )
 
-    def build_scan_before_map_end(self) -> ForeignRecordScan | None:
+    def build_mirror_scan_before_map_end(self) -> ForeignRecordScan | None:
         """Build the scan of the mirror partition before the end of the reverse flow's map; return
         None if the range is empty. The scan is needed if the scan after the end of the map found no
         record of the reverse flow: its last record may then be before that end, followed only by
@@ -126,7 +126,7 @@ class PartitionScanInputs:
             flow_producers=self.reverse_producers, start=start, end=end, collects_foreign=False
         )
 
-    def build_local_scan(self) -> ForeignRecordScan:
+    def build_local_record_scan(self) -> ForeignRecordScan:
         """Build the scan of the destination partition for records that were produced there and not
         replicated by the flow (local records)."""
         start = max(self.map_end, self.ends.start)
@@ -213,10 +213,10 @@ class TailScanInputs:
             each: self._build_partition_inputs(each, ends)
             for each, ends in self.target_bounds.items()
             if (self._is_replicated(each) and self.mirrors[each] in self.mirror_bounds)
-            or not (self._is_replicated(each) or self._has_foreign_copies(each))
+            or not (self._is_replicated(each) or self._is_replicated_by_other_tool(each))
         }
 
-    def build_uncounted_tails(
+    def build_tails_of_unknown_size(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
         """Build the tails of partitions whose unreplicated records cannot be counted. `silent`
@@ -224,17 +224,17 @@ class TailScanInputs:
         others = {
             each: "replicated by a tool other than this flow, without a record of its progress"
             for each in self.target_bounds
-            if not self._is_replicated(each) and self._has_foreign_copies(each)
+            if not self._is_replicated(each) and self._is_replicated_by_other_tool(each)
         }
         return {
-            each: self._build_uncounted_tail(each, why)
+            each: self._build_tail_of_unknown_size(each, why)
             for each, why in {**silent, **others}.items()
         }
 
     def _is_replicated(self, partition: TopicPartition) -> bool:
         return bool(self.reverse_map.get_partition(partition).eras)
 
-    def _has_foreign_copies(self, partition: TopicPartition) -> bool:
+    def _is_replicated_by_other_tool(self, partition: TopicPartition) -> bool:
         """Return True if another tool has replicated a partition that the flow has not started to
         replicate."""
         mirror = self.mirrors[partition]
@@ -251,7 +251,7 @@ class TailScanInputs:
         same = self.offset_map.get_partition(mirror).producers if mirror == partition else ()
         return PartitionScanInputs(
             ends=ends,
-            map_end=(mine.replicated_to or 0) if holds else 0,
+            map_end=(mine.next_source_offset or 0) if holds else 0,
             flow_producers=frozenset(same),
             mirror=mirror,
             mirror_ends=self.mirror_bounds[mirror] if holds else None,
@@ -259,9 +259,9 @@ class TailScanInputs:
             reverse_producers=frozenset(mine.producers),
         )
 
-    def _build_uncounted_tail(self, partition: TopicPartition, why: str) -> UnreplicatedTail:
+    def _build_tail_of_unknown_size(self, partition: TopicPartition, why: str) -> UnreplicatedTail:
         told = max((each.upstream for each in self.syncs.get(partition, ())), default=0)
-        through = max(self.reverse_map.get_partition(partition).replicated_to or 0, told)
+        through = max(self.reverse_map.get_partition(partition).next_source_offset or 0, told)
         ends, mirror_ends = (
             self.target_bounds.get(partition),
             self.mirror_bounds.get(self.mirrors[partition]),

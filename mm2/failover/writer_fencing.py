@@ -143,7 +143,7 @@ def find_partitions_to_fence(
     }
 
 
-def find_unanswered_partitions(
+def find_unresponsive_partitions(
     both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
     """Find the partitions whose leader does not respond, with the reason. `leaders` is the result
@@ -314,17 +314,19 @@ class FencingRounds:
             )
         self._fence_partitions(self.unfinished - self._unanswered.keys(), known)
         if self.unfinished:
-            raise RetriableError(self._describe_unanswered_partitions())
+            raise RetriableError(self._describe_unresponsive_partitions())
         about.sleep(move_context.POLL_INTERVAL_S)
         known = about.read_offset_map()
         found = self.results
         self._acquired = {
-            each for each in found if fencing_results.is_acquired_after_fencing(known, found[each])
+            each
+            for each in found
+            if fencing_results.is_partition_acquired_after_fencing(known, found[each])
         }
         self._acquired.update(list_partitions_to_fence(about, known).keys() - found.keys())
         return not self._acquired
 
-    def leave_unanswered_unfenced(self) -> None:
+    def record_unresponsive_partitions(self) -> None:
         """Record the partitions that never responded as left unfenced.
 
         Raises `RetriableError` if some partitions responded but could not be fenced: the operator
@@ -341,7 +343,7 @@ class FencingRounds:
             )
         self._leave_partitions_unfenced(set(self.unfinished), about.read_offset_map())
 
-    def describe_wait(self) -> str:
+    def explain_next_round(self) -> str:
         """Describe why another fencing round is needed."""
         return f"another process still replicates {min(self._acquired)}, though the flow is stopped"
 
@@ -355,7 +357,7 @@ class FencingRounds:
                 fencing_results.build_unfenced_result(
                     each,
                     known.get_partition(each),
-                    fencing_results.format_accepted_unfenced_reason(why[each]),
+                    fencing_results.format_reason_for_accepted_unfenced_mirror(why[each]),
                 )
                 for each in partitions
             ]
@@ -363,7 +365,7 @@ class FencingRounds:
 
     def _query_leaders(self, led: PartitionLeaders) -> None:
         about = self._context
-        self._unanswered = find_unanswered_partitions(about.clusters, led, clock=about.clock)
+        self._unanswered = find_unresponsive_partitions(about.clusters, led, clock=about.clock)
         for each in self._unanswered:
             self._refused.pop(each, None)
         now_s, before = about.clock.now_s(), self._unanswered_since_s
@@ -374,9 +376,12 @@ class FencingRounds:
     def _is_left_unfenced(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
         if isinstance(leader, NoLeaderError):
             return True
-        return partition in self._unanswered_since_s and self._compute_remaining_s(partition) <= 0
+        return (
+            partition in self._unanswered_since_s
+            and self._compute_time_until_left_unfenced_s(partition) <= 0
+        )
 
-    def _compute_remaining_s(self, partition: TopicPartition) -> float:
+    def _compute_time_until_left_unfenced_s(self, partition: TopicPartition) -> float:
         """Return the time in seconds until the partition is left unfenced, if the operator accepted
         this."""
         return (
@@ -410,13 +415,13 @@ class FencingRounds:
             self._failed.pop(each, None)
             self._refused.pop(each, None)
 
-    def _describe_unanswered_partitions(self) -> str:
+    def _describe_unresponsive_partitions(self) -> str:
         first = min(self.unfinished)
         more = f" and {len(self.unfinished) - 1} more" if len(self.unfinished) > 1 else ""
         said = f"the mirror of {first}{more} does not respond ({self._unanswered[first]})"
         if not self._may_leave:
             return said + self._format_acceptance_hint
-        left_s = max(0.0, max(map(self._compute_remaining_s, self.unfinished)))
+        left_s = max(0.0, max(map(self._compute_time_until_left_unfenced_s, self.unfinished)))
         return f"{said}; left unfenced after {left_s:.0f} s more, as accepted"
 
     @property

@@ -88,7 +88,7 @@ def compress(codec: int, data: bytes | bytearray) -> bytes:
 Pooled = TypeVar("Pooled")
 
 
-def _take_or_create_pooled(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
+def _take_from_pool_or_create(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
     try:
         return idle.pop()
     except IndexError:  # not checked before: another thread may be faster
@@ -225,7 +225,7 @@ _LZ4_BUFFERS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCK_SIZE
 
 def _decompress_lz4_block(block: memoryview, block_max: int) -> bytes:
     idle = _LZ4_BUFFERS[block_max]
-    room = _take_or_create_pooled(idle, lambda: bytearray(block_max))
+    room = _take_from_pool_or_create(idle, lambda: bytearray(block_max))
     try:
         size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
         return bytes(memoryview(room)[:size])
@@ -253,7 +253,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
     _check_decompressed_size(
         zstandard.frame_content_size(data), max_bytes
     )  # -1 if the frame does not state it
-    context = _take_or_create_pooled(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
+    context = _take_from_pool_or_create(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
     try:
         if len(data) <= _ZSTD_SLICE_BYTES:
             frame = context.decompressobj()
@@ -267,7 +267,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _compress_zstd(data: bytes | bytearray) -> bytes:
-    context = _take_or_create_pooled(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
+    context = _take_from_pool_or_create(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
     try:
         return context.compress(data)
     finally:

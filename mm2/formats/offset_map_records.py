@@ -119,7 +119,7 @@ class EraKey:
     epoch: int
 
     @property
-    def owner_order(self) -> tuple[int, int, int]:
+    def owner_sort_key(self) -> tuple[int, int, int]:
         """Sort key that orders eras (mirror generations) by owner, oldest first. See
         `MapSegmentKey.owner_order`."""
         return (self.ordinal, self.epoch, self.era)
@@ -186,7 +186,7 @@ class MapSegmentKey:
     first_source: int
 
     @property
-    def owner_order(self) -> tuple[int, int, int]:
+    def owner_sort_key(self) -> tuple[int, int, int]:
         """Sort key that orders segments by owner, oldest first: producer id (`ordinal`), producer
         epoch, era (mirror generation). The era is compared last, because an owner that had already
         been fenced may have begun an era that no newer owner continued."""
@@ -223,7 +223,7 @@ class MapSegment:
     than the delta of the kept run before it."""
 
     @property
-    def is_thinned(self) -> bool:
+    def has_removed_runs(self) -> bool:
         """True if offset runs were removed from the segment, so that translation is approximate."""
         return self.below > 0 or self.above > 0
 
@@ -407,7 +407,7 @@ def _encode_segment(segment: MapSegment) -> bytes:
     )
     out = bytearray(
         _SEGMENT_VALUE.pack(
-            THINNED_SEGMENT_VERSION if segment.is_thinned else VERSION,
+            THINNED_SEGMENT_VERSION if segment.has_removed_runs else VERSION,
             flags,
             segment.leader_epoch,
             segment.source_epoch,
@@ -418,7 +418,7 @@ def _encode_segment(segment: MapSegment) -> bytes:
             segment.last_crc or 0,
         )
     )
-    if segment.is_thinned:
+    if segment.has_removed_runs:
         primitive_types.append_unsigned_varint(out, segment.below)
         primitive_types.append_unsigned_varint(out, segment.above)
     primitive_types.append_unsigned_varint(out, len(segment.runs))

@@ -91,7 +91,7 @@ def convert_legacy_message(
         )
         return ConvertedMessage(batch, len(message), True)
     data = _decompress_inner_messages(content, codec=codec, max_bytes=max_bytes)
-    progress = _find_progress(message, data)
+    progress = _get_conversion_progress(message, data)
     if progress.offsets is None:
         progress.offsets = _find_inner_offsets(data)
     first, last = progress.offsets
@@ -100,7 +100,7 @@ def convert_legacy_message(
         raise MalformedLegacyMessageError("the inner messages begin before offset 0")
     appended = bool(attributes & record_batch.LOG_APPEND_TIME)
     position = min(position, last + shift)
-    start = progress.find_start(position - shift)
+    start = progress.find_start_position(position - shift)
     found, end = _decode_inner_messages(
         data,
         start=start,
@@ -123,7 +123,7 @@ class _ConversionProgress:
     """Offset of the last converted inner message, and the position of the next one in the
     decompressed data."""
 
-    def find_start(self, offset: int) -> int:
+    def find_start_position(self, offset: int) -> int:
         """Return a position in the decompressed data such that all inner messages before it have
         lower offsets than `offset`."""
         last, end = self.converted
@@ -134,17 +134,17 @@ _LARGE_MESSAGES_MAX = 1000
 
 
 @functools.lru_cache(maxsize=_LARGE_MESSAGES_MAX)
-def _get_large_message_progress(_digest: bytes) -> _ConversionProgress:
+def _get_conversion_progress_by_digest(_digest: bytes) -> _ConversionProgress:
     return _ConversionProgress()
 
 
-def _find_progress(message: memoryview, data: memoryview) -> _ConversionProgress:
+def _get_conversion_progress(message: memoryview, data: memoryview) -> _ConversionProgress:
     """Return the progress of converting a message. Messages that may need several parts are
     remembered by their digest, so that the inner messages of earlier parts are not scanned
     again."""
     if len(data) <= min(CONVERTED_BYTES_MAX, CONVERTED_RECORDS_MAX * _MESSAGE_BYTES_MIN):
         return _ConversionProgress()
-    return _get_large_message_progress(hashlib.blake2b(message).digest())
+    return _get_conversion_progress_by_digest(hashlib.blake2b(message).digest())
 
 
 def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:

@@ -67,7 +67,7 @@ def _encode_varint(value: int) -> bytes:
 _VARINTS = tuple(_encode_varint(value) for value in range(_PRECOMPUTED_VARINTS))
 
 
-def _encode_cached_varint(value: int) -> bytes:
+def _look_up_or_encode_varint(value: int) -> bytes:
     return _VARINTS[value] if 0 <= value < _PRECOMPUTED_VARINTS else _encode_varint(value)
 
 
@@ -301,7 +301,7 @@ def encode_batch(
         if delta:
             if timestamp > newest:
                 newest = timestamp
-            behind = b"\0" + _encode_cached_varint(delta)
+            behind = b"\0" + _look_up_or_encode_varint(delta)
         else:
             behind = b"\0\0"
         behind += _VARINTS[place] if place < _PRECOMPUTED_VARINTS else _encode_varint(place)
@@ -394,7 +394,7 @@ def encode_record_body(fields: RecordFields) -> bytes:
     parts = [
         _encode_sized_bytes(fields.key),
         _encode_sized_bytes(fields.value),
-        _encode_cached_varint(len(fields.headers)),
+        _look_up_or_encode_varint(len(fields.headers)),
     ]
     for name, content in fields.headers:
         parts += (_encode_sized_bytes(name), _encode_sized_bytes(content))
@@ -402,7 +402,7 @@ def encode_record_body(fields: RecordFields) -> bytes:
 
 
 def _encode_sized_bytes(content: bytes | None) -> bytes:
-    return b"\x01" if content is None else _encode_cached_varint(len(content)) + content
+    return b"\x01" if content is None else _look_up_or_encode_varint(len(content)) + content
 
 
 def _read_sized_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -58,7 +58,7 @@ class KafkaAclAdmin:
             doing="reading the ACLs of topics",
         )
         answer = self._calls.send_request(request, timeout_s)
-        return sorted(map(_to_acl, acl_requests.decode_acls(answer)))
+        return sorted(map(_convert_to_topic_acl, acl_requests.decode_acls(answer)))
 
     def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float
@@ -88,7 +88,7 @@ class KafkaAclAdmin:
     def _build_creation_request(self, chunk: Collection[TopicAcl]) -> AdminRequest:
         return AdminRequest(
             to=ControllerTarget(),
-            message=acl_requests.build_create_acls_request(map(_to_wire_binding, chunk)),
+            message=acl_requests.build_create_acls_request(map(_convert_to_acl_description, chunk)),
             doing=f"creating {len(chunk)} ACLs",
             get_error_code=_ignore_request_error,
         )
@@ -99,7 +99,7 @@ def _ignore_request_error(_: Any) -> int:
     return 0
 
 
-def _to_acl(found: AclDescription) -> TopicAcl:
+def _convert_to_topic_acl(found: AclDescription) -> TopicAcl:
     return TopicAcl(
         resource=found.resource,
         name=found.name,
@@ -111,7 +111,7 @@ def _to_acl(found: AclDescription) -> TopicAcl:
     )
 
 
-def _to_wire_binding(wanted: TopicAcl) -> AclDescription:
+def _convert_to_acl_description(wanted: TopicAcl) -> AclDescription:
     return AclDescription(
         resource=wanted.resource,
         name=wanted.name,

@@ -72,7 +72,7 @@ class KafkaAdmin:
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
         found = self._client.describe_topics(sorted(set(names)), timeout_s)
-        return self._convert_entities(
+        return self._convert_to_per_topic_result(
             found, doing="describing topic", read=_convert_to_topic_description
         )
 
@@ -80,7 +80,7 @@ class KafkaAdmin:
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         found = self._client.describe_topic_configs(sorted(set(names)), timeout_s)
-        return self._convert_entities(
+        return self._convert_to_per_topic_result(
             found, doing="reading configs of", read=_convert_to_topic_configs
         )
 
@@ -111,7 +111,9 @@ class KafkaAdmin:
                 [by_name[name] for name in chunk], left_s, validate_only=validate_only
             )
 
-        return self._change_topics(by_name, request_creation, timeout_s, doing="creating topic")
+        return self._send_topic_changes(
+            by_name, request_creation, timeout_s, doing="creating topic"
+        )
 
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
@@ -122,7 +124,7 @@ class KafkaAdmin:
             )
 
         end = self._create_deadline(timeout_s)
-        grown = self._change_topics(
+        grown = self._send_topic_changes(
             partitions, request_new_partitions, timeout_s, doing="adding partitions to"
         )
         if not grown.failed:
@@ -143,7 +145,7 @@ class KafkaAdmin:
         def request_config_changes(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
             return self._client.alter_topic_configs({name: changes[name] for name in chunk}, left_s)
 
-        return self._change_topics(
+        return self._send_topic_changes(
             changes, request_config_changes, timeout_s, doing="changing configs of"
         )
 
@@ -156,14 +158,14 @@ class KafkaAdmin:
         found = self._client.describe_broker_configs(broker, timeout_s)
         if found.error_code:
             doing = f"reading configs of broker {broker}"
-            failure = self._client.translate_entity_error(found, doing, _ADVICE)
+            failure = self._client.translate_response_error(found, doing, _ADVICE)
             if isinstance(failure, NotAuthorizedError):
                 return None
             raise failure
         entries = _convert_to_topic_configs(found)
         return {name: entries[name].value if name in entries else None for name in names}
 
-    def _convert_entities(
+    def _convert_to_per_topic_result(
         self, found: Mapping[str, Any], *, doing: str, read: Callable[[Any], T]
     ) -> PerTopicResult[T]:
         """Convert the topic entities of a response to results per topic. Entities with an error
@@ -171,13 +173,13 @@ class KafkaAdmin:
         return PerTopicResult(
             succeeded={name: read(each) for name, each in found.items() if not each.error_code},
             failed={
-                name: self._client.translate_entity_error(each, f"{doing} {name}", _ADVICE)
+                name: self._client.translate_response_error(each, f"{doing} {name}", _ADVICE)
                 for name, each in found.items()
                 if each.error_code
             },
         )
 
-    def _change_topics(
+    def _send_topic_changes(
         self,
         names: Iterable[str],
         request: Callable[[Sequence[str], float], Mapping[str, Any]],
@@ -197,7 +199,7 @@ class KafkaAdmin:
                 chunks += _split_into_chunks(chunk, (len(chunk) + 1) // 2)
             else:
                 found.update(entities)
-        return self._convert_entities(found, doing=doing, read=_discard_result)
+        return self._convert_to_per_topic_result(found, doing=doing, read=_discard_result)
 
     def _create_deadline(self, timeout_s: float) -> Deadline:
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
@@ -208,7 +210,7 @@ def _split_into_chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
 
 
 def _is_whole_request_rejected(entities: Iterable[Any]) -> bool:
-    return all(client_errors.may_concern_whole_request(int(each.error_code)) for each in entities)
+    return all(client_errors.is_whole_request_error_code(int(each.error_code)) for each in entities)
 
 
 def _discard_result(_: object) -> None:

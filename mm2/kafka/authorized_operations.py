@@ -41,7 +41,7 @@ class AuthorizedOperationsClient:
             where=access.name_and_addresses,
         )
 
-    def read_for_topics(
+    def read_topic_operations(
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
         """Read the authorized operations per topic, including topics that do not exist. Raises
@@ -72,10 +72,11 @@ class AuthorizedOperationsClient:
                 )
         return found
 
-    def read_for_groups(
+    def read_group_operations(
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
-        """Read the authorized operations per group. Raises the same errors as `read_for_topics`."""
+        """Read the authorized operations per group. Raises the same errors as
+        `read_topic_operations`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
@@ -99,9 +100,9 @@ class AuthorizedOperationsClient:
             found[name] = AuthorizedOperations(operations=held)
         return found
 
-    def read_for_cluster(self, timeout_s: float) -> AuthorizedOperations:
+    def read_cluster_operations(self, timeout_s: float) -> AuthorizedOperations:
         """Read the authorized operations on the cluster. Brokers before 2.8 do not report them.
-        Raises the same errors as `read_for_topics`."""
+        Raises the same errors as `read_topic_operations`."""
         question = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.build_cluster_operations_request(),

@@ -35,7 +35,7 @@ class CheckpointWriteTimes:
             about = mirrormaker2_records.decode_checkpoint_key(record.key)
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
-    def get_group_times(self, group: str) -> Mapping[TopicPartition, int]:
+    def get_checkpoint_write_times(self, group: str) -> Mapping[TopicPartition, int]:
         """Return the write times of one group's checkpoints, by target partition."""
         return self._found.get(group, {})
 
@@ -51,8 +51,8 @@ def read_checkpoints(
     on_record: RecordHandler = lambda _: None,
 ) -> CheckpointTable:
     """Read the checkpoints of the groups that `group_filter` accepts. Each record read is also
-    passed to `on_record`. `CheckpointTable.explain_unreadable` reports groups whose checkpoints
-    cannot be read.
+    passed to `on_record`. `CheckpointTable.explain_unreadable_checkpoint` reports groups whose
+    checkpoints cannot be read.
 
     Raises `TopicMissingError` with the existing checkpoints topics if no checkpoints topic exists
     for `remote_alias`. Also raises `RetriableError` and `FatalError`.
@@ -76,7 +76,7 @@ def read_checkpoints(
 
 def check_group_readable(table: CheckpointTable, group: str) -> None:
     """Raise `FatalError` if a current checkpoint of the group cannot be read."""
-    reason = table.explain_unreadable(group)
+    reason = table.explain_unreadable_checkpoint(group)
     if reason:
         raise FatalError(f"group {group}: {reason}")
 
@@ -104,7 +104,7 @@ class _CheckpointHandler:
         try:
             self._table.apply_record(key, value)
         except UnknownRecordVersionError as error:
-            self._table.mark_unreadable(
+            self._table.mark_checkpoint_unreadable(
                 key,
                 f"{self._where} was written by a newer release ({error}): use that release's "
                 "client, or wait until the flow has replaced the checkpoint",

@@ -181,8 +181,9 @@ def describe_topics_with_configs(
 
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
-"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`. Start
-with an empty dictionary. Remove a group to have it returned again."""
+"""Encoded positions per group, opaque to callers of
+`ConsumerGroups.fetch_changed_committed_offsets`. Start with an empty dictionary. Remove a group to
+have it returned again."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
 """Partitions whose offsets were not changed, with the error. Usually empty."""
 
@@ -211,7 +212,7 @@ class ConsumerGroups(Protocol):
         """List all groups for which DESCRIBE is authorized, in any state. Queries every broker, and
         all must respond."""
 
-    def describe_states(
+    def describe_group_states(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[GroupState]:
         """Return the current state of each group. `UNKNOWN` is returned only for states that mm2
@@ -227,7 +228,7 @@ class ConsumerGroups(Protocol):
         """Return the assignor of each classic group, such as `range`, or `stream` for Kafka
         Streams. Returns "" for groups without members and for groups of other types."""
 
-    def fetch_positions(
+    def fetch_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
         """Fetch all committed offsets of each group. A group that does not exist has no offsets.
@@ -246,12 +247,12 @@ class ConsumerGroups(Protocol):
         cannot be read.
         """
 
-    def fetch_changed_positions(
+    def fetch_changed_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """Fetch committed offsets like `fetch_positions`, but skip groups whose offsets have not
-        changed since the previous call. `seen` contains the offsets that earlier calls returned,
-        and is updated.
+        """Fetch committed offsets like `fetch_committed_offsets`, but skip groups whose offsets
+        have not changed since the previous call. `seen` contains the offsets that earlier calls
+        returned, and is updated.
 
         If brokers support batched requests (3.0), unchanged groups are in neither map of the
         result.
@@ -288,7 +289,7 @@ class LogOffsets(Protocol):
     only the partitions of the others fail. Offset lookups need DESCRIBE, timestamps need READ.
     """
 
-    def fetch_bounds(
+    def fetch_log_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """Fetch the current log start and end offsets."""

@@ -18,7 +18,7 @@ ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 """Principal of unauthenticated clients (`KafkaPrincipal.ANONYMOUS`)."""
 
 
-class _ProcessConfigFile:
+class _CurrentConfigFile:
     """Path of the configuration file of this process; "" on a plain Connect worker, which has
     none."""
 
@@ -27,7 +27,7 @@ class _ProcessConfigFile:
 
 def set_config_file(path: str) -> None:
     """Set the configuration file that suggested commands reference."""
-    _ProcessConfigFile.file = os.path.abspath(path)
+    _CurrentConfigFile.file = os.path.abspath(path)
 
 
 def build_operator_commands(
@@ -39,10 +39,10 @@ def build_operator_commands(
     `connector` is used only if this process has no configuration file.
     """
     return OperatorCommands(
-        file=_ProcessConfigFile.file,
+        file=_CurrentConfigFile.file,
         source=build_cluster_commands(source),
         target=build_cluster_commands(target),
-        connector="" if _ProcessConfigFile.file else connector,
+        connector="" if _CurrentConfigFile.file else connector,
     )
 
 

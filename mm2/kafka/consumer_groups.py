@@ -245,7 +245,7 @@ class KafkaGroups:
             listed += map(_convert_to_listed_group, answer.groups)
         return listed
 
-    def describe_states(
+    def describe_group_states(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[GroupState]:
         """Describe groups as KIP-848 groups first, because brokers report such groups as dead when
@@ -299,15 +299,15 @@ class KafkaGroups:
             read=lambda group: str(group.protocol_data),
         )
 
-    def fetch_positions(
+    def fetch_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
-        return self._fetch_positions(groups, timeout_s, stable=stable, seen={})
+        return self._fetch_committed_offsets(groups, timeout_s, stable=stable, seen={})
 
     def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
-        return self._request_groups_individually(
+        return self._send_request_per_group(
             groups,
             lambda name: _build_group_request(
                 name,
@@ -319,10 +319,10 @@ class KafkaGroups:
             read=_convert_to_share_partitions,
         )
 
-    def fetch_changed_positions(
+    def fetch_changed_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        return self._fetch_positions(groups, timeout_s, stable=False, seen=seen)
+        return self._fetch_committed_offsets(groups, timeout_s, stable=False, seen=seen)
 
     def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
@@ -340,7 +340,7 @@ class KafkaGroups:
                 retry=False,
             )
 
-        found = self._request_groups_individually(
+        found = self._send_request_per_group(
             [group for group in offsets if offsets[group]],
             build_commit_request,
             timeout_s,
@@ -361,7 +361,7 @@ class KafkaGroups:
     def close(self) -> None:
         self._calls.close()
 
-    def _fetch_positions(
+    def _fetch_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, stable: bool, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
         doing = "reading the offsets of group"
@@ -372,7 +372,7 @@ class KafkaGroups:
         data: dict[str, bytes] = {}
         for body in self._batches.send_batches(
             groups,
-            lambda chunk: group_requests.build_fetch_offsets_of_groups_request(
+            lambda chunk: group_requests.build_multi_group_offset_fetch_request(
                 chunk, stable=stable, seen=seen
             ),
             timeout_s,
@@ -387,7 +387,7 @@ class KafkaGroups:
                 else:
                     done[each.group] = _convert_to_committed_positions(each.offsets)
                     data[each.group] = each.data
-        alone = self._request_groups_individually(
+        alone = self._send_request_per_group(
             set(groups) - done.keys() - same,
             lambda name: _build_group_request(
                 name, group_requests.build_fetch_offsets_request(name, stable=stable), doing=doing
@@ -425,7 +425,7 @@ class KafkaGroups:
                     done[str(each.group_id)] = read(each)
                 else:
                     self._batches.forget_coordinators([str(each.group_id)])
-        alone = self._request_groups_individually(
+        alone = self._send_request_per_group(
             set(groups) - done.keys(),
             lambda name: _build_group_request(
                 name, message(name), doing=doing, accepted_errors=fine
@@ -436,7 +436,7 @@ class KafkaGroups:
         )
         return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
 
-    def _request_groups_individually(
+    def _send_request_per_group(
         self,
         groups: Iterable[str],
         question: Callable[[str], AdminRequest],

@@ -17,7 +17,7 @@ from mm2.kafka.client_interfaces import (
     StoredRecordHandler,
     TopicRecord,
 )
-from mm2.kafka.flow_state_log_writer import FlowStateLogWriter, UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import FlowStateLogWriter, UnacknowledgedRecordLimits
 from mm2.kafka.flow_state_topics import FlowStateTopics
 from mm2.kafka.state_topic_reader import TopicReader
 
@@ -89,7 +89,7 @@ class KafkaFlowStateLog:
         target_admin: Admin,
         clock: Clock,
         replication_factor: int | None,
-        limits: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+        limits: UnacknowledgedRecordLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
     ) -> None:
         self._access = access
         self._client_id = client_id

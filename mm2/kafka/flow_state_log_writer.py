@@ -24,7 +24,7 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from mm2.kafka.client_interfaces import (
     FlowStateLogBrokenError,
@@ -59,14 +59,14 @@ _DELIVERY_REPORT_TIMEOUT_S = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UnacknowledgedLimits:
+class UnacknowledgedRecordLimits:
     """Maximum number and total size of unacknowledged records."""
 
     records: int = 50_000
     bytes: int = 64 << 20
 
 
-DEFAULT_UNACKNOWLEDGED_LIMITS = UnacknowledgedLimits()
+DEFAULT_UNACKNOWLEDGED_LIMITS = UnacknowledgedRecordLimits()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +98,13 @@ class FlowStateLogWriter:
         client_id: str,
         topics: Mapping[FlowStateTopic, str],
         clock: Clock,
-        limits: UnacknowledgedLimits,
+        limits: UnacknowledgedRecordLimits,
     ) -> None:
         self._where = access.name_and_addresses
         self._topics = topics
         self._clock = clock
         self._bounds = limits
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         self._finished: collections.deque[tuple[OnRecorded, ConnectError | None]] = (
             collections.deque()
         )
@@ -136,7 +136,7 @@ class FlowStateLogWriter:
     ) -> None:
         """Queue one record to be appended to the log. See `FlowStateLog.append`."""
         if self.failure is not None:
-            raise self._create_broken_error()
+            raise self._create_log_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
         self._check_unacknowledged_limits(topic, record.size)
         self._queue.append(record)
@@ -183,9 +183,9 @@ class FlowStateLogWriter:
             return
         over_records = self._unacknowledged >= self._bounds.records
         if over_records or self._unacknowledged_bytes + size > self._bounds.bytes:
-            raise self._create_full_error(topic)
+            raise self._create_log_full_error(topic)
 
-    def _create_full_error(self, topic: FlowStateTopic) -> FlowStateLogFullError:
+    def _create_log_full_error(self, topic: FlowStateTopic) -> FlowStateLogFullError:
         return FlowStateLogFullError(
             f"appending to {self._topics[topic]} on {self._where}: too many unacknowledged "
             f"records: {plurals.format_count(self._unacknowledged, 'record')}, "
@@ -259,18 +259,24 @@ class FlowStateLogWriter:
     ) -> None:
         if error is None:
             self._reports.clear_errors()
-            self._finish_record(record, self._store_offset(record.topic, offset))
+            self._remove_unacknowledged_record(
+                record, self._advance_next_offset(record.topic, offset)
+            )
             return
         whole = self.failure is None or self._closing
         self.failure = self.failure or self._translate_error(self._topics[record.topic], error)
-        self._finish_record(record, self.failure if whole else self._create_broken_error())
+        self._remove_unacknowledged_record(
+            record, self.failure if whole else self._create_log_broken_error()
+        )
 
-    def _finish_record(self, record: _QueuedRecord, error: ConnectError | None) -> None:
+    def _remove_unacknowledged_record(
+        self, record: _QueuedRecord, error: ConnectError | None
+    ) -> None:
         self._unacknowledged -= 1
         self._unacknowledged_bytes -= record.size
         self._finished.append((record.on_recorded, error))
 
-    def _store_offset(self, topic: FlowStateTopic, offset: int) -> ConnectError | None:
+    def _advance_next_offset(self, topic: FlowStateTopic, offset: int) -> ConnectError | None:
         """Store the offset at which a record was acknowledged. Returns an error if it is lower than
         an earlier one, because the topic was then truncated or recreated."""
         if offset < self.next_offsets.get(topic, 0):
@@ -309,9 +315,9 @@ class FlowStateLogWriter:
         if self.failure is None and self._fatal is not None:
             self.failure = self._translate_error(self._format_topic_names(), self._fatal)
         while self._queue:
-            self._finish_record(
+            self._remove_unacknowledged_record(
                 self._queue.popleft(),
-                self.failure if self._closing else self._create_broken_error(),
+                self.failure if self._closing else self._create_log_broken_error(),
             )
 
     def _run_callbacks(self) -> int:
@@ -328,7 +334,7 @@ class FlowStateLogWriter:
         doing = f"appending to {name}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
-    def _create_broken_error(self) -> FlowStateLogBrokenError:
+    def _create_log_broken_error(self) -> FlowStateLogBrokenError:
         return FlowStateLogBrokenError(
             "an earlier record could not be stored, so this record must not be stored either: "
             f"{self.failure}; reopen the log, and read it to find out what is stored"

@@ -78,18 +78,20 @@ class KafkaCluster:
 
     # The caller closes the clients below.
 
-    def open_tail(self, topic: str) -> TopicTail:
+    def open_new_record_reader(self, topic: str) -> TopicTail:
         """Open a reader that follows a topic: each read continues where the last one ended."""
         return TopicReader(
             self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
         )
 
-    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
+    def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Create a reader for the offset map of the flow from cluster `source_alias` to this
         cluster."""
         topic = naming.format_offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
-        return OffsetMapReader(lambda: self.open_tail(topic), where=self.alias, flow=flow)
+        return OffsetMapReader(
+            lambda: self.open_new_record_reader(topic), where=self.alias, flow=flow
+        )
 
     def create_writer(self, topic: str) -> KafkaRecordWriter:
         """Create a producer that writes to one topic."""

@@ -36,7 +36,7 @@ NO_CONTENT = "the response does not contain the partition"
 _OUT_OF_RANGE = "the log does not contain the next offset to read"
 
 
-def create_truncated_error(doing: str, problem: str) -> LogTruncatedError:
+def create_log_truncated_error(doing: str, problem: str) -> LogTruncatedError:
     """Create the error for records that no longer exist in the log. `doing` starts the message and
     names the cluster."""
     return LogTruncatedError(
@@ -103,11 +103,12 @@ class LeaderCall(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_data(self, partition: TopicPartition, content: Any) -> None:
         """Process a partition's content in a response without an error code. Must end with a call
-        of `_mark_done`, `_mark_failed`, `_retry_partition` or `_request_more`."""
+        of `_mark_partition_done`, `_mark_partition_failed`, `_retry_partition` or
+        `_request_more_data`."""
 
-    def run_until_done(
+    def request_all_partitions(
         self, partitions: Collection[TopicPartition], cluster: ClusterConnections, poller: Poller
     ) -> dict[TopicPartition, ConnectError]:
         """Send requests until each partition is done or has failed, and return the errors of the
@@ -115,14 +116,14 @@ class LeaderCall(abc.ABC):
         self._cluster, self._poller = cluster, poller
         self._waiting = dict.fromkeys(partitions)
         try:
-            self._run_to_end(cluster, poller)
+            self._send_requests_until_answered(cluster, poller)
             return dict(self._failed)
         finally:  # requests in flight refer to this call, which must not keep errors alive
             self._failed.clear()
             self._errors.clear()
 
-    def _run_to_end(self, cluster: ClusterConnections, poller: Poller) -> None:
-        self._request_topics({each.topic for each in self._waiting})
+    def _send_requests_until_answered(self, cluster: ClusterConnections, poller: Poller) -> None:
+        self._request_topic_metadata({each.topic for each in self._waiting})
         poller.poll(0.0)  # notices connections that brokers closed since the last call
         refresh_at_s = self.clock.now_s() + _METADATA_REFRESH_S
         while self._waiting:
@@ -134,7 +135,7 @@ class LeaderCall(abc.ABC):
                 refresh_at_s = now_s + _METADATA_REFRESH_S
                 cluster.refresh_metadata()
             self._raise_authentication_error()
-            self._send_groups(now_s)
+            self._send_requests_to_leaders(now_s)
             wait_s = cluster.tick(now_s)
             if not self._answered:
                 poller.poll(min(wait_s, _POLL_INTERVAL_S, self.end.remaining_s(now_s)))
@@ -143,7 +144,7 @@ class LeaderCall(abc.ABC):
 
     # Requests
 
-    def _request_topics(self, names: set[str]) -> None:
+    def _request_topic_metadata(self, names: set[str]) -> None:
         """Request the metadata of these topics. Topics in which a partition had no leader are
         requested again."""
         view = self._cluster.view
@@ -154,11 +155,11 @@ class LeaderCall(abc.ABC):
             if view.get_leader(each.topic, each.partition) is None
         }
         if outdated & known:
-            self._cluster.request_topics(known - outdated)
+            self._cluster.set_metadata_topics(known - outdated)
         if not names <= known - outdated:
-            self._cluster.request_topics(names)
+            self._cluster.set_metadata_topics(names)
 
-    def _send_groups(self, now_s: float) -> None:
+    def _send_requests_to_leaders(self, now_s: float) -> None:
         """Send a group of requests to each leader that has partitions and no group in flight."""
         groups: dict[int, list[TopicPartition]] = defaultdict(list)
         for partition in list(self._waiting):
@@ -176,9 +177,9 @@ class LeaderCall(abc.ABC):
                 groups[leader.node_id].append(partition)
         for node_id, partitions in groups.items():
             if node_id not in self._busy:
-                self._send_group(node_id, partitions[:_MAX_PARTITIONS_PER_REQUEST])
+                self._send_requests_to_leader(node_id, partitions[:_MAX_PARTITIONS_PER_REQUEST])
 
-    def _send_group(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
+    def _send_requests_to_leader(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
         group = RequestGroup(node_id=node_id, partitions=partitions, size=1)
         try:
             is_sent = self._send_group_requests(group)
@@ -224,13 +225,13 @@ class LeaderCall(abc.ABC):
         for partition in partitions:
             if partition not in found:
                 self._retry_partition(
-                    partition, RetriableError(self._format_problem(partition, NO_CONTENT))
+                    partition, RetriableError(self._format_partition_problem(partition, NO_CONTENT))
                 )
             elif found[partition][0]:
                 self._handle_error_code(partition, found[partition][0])
             else:
                 self._errors.pop(partition, None)
-                self._handle_partition_content(partition, found[partition][1])
+                self._handle_partition_data(partition, found[partition][1])
 
     def _handle_failure(self, partitions: Sequence[TopicPartition], failure: ConnectError) -> None:
         """Handle a group of requests that got no valid response: fail or retry its partitions."""
@@ -240,13 +241,15 @@ class LeaderCall(abc.ABC):
             if isinstance(error, AuthenticationError):
                 raise error
             if isinstance(error, FatalError):
-                self._mark_failed(partition, error)
+                self._mark_partition_failed(partition, error)
             else:
                 self._retry_partition(partition, error)
 
     def _handle_error_code(self, partition: TopicPartition, code: int) -> None:
         if code == client_errors.OFFSET_OUT_OF_RANGE:
-            self._mark_failed(partition, self._create_truncated_error(partition, _OUT_OF_RANGE))
+            self._mark_partition_failed(
+                partition, self._create_log_truncated_error(partition, _OUT_OF_RANGE)
+            )
             return
         self._cluster.refresh_metadata()
         error = client_errors.translate_error_code(
@@ -256,7 +259,7 @@ class LeaderCall(abc.ABC):
         if client_errors.is_retriable_code(code) or (is_missing and self.all_required):
             self._retry_partition(partition, error)
         else:
-            self._mark_failed(partition, error)
+            self._mark_partition_failed(partition, error)
 
     def _handle_missing_leader(self, partition: TopicPartition) -> None:
         topic = self._cluster.view.get_topic(partition.topic)
@@ -271,10 +274,10 @@ class LeaderCall(abc.ABC):
 
     # Results
 
-    def _mark_done(self, partition: TopicPartition) -> None:
+    def _mark_partition_done(self, partition: TopicPartition) -> None:
         del self._waiting[partition]
 
-    def _mark_failed(self, partition: TopicPartition, error: ConnectError) -> None:
+    def _mark_partition_failed(self, partition: TopicPartition, error: ConnectError) -> None:
         if self.all_required:
             raise error
         del self._waiting[partition]
@@ -285,7 +288,7 @@ class LeaderCall(abc.ABC):
         self._errors[partition] = error
         self._resume_at_s[partition] = self.clock.now_s() + _RETRY_DELAY_S
 
-    def _request_more(self, partition: TopicPartition) -> None:
+    def _request_more_data(self, partition: TopicPartition) -> None:
         """Request more data of a partition. In the next request, the partition is listed after the
         leader's other partitions."""
         del self._waiting[partition]
@@ -307,7 +310,7 @@ class LeaderCall(abc.ABC):
                 if failure is not None or error is None:
                     failure = failure or RetriableError("no response")
                     error = self._translate_failure(partition, failure)
-            self._mark_failed(partition, error)
+            self._mark_partition_failed(partition, error)
 
     def _find_connection_error(self, partition: TopicPartition) -> ConnectError | None:
         """Return why a partition got no response, or None if there is no connection error."""
@@ -321,8 +324,10 @@ class LeaderCall(abc.ABC):
         doing = f"{self.doing} {partition} on {self.where}"
         return client_errors.translate_request_failure(failure, doing)
 
-    def _create_truncated_error(self, partition: TopicPartition, problem: str) -> LogTruncatedError:
-        return create_truncated_error(f"{self.doing} {partition} on {self.where}", problem)
+    def _create_log_truncated_error(
+        self, partition: TopicPartition, problem: str
+    ) -> LogTruncatedError:
+        return create_log_truncated_error(f"{self.doing} {partition} on {self.where}", problem)
 
-    def _format_problem(self, partition: TopicPartition, problem: str) -> str:
+    def _format_partition_problem(self, partition: TopicPartition, problem: str) -> str:
         return f"{self.doing} {partition} on {self.where}: {problem}"

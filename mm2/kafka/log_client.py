@@ -173,7 +173,7 @@ class LogClient:
             specs=specs,
             reached=reached,
         )
-        failed = self._run(lookup, specs)
+        failed = self._run_leader_call(lookup, specs)
         return PerPartitionResult(succeeded=lookup.found, failed=failed)
 
     def fetch_batches(
@@ -204,7 +204,7 @@ class LogClient:
             committed_only=committed_only,
             partition_bytes=partition_bytes,
         )
-        return self._run(fetching, positions)
+        return self._run_leader_call(fetching, positions)
 
     def get_topic_id(self, topic: str) -> bytes:
         """Return a topic's 16-byte id from the latest metadata; all zeros if the id is unknown or
@@ -218,13 +218,13 @@ class LogClient:
             self._poller = self._cluster = None
             self._close_connections()
 
-    def _run(
+    def _run_leader_call(
         self, call: LeaderCall, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ConnectError]:
         if not partitions:
             return {}
         try:
-            return call.run_until_done(partitions, *self._connect())
+            return call.request_all_partitions(partitions, *self._connect())
         except AuthenticationError:
             self.close()  # the next call tries again, instead of reporting the same failure
             raise
@@ -247,11 +247,13 @@ class LogClient:
                     ) from error
                 raise
             self._cluster, self._poller = cluster, poller
-            self._close_connections = weakref.finalize(self, _close_all, cluster, poller)
+            self._close_connections = weakref.finalize(
+                self, _close_cluster_and_poller, cluster, poller
+            )
         return self._cluster, self._poller
 
 
-def _close_all(cluster: ClusterConnections, poller: Poller) -> None:
+def _close_cluster_and_poller(cluster: ClusterConnections, poller: Poller) -> None:
     cluster.close()
     poller.close()
 
@@ -300,25 +302,29 @@ class _OffsetLookup(LeaderCall):
                     offsets[partition].append(int(each.offset))
         return {each: (code, offsets[each]) for each, code in codes.items()}
 
-    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_data(self, partition: TopicPartition, content: Any) -> None:
         offsets: list[int] = content
         specs = self.specs[partition]
         if len(offsets) != len(specs) or not all(map(_is_possible_offset, specs, offsets)):
             self._retry_partition(
-                partition, RetriableError(self._format_problem(partition, NO_CONTENT))
+                partition, RetriableError(self._format_partition_problem(partition, NO_CONTENT))
             )
             return
         if (reached := self.reached.get(partition)) is not None:
-            if _is_other_topic(reached, self._get_topic_id(partition.topic)):
-                self._mark_failed(partition, self._create_truncated_error(partition, _OTHER_TOPIC))
+            if _is_topic_recreated(reached, self._get_topic_id(partition.topic)):
+                self._mark_partition_failed(
+                    partition, self._create_log_truncated_error(partition, _OTHER_TOPIC)
+                )
                 return
             if offsets[-1] < reached.offset:
                 self._cluster.refresh_metadata()
                 problem = f"the log ends at offset {offsets[-1]}, but had reached {reached.offset}"
-                self._retry_partition(partition, self._create_truncated_error(partition, problem))
+                self._retry_partition(
+                    partition, self._create_log_truncated_error(partition, problem)
+                )
                 return
         self.found[partition] = tuple(offsets)
-        self._mark_done(partition)
+        self._mark_partition_done(partition)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -351,7 +357,8 @@ class _BatchFetch(LeaderCall):
             session_id=fetch.NO_SESSION_ID,
             session_epoch=_NO_SESSION_EPOCH,
             partitions=[
-                self._build_partition(each, topic_ids[each.topic]) for each in group.partitions
+                self._build_fetch_partition(each, topic_ids[each.topic])
+                for each in group.partitions
             ],
             forgotten=(),
             rack_id="",
@@ -367,7 +374,9 @@ class _BatchFetch(LeaderCall):
         )
         return True
 
-    def _build_partition(self, partition: TopicPartition, topic_id: bytes) -> FetchRequestPartition:
+    def _build_fetch_partition(
+        self, partition: TopicPartition, topic_id: bytes
+    ) -> FetchRequestPartition:
         position = self.positions[partition]
         leader = self._cluster.view.get_leader(partition.topic, partition.partition)
         return FetchRequestPartition(
@@ -404,13 +413,15 @@ class _BatchFetch(LeaderCall):
                 )
         return found
 
-    def _handle_partition_content(self, partition: TopicPartition, content: Any) -> None:
+    def _handle_partition_data(self, partition: TopicPartition, content: Any) -> None:
         fetched: FetchResponsePartition
         fetched, is_first = content
         position = self.positions[partition]
         problem = _explain_truncation(fetched, position)
         if problem is not None:
-            self._mark_failed(partition, self._create_truncated_error(partition, problem))
+            self._mark_partition_failed(
+                partition, self._create_log_truncated_error(partition, problem)
+            )
             return
         scan = read_committed.scan_batches(
             fetched.records,
@@ -420,8 +431,9 @@ class _BatchFetch(LeaderCall):
         if scan.obstacle is not None and not scan.batches:
             problem = f"{scan.obstacle.reason} at offset {scan.obstacle.offset}"
             advice = "see the brokers' log, and check the network and the disks"
-            self._mark_failed(
-                partition, FatalError(self._format_problem(partition, f"{problem}; {advice}"))
+            self._mark_partition_failed(
+                partition,
+                FatalError(self._format_partition_problem(partition, f"{problem}; {advice}")),
             )
             return
         end = fetched.last_stable_offset if self.committed_only else fetched.high_watermark
@@ -431,23 +443,23 @@ class _BatchFetch(LeaderCall):
         try:
             is_done = self.accept(partition, FetchedBatches(scan.batches, next_offset, end))
         except FatalError as error:
-            self._mark_failed(partition, error)
+            self._mark_partition_failed(partition, error)
             return
         if scan.leader_epoch >= 0:
             position.leader_epoch = scan.leader_epoch
         has_advanced = bool(scan.batches) or next_offset > position.offset
         position.offset = next_offset
         if is_done:
-            self._mark_done(partition)
+            self._mark_partition_done(partition)
         elif has_advanced or not (is_first or len(fetched.records)):
-            self._request_more(
+            self._request_more_data(
                 partition
             )  # only the first partition gets a batch of any size (KIP-74)
         else:
             self._cluster.refresh_metadata()
             problem = f"the leader returned no complete batch; its log ends at offset {end}"
             self._retry_partition(
-                partition, RetriableError(self._format_problem(partition, problem))
+                partition, RetriableError(self._format_partition_problem(partition, problem))
             )
 
     def _is_rest_of_log_compacted(
@@ -473,10 +485,10 @@ def _explain_truncation(fetched: FetchResponsePartition, position: LogPosition) 
             f"the log diverges at offset {fetched.diverging_end_offset}, but the next offset to "
             f"read is {position.offset}"
         )
-    return _OTHER_TOPIC if _is_other_topic(position, fetched.topic_id) else None
+    return _OTHER_TOPIC if _is_topic_recreated(position, fetched.topic_id) else None
 
 
-def _is_other_topic(position: LogPosition, topic_id: bytes) -> bool:
+def _is_topic_recreated(position: LogPosition, topic_id: bytes) -> bool:
     """Return whether the topic was recreated since the position was set. False if an id is
     unknown."""
     return topic_id != position.topic_id and varints.NO_TOPIC_ID not in (

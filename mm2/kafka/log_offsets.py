@@ -34,7 +34,7 @@ class KafkaLogOffsets:
         self._where = access.name_and_addresses
         self._client = LogClient(access, client_id=client_id, clock=clock)
 
-    def fetch_bounds(
+    def fetch_log_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """Fetch the log start and end offsets of the partitions."""
@@ -78,7 +78,7 @@ class KafkaLogOffsets:
                     return True
             return fetched.next_offset >= fetched.end
 
-        self._fetch(
+        self._fetch_committed_batches(
             offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept_first_record
         )
         return found
@@ -105,7 +105,7 @@ class KafkaLogOffsets:
             if at.start < at.end
         }
         while positions and not end.is_expired(self._clock.now_s()):
-            self._fetch(positions, end, accept_last_record)
+            self._fetch_committed_batches(positions, end, accept_last_record)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
                 for each, at in positions.items()
@@ -132,12 +132,12 @@ class KafkaLogOffsets:
             raise unreachable[0]
         return listed
 
-    def _fetch(
+    def _fetch_committed_batches(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> None:
         """Read committed records of each partition from these offsets until `accept` returns True
         for the partition. Partitions that cannot be read are omitted."""
-        failed = self._fetch_without_retry(offsets, end, accept)
+        failed = self._fetch_committed_batches_once(offsets, end, accept)
         gone = [each for each, error in failed.items() if isinstance(error, LogTruncatedError)]
         starts = self._client.list_offsets(
             dict.fromkeys(gone, (log_client.LOG_START,)), end, doing="reading the log start of"
@@ -145,9 +145,9 @@ class KafkaLogOffsets:
         later = {  # retention may delete offsets meanwhile
             each: start for each, (start,) in starts.succeeded.items() if start > offsets[each]
         }
-        self._fetch_without_retry(later, end, accept)
+        self._fetch_committed_batches_once(later, end, accept)
 
-    def _fetch_without_retry(
+    def _fetch_committed_batches_once(
         self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
     ) -> Mapping[TopicPartition, ConnectError]:
         return self._client.fetch_batches(

@@ -86,4 +86,6 @@ class OffsetMapReader:
                 f"reading {self._topic} of {self._where} took longer than the timeout: increase "
                 "the timeout (--timeout), or call again to continue where reading stopped"
             )
-        self._map.apply_or_keep_unreadable(record.key or b"", record.value, offset=record.offset)
+        self._map.apply_record_or_keep_unreadable(
+            record.key or b"", record.value, offset=record.offset
+        )

@@ -83,7 +83,7 @@ class KafkaRecordWriter:
             if isinstance(error, ValueError):
                 raise FatalError(f"{self._doing}: {error}") from error
             raise
-        self._connections.request_topics([topic])
+        self._connections.set_metadata_topics([topic])
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
         """Queue a record for sending."""

@@ -109,7 +109,7 @@ class TopicReader:
             end,
             doing="reading the log end of",
             reached={
-                each: self._get_reached_position(each, at_least.get(each.topic, 0))
+                each: self._get_position_with_min_offset(each, at_least.get(each.topic, 0))
                 for each in self._partitions
             },
             all_required=True,
@@ -119,14 +119,16 @@ class TopicReader:
                 partition, LogPosition(start, topic_id=self._client.get_topic_id(partition.topic))
             )
             if position.offset < start:
-                raise leader_calls.create_truncated_error(
+                raise leader_calls.create_log_truncated_error(
                     f"reading {partition} on {self._where}",
                     f"the log has offsets {start} to {high}, but the next offset to read is "
                     f"{position.offset}",
                 )
         return {each: high for each, (_, high) in found.succeeded.items()}
 
-    def _get_reached_position(self, partition: TopicPartition, at_least: int) -> LogPosition:
+    def _get_position_with_min_offset(
+        self, partition: TopicPartition, at_least: int
+    ) -> LogPosition:
         position = self._positions.get(partition, LogPosition(0))
         return dataclasses.replace(position, offset=max(at_least, position.offset))
 
@@ -224,14 +226,14 @@ class RecordApplier:
     def apply_record(self, record: TopicRecord) -> None:
         """Apply one record, or skip it."""
         if record.key is None:
-            self._skip(record, "it has no key")
+            self._log_skipped_record(record, "it has no key")
             return
         try:
             self._apply(record.key, record.value)
         except MalformedRecordError as error:
-            self._skip(record, str(error))
+            self._log_skipped_record(record, str(error))
 
-    def _skip(self, record: TopicRecord, reason: str) -> None:
+    def _log_skipped_record(self, record: TopicRecord, reason: str) -> None:
         self._skipped += 1
         if self._skipped & (self._skipped - 1) == 0:  # a power of two
             _LOG.warning(

@@ -92,7 +92,9 @@ class FlowCounters:
     """Time at which a flow `(flow,)` or a topic `(flow, topic)` was first missing, in ms of Unix
     time."""
 
-    def count_status(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
+    def count_status_increases(
+        self, status: FlowStatus, before: FlowStatus | None, wall_ms: int
+    ) -> None:
         """Add the increases since `before`, the previous status of the same flow, to the flow's
         counters."""
         flow = status.flow
@@ -330,7 +332,7 @@ class MetricInputs:
 
 
 @dataclass(slots=True)
-class _FlowReading:
+class _FlowMetricValues:
     """Values of a flow's last status that are needed to compute metrics."""
 
     status: FlowStatus
@@ -362,7 +364,7 @@ class FlowMetricsCollector:
     statuses: tuple[FlowStatus, ...] = ()
     """Flow statuses of the last snapshot; safe to read from any thread."""
     _counters: FlowCounters = field(init=False)
-    _readings: dict[str, _FlowReading] = field(default_factory=dict)
+    _readings: dict[str, _FlowMetricValues] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
     """Monotonic time, by flow, up to which the flow's consumer groups had checkpoints in the last
     snapshot."""
@@ -394,8 +396,8 @@ class FlowMetricsCollector:
         self._set_topic_metrics(overview.topics, beside.reports)
         replace(metric_declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
         self._set_age_metrics(now_s, wall_ms)
-        self._set_input_metrics(beside, now_s)
-        self.registry.publish_values()
+        self._set_metrics_from_inputs(beside, now_s)
+        self.registry.publish_metric_families()
 
     # Metrics from flow statuses
 
@@ -405,7 +407,7 @@ class FlowMetricsCollector:
             known = before.get(status.flow)
             if known is None or known.status is not status:
                 was = None if known is None else known.status
-                self._counters.count_status(status, was, wall_ms)
+                self._counters.count_status_increases(status, was, wall_ms)
                 known = _read_flow_values(status)
             self._readings[status.flow] = known
         self.statuses = tuple(statuses)
@@ -479,7 +481,7 @@ class FlowMetricsCollector:
 
     # Metrics from other inputs
 
-    def _set_input_metrics(self, beside: MetricInputs, now_s: float) -> None:
+    def _set_metrics_from_inputs(self, beside: MetricInputs, now_s: float) -> None:
         skews: SeriesValues = {}
         for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
@@ -537,7 +539,7 @@ class FlowMetricsCollector:
         given = {flow: seen.status.checkpoint_tasks for flow, seen in self._readings.items()}
         for flow in given.keys() | groups.keys():
             tasks = groups.get(flow, {}).values()
-            times = [each.done_until_s for each in tasks]
+            times = [each.last_completed_s for each in tasks]
             if len(times) < given.get(flow, 0) or any(each.is_waiting for each in tasks):
                 times.append(before.get(flow, now_s))
             elif times:
@@ -597,7 +599,7 @@ def _list_paused_lags(
             yield (each.flow, topic), status_document.sum_lag(parts, each.at_ms)
 
 
-def _read_flow_values(status: FlowStatus) -> _FlowReading:
+def _read_flow_values(status: FlowStatus) -> _FlowMetricValues:
     phases = Counter(_find_partition_state(status, each) for each in status.partitions)
     unrecorded: dict[str, float] = {}
     beats = None
@@ -607,7 +609,7 @@ def _read_flow_values(status: FlowStatus) -> _FlowReading:
             unrecorded[topic] = min(unrecorded.get(topic, math.inf), since_s)
         if topic == naming.HEARTBEATS_TOPIC:
             beats = each
-    return _FlowReading(
+    return _FlowMetricValues(
         status=status,
         phases={(status.flow, phase): phases[phase] for phase in PARTITION_STATES},
         heartbeats=beats,

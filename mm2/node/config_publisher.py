@@ -98,7 +98,7 @@ class ConfigPublisher:
         return {name: each.reason for name, each in self._refusals.items() if each.is_final}
 
     @property
-    def is_settled(self) -> bool:
+    def has_written_configs(self) -> bool:
         """True if this node has no connector configuration left to write."""
         return self._written is self._plan
 
@@ -199,7 +199,9 @@ class ConfigPublisher:
         ):
             return False
         self._round = None
-        results = [self._is_request_settled(write_round, name) for name in write_round.replies]
+        results = [
+            self._is_config_written_or_rejected(write_round, name) for name in write_round.replies
+        ]
         if all(results):
             self._written = write_round.plan
         return True
@@ -208,7 +210,7 @@ class ConfigPublisher:
         refusal = self._refusals.get(name)
         return refusal is not None and refusal.is_final and refusal.request == request
 
-    def _is_request_settled(self, write_round: _PendingWrites, name: str) -> bool:
+    def _is_config_written_or_rejected(self, write_round: _PendingWrites, name: str) -> bool:
         """Return True if the connector's configuration was written or permanently rejected."""
         plan, (request, future) = write_round.plan, write_round.replies[name]
         try:

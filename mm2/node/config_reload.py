@@ -47,7 +47,7 @@ class ReloadableNode(Protocol):
     def settings(self) -> Mm2Settings: ...
 
     @property
-    def is_settled(self) -> bool: ...
+    def has_applied_changes(self) -> bool: ...
 
     @property
     def ineffective_changes(self) -> Sequence[str]: ...
@@ -115,7 +115,7 @@ class ConfigReloader:
                 if request.dry_run:
                     return self.reload_config(request)
                 operator, before = request.peer or "unknown (SIGHUP)", self._node.settings
-                self._node.action_log.log_reload(operator)
+                self._node.action_log.log_reload_request(operator)
                 answer = self.reload_config(request)
                 if answer.code == exit_codes.DONE:
                     self._node.action_log.record_reload(operator, before=before)
@@ -137,7 +137,7 @@ class ConfigReloader:
                 )
                 return ProcessResponse(
                     code=exit_codes.DONE
-                    if explanation.explains_replication
+                    if explanation.explains_whether_topic_is_replicated
                     else exit_codes.BAD_INPUT,
                     lines=tuple(explanation.format_lines()),
                     detail=explanation.as_json(),
@@ -194,7 +194,7 @@ class ConfigReloader:
     def _wait_until_applied(self) -> bool:
         until_s = self._clock.now_s() + SETTLE_TIMEOUT_S
         waiting = threading.Event()
-        while not self._node.is_settled:
+        while not self._node.has_applied_changes:
             if self._clock.now_s() >= until_s:
                 return False
             waiting.wait(0.02)

@@ -32,7 +32,7 @@ UNLIMITED_RESTARTS = -1
 
 
 @dataclass(frozen=True, slots=True)
-class RunAttempt:
+class ConnectorOrTaskRun:
     """The current run of a connector or task: its number and its reported state."""
 
     number: int
@@ -67,7 +67,9 @@ class RestartPlanner:
     restarts."""
     _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
-    def find_due_restarts(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
+    def find_due_restarts(
+        self, attempts: Mapping[str, ConnectorOrTaskRun], now_s: float
+    ) -> list[str]:
         """Return the names of the connectors and tasks to restart now. `attempts` must contain all
         connectors and tasks that are assigned to this node.
 
@@ -107,7 +109,7 @@ class RestartPlanner:
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
-    def find_given_up_items(self, names: Iterable[str]) -> list[str]:
+    def find_items_failed_too_often(self, names: Iterable[str]) -> list[str]:
         """Return the connectors and tasks among `names` that have failed too often to be
         restarted."""
         return [
@@ -161,7 +163,7 @@ class ConfigOrigin(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningItem:
+class StartedWorkItem:
     """A connector or task that is assigned to this node and has been started."""
 
     item: WorkItem
@@ -185,25 +187,25 @@ class RunningItem:
 class RestartDecision:
     """Connectors and tasks to restart, and whether `mm2 run` gives up the flow."""
 
-    due: tuple[RunningItem, ...] = ()
+    due: tuple[StartedWorkItem, ...] = ()
     """Connectors and tasks to restart now."""
     give_up_reason: str = ""
     """Reason why `mm2 run` gives up the flow; "" if it does not."""
 
 
-def list_running_items(
+def list_started_work_items(
     assigned: Iterable[WorkItem],
     started: Mapping[StatusSubject, StartedConnectorOrTask],
     *,
     config: ClusterConfigState,
     plan: FlowPlan,
     is_leader: bool,
-) -> list[RunningItem]:
+) -> list[StartedWorkItem]:
     """Return the connectors and tasks that are assigned to this node (`assigned`) and have been
     started."""
     classify = _ConfigClassifier(config, plan, leads=is_leader)
     return [
-        RunningItem(
+        StartedWorkItem(
             item=item, started=started[item], config_origin=classify(item, started[item].config)
         )
         for item in assigned
@@ -249,7 +251,7 @@ class FailureTracker:
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
-    def decide_restarts(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
+    def decide_restarts(self, items: Iterable[StartedWorkItem], now_s: float) -> RestartDecision:
         """Decide which of the connectors and tasks on this node to restart, and whether to give up
         the flow."""
         by_name = {str(each.item): each for each in items}
@@ -260,7 +262,7 @@ class FailureTracker:
         )
         due = self.restarts.find_due_restarts(
             {
-                name: RunAttempt(number=each.started.times, state=each.started.state)
+                name: ConnectorOrTaskRun(number=each.started.times, state=each.started.state)
                 for name, each in by_name.items()
             },
             now_s,
@@ -268,23 +270,23 @@ class FailureTracker:
         failed_items = [each for each in by_name.values() if each.has_failed and each.is_mirroring]
         return RestartDecision(
             due=tuple(
-                by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
+                by_name[name] for name in due if not self._has_failed_at_first_start(by_name[name])
             ),
             give_up_reason=next(
                 (each.failure_reason for each in failed_items if self._is_fatal_for_flow(each)), ""
             ),
         )
 
-    def _is_fatal_for_flow(self, item: RunningItem) -> bool:
+    def _is_fatal_for_flow(self, item: StartedWorkItem) -> bool:
         """Return True if the failure of a mirroring connector or task ends the flow. Heartbeat and
         checkpoint failures never end the flow and are not passed to this method."""
         if item.config_origin is ConfigOrigin.OLD:
             return False
-        return self._failed_at_first_start(item) or bool(
-            self.restarts.find_given_up_items([str(item.item)])
+        return self._has_failed_at_first_start(item) or bool(
+            self.restarts.find_items_failed_too_often([str(item.item)])
         )
 
-    def _failed_at_first_start(self, item: RunningItem) -> bool:
+    def _has_failed_at_first_start(self, item: StartedWorkItem) -> bool:
         """Return True if mirroring failed at its first start, because a restart would not help.
 
         Tasks that other nodes ran before are excluded.

@@ -73,7 +73,7 @@ def _replace_file(path: pathlib.Path, content: bytes) -> None:
 def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
-        document = json.loads(file_access.read_own_file(path, max_bytes=MAX_FILE_BYTES))
+        document = json.loads(file_access.read_user_owned_file(path, max_bytes=MAX_FILE_BYTES))
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(
@@ -82,7 +82,7 @@ def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
             )
         drills = {str(name): dict(each) for name, each in flows.items()}
         for each in drills.values():
-            _check_time(each.get("passed_at_ms"))
+            _check_passed_at_ms(each.get("passed_at_ms"))
     except OSError as error:
         raise DrillReportError(
             f"cannot read drill.report, {path}: {error.strerror or error}"
@@ -94,7 +94,7 @@ def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     return drills
 
 
-def _check_time(passed_at_ms: object) -> None:
+def _check_passed_at_ms(passed_at_ms: object) -> None:
     if passed_at_ms is not None and (
         type(passed_at_ms) is not int or not 0 <= passed_at_ms <= _MAX_TIME_MS
     ):
@@ -111,7 +111,7 @@ class LastDrillTimes:
         self._times: Mapping[str, float] = {}
         self._logged_error = ""
 
-    def read_pass_times_s(self) -> Mapping[str, float] | None:
+    def read_last_success_times_s(self) -> Mapping[str, float] | None:
         """Return the Unix time of each flow's last successful drill; None if no path is configured.
 
         The result is empty if the file is missing or unreadable. Read errors are logged.
@@ -126,10 +126,10 @@ class LastDrillTimes:
         stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if stamp != self._file_stamp:
             self._file_stamp = stamp
-            self._times = self._read_pass_times(self._path)
+            self._times = self._read_last_success_times(self._path)
         return self._times
 
-    def _read_pass_times(self, path: pathlib.Path) -> Mapping[str, float]:
+    def _read_last_success_times(self, path: pathlib.Path) -> Mapping[str, float]:
         try:
             flows = read_drill_results(path)
             return {

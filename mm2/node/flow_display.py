@@ -17,7 +17,7 @@ from rich import console, file_proxy, live
 
 from mm2.connectors.status_registry import FlowState
 from mm2.status import live_table
-from mm2.status.live_table import TableFrame
+from mm2.status.live_table import LiveTableContent
 
 SUMMARY_INTERVAL_S = 60.0
 FIRST_SUMMARY_DELAY_S = 10.0
@@ -32,7 +32,7 @@ class FlowDisplay(Protocol):
     """Displays the status of all flows, updated with every frame, until `close` is called. Closing
     is idempotent."""
 
-    def show_frame(self, frame: TableFrame, now_s: float) -> None: ...
+    def show_frame(self, frame: LiveTableContent, now_s: float) -> None: ...
 
     def close(self) -> None: ...
 
@@ -51,7 +51,7 @@ class LineDisplay:
         self._next_s: dict[str, float] = {}
         self._last: dict[str, str] = {}
 
-    def show_frame(self, frame: TableFrame, now_s: float) -> None:
+    def show_frame(self, frame: LiveTableContent, now_s: float) -> None:
         for row in frame.overview.flows:
             if self._figures and row.state is FlowState.RUNNING:
                 self._next_s.setdefault(row.flow, now_s + FIRST_SUMMARY_DELAY_S)
@@ -83,7 +83,7 @@ class LiveDisplay:
         self._open = contextlib.ExitStack()
         self._started = False
 
-    def show_frame(self, frame: TableFrame, now_s: float) -> None:
+    def show_frame(self, frame: LiveTableContent, now_s: float) -> None:
         if not self._started:
             self._started = True
             self._open.enter_context(self._live)

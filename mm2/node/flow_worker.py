@@ -116,7 +116,7 @@ class FlowWorker:
         return self._state in (Life.STOPPED, Life.FAILED)
 
     @property
-    def is_member(self) -> bool:
+    def is_group_member(self) -> bool:
         """True while the worker is a member of its group or joining it."""
         return self._member is not None
 
@@ -127,7 +127,7 @@ class FlowWorker:
         return () if member is None else member.all_families
 
     @property
-    def own_metrics(self) -> tuple[MetricFamily, ...]:
+    def worker_metrics(self) -> tuple[MetricFamily, ...]:
         """Metrics of the flow's Connect worker, without those of its plugins."""
         member = self._member
         return () if member is None else member.own_metric_families
@@ -158,11 +158,11 @@ class FlowWorker:
             self._state is Life.WORKING and member is not None and member.assignment_offset >= 0
         )
         if not self.plan.replicates_topics or seen is None or made is None:
-            configured = serves = joined and self._publisher.is_settled
+            configured = serves = joined and self._publisher.has_written_configs
             reason = self._explain_unreachable_cluster() or self._reason
         else:
             configured = joined and seen.has_joined and seen.is_config_current
-            missing = flow_state.explain_not_serving(seen, made, self._started_tasks)
+            missing = flow_state.explain_why_no_task_runs(seen, made, self._started_tasks)
             serves = configured and not missing
             reason = made.reason or (missing if configured else "")
         return FlowReadiness(
@@ -170,17 +170,17 @@ class FlowWorker:
         )
 
     @property
-    def is_settled(self) -> bool:
+    def has_applied_plan(self) -> bool:
         """True if the connectors are configured as planned, or if another node must configure
         them."""
         if self.has_ended:
             return True
         if (
-            not self._publisher.is_settled
+            not self._publisher.has_written_configs
             or self._publisher.rejections
             or not self.plan.replicates_topics
         ):
-            return self._publisher.is_settled
+            return self._publisher.has_written_configs
         return flow_state.is_configuration_applied(
             self._build_worker_snapshot(status_registry.REGISTRY.get_snapshot())
         )
@@ -292,13 +292,13 @@ class FlowWorker:
                 prefix=flow_ends.rest_path,
                 on_leading=self._publisher.notify_leadership,
                 before_joining=self._wait_for_engine,
-                on_trouble=self._set_start_problem,
+                on_trouble=self._set_start_failure_reason,
             )
             member.start()
         except RetriableError as error:
             self._reason = str(error)
             if not self.stop_requested.is_set() and not self._unreachable():
-                self._log_once(logging.WARNING, f"the worker has not started: {error}")
+                self._log_message_once(logging.WARNING, f"the worker has not started: {error}")
             return None
         self._member, self._state = member, Life.WORKING
         if self._reason in (self._connecting, _ENGINE_STARTING_TEXT):
@@ -319,12 +319,12 @@ class FlowWorker:
             if self.stop_requested.wait(POLL_INTERVAL_S):
                 raise RetriableError("the worker was stopped before it joined the group")
 
-    def _set_start_problem(self, text: str) -> None:
+    def _set_start_failure_reason(self, text: str) -> None:
         """Set the reason why the worker cannot start; "" if nothing prevents it."""
         self._trouble = text
         self._reason = text or self._connecting
 
-    def _log_once(self, level: int, text: str) -> None:
+    def _log_message_once(self, level: int, text: str) -> None:
         """Log a line, unless it was already logged since the worker last joined its group."""
         if text != self._logged:
             self._logged = text
@@ -341,7 +341,7 @@ class FlowWorker:
                 self._state, self._reason = Life.STOPPING, "its tasks are stopping"
             else:
                 self._state, self._reason = Life.STARTING, f"the worker ended: {member.failure}"
-                self._log_once(logging.ERROR, f"the worker ended: {member.failure}")
+                self._log_message_once(logging.ERROR, f"the worker ended: {member.failure}")
         finally:
             self._want_spares(self.name, 0)
             member.stop()
@@ -354,7 +354,7 @@ class FlowWorker:
         self._publisher.write_or_compare_configs(member, now_s)
         tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
-        items = connector_restarts.list_running_items(
+        items = connector_restarts.list_started_work_items(
             member.assignment.items,
             member.started_connectors_and_tasks,
             config=member.herder.get_config_state(),
@@ -365,7 +365,7 @@ class FlowWorker:
         self._given_up = decision.give_up_reason or self._explain_unconfigured_flow(member)
         for each in decision.due:
             _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.failure_reason)
-            self._restart_item(member, each.item)
+            self._submit_restart_request(member, each.item)
         for name, reply in list(self._restart_replies.items()):
             if reply.done():
                 del self._restart_replies[name]
@@ -392,7 +392,7 @@ class FlowWorker:
             for name, reason in self._publisher.rejections.items()
         ]
 
-    def _restart_item(self, member: FleetMember, item: WorkItem) -> None:
+    def _submit_restart_request(self, member: FleetMember, item: WorkItem) -> None:
         request: HerderRequest = (
             RestartConnector(item) if isinstance(item, str) else RestartTask(item)
         )

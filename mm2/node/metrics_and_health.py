@@ -51,7 +51,7 @@ class NodeTelemetry:
         within_s = settings.health.replicating_within_s
         self._reports = CachedValue(watch.build_reports, ttl_s=REPORT_CACHE_TTL_S, clock=clock)
         self.metrics = FlowMetricsCollector(
-            times_to_data_loss=watch.list_seconds_left,
+            times_to_data_loss=watch.list_seconds_to_data_loss,
             inputs=self._collect_metric_inputs,
             wall_ms=clock.wall_ms,
             now_s=clock.now_s,
@@ -60,7 +60,7 @@ class NodeTelemetry:
         self.heartbeat = MainLoopHeartbeat(clock)
         self.source = NodeMetrics(
             self.metrics.registry,
-            node.own_metrics,
+            node.worker_metrics,
             extra=self._collect_partition_metrics if settings.metrics.by_partition else tuple,
         )
         java = JmxMetrics(node.plugin_metrics, lambda: self.metrics.statuses)
@@ -78,7 +78,7 @@ class NodeTelemetry:
             ),
         }
 
-    def describe_unreachable(self) -> dict[str, str]:
+    def describe_unreachable_clusters(self) -> dict[str, str]:
         """Describe, for each affected flow, which cluster does not respond, since when and why."""
         by_flow: dict[str, str] = {}
         for each in self._reports.get():
@@ -98,6 +98,6 @@ class NodeTelemetry:
             rebalances=self._node.rebalance_counts(),
             overrides=self._node.connector_overrides(),
             spark_slots=self._node.slot_usage,
-            last_drills_s=self._drills.read_pass_times_s(),
+            last_drills_s=self._drills.read_last_success_times_s(),
             reports=self._reports.get(),
         )

@@ -54,7 +54,7 @@ class StoppableWorker(Protocol):
     def has_ended(self) -> bool: ...
 
     @property
-    def is_member(self) -> bool: ...
+    def is_group_member(self) -> bool: ...
 
 
 class GracefulShutdown:
@@ -65,7 +65,7 @@ class GracefulShutdown:
         self._ending: list[StoppableWorker] = []
 
     @property
-    def unfinished(self) -> Sequence[StoppableWorker]:
+    def unfinished_workers(self) -> Sequence[StoppableWorker]:
         """Workers that were requested to stop and have not ended yet."""
         self._ending = [each for each in self._ending if not each.has_ended]
         return self._ending
@@ -81,16 +81,16 @@ class GracefulShutdown:
 
         Workers that have not ended in time are logged, unless they never joined their group.
         """
-        self.wait_until(lambda: not self.unfinished, until_s)
-        for each in self.unfinished:
-            if each.is_member:
+        self.wait_for_condition(lambda: not self.unfinished_workers, until_s)
+        for each in self.unfinished_workers:
+            if each.is_group_member:
                 _log.warning(
                     "%s did not stop in time: this process no longer waits for it. The next owner "
                     "of its partitions will fence it",
                     each.name,
                 )
 
-    def wait_until(self, done: Callable[[], bool], until_s: float) -> None:
+    def wait_for_condition(self, done: Callable[[], bool], until_s: float) -> None:
         """Wait until `done` returns True or the time `until_s` is reached."""
         waiting = threading.Event()
         while not done() and self._clock.now_s() < until_s:
@@ -108,7 +108,7 @@ OPERATOR_LOG_TIMEOUT_S = 1.0
 """How long, in seconds, the process waits at exit until the last operator actions are recorded."""
 
 
-class FleetFactory(Protocol):
+class WorkerFleetFactory(Protocol):
     """Signature of the factory that creates the flow workers of a node; implemented by
     `WorkerFleet`."""
 
@@ -134,7 +134,7 @@ class Mm2Node:
         selection: FlowSelection = flow_plan.ALL_FLOWS,
         environment: Mapping[str, str],
         clock: Clock | None = None,
-        create_fleet: FleetFactory = WorkerFleet,
+        create_fleet: WorkerFleetFactory = WorkerFleet,
         pages: PagesByPath | None = None,
     ) -> None:
         """Create a node without starting it.
@@ -157,7 +157,7 @@ class Mm2Node:
         self._fleet = create_fleet(
             flow_plan.plan_rest_server(settings, environment=environment),
             pages=self._pages,
-            on_change=self.action_log.log_change,
+            on_change=self.action_log.log_operator_request,
         )
         self._plane: DataPlane | None = None
         self.explain_unreachable: Callable[[str], str] = lambda _: ""
@@ -215,9 +215,9 @@ class Mm2Node:
         """Return the metrics of each flow's worker and of the worker's plugins, by flow."""
         return {each.plan.name: each.plugin_metrics for each in self._workers}
 
-    def own_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
+    def worker_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
         """Return the metrics of each flow's worker, without those of its plugins, by flow."""
-        return {each.plan.name: each.own_metrics for each in self._workers}
+        return {each.plan.name: each.worker_metrics for each in self._workers}
 
     def rebalance_counts(self) -> Mapping[str, int]:
         """Return the number of group rebalances in which this node has participated, by flow."""
@@ -277,7 +277,9 @@ class Mm2Node:
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
         self._shutdown.request_stop(self._workers)
-        self._shutdown.wait_until(self._have_copy_processes_ended, until_s - ENGINE_STOP_TIMEOUT_S)
+        self._shutdown.wait_for_condition(
+            self._have_copy_processes_ended, until_s - ENGINE_STOP_TIMEOUT_S
+        )
         if self._plane is not None:
             self._plane.release_reference()
             data_plane.close(max(ENGINE_STOP_TIMEOUT_S, until_s - self._clock.now_s()))
@@ -294,9 +296,9 @@ class Mm2Node:
         return self._settings
 
     @property
-    def is_settled(self) -> bool:
+    def has_applied_changes(self) -> bool:
         """True once this node has completed its part of all changes passed to `apply_changes`."""
-        return all(each.is_settled for each in self._workers)
+        return all(each.has_applied_plan for each in self._workers)
 
     @property
     def ineffective_changes(self) -> Sequence[str]:
@@ -343,7 +345,7 @@ class Mm2Node:
             self._is_reloading = False
 
     def _have_copy_processes_ended(self) -> bool:
-        stopping = {each.name for each in self._shutdown.unfinished}
+        stopping = {each.name for each in self._shutdown.unfinished_workers}
         return stopping.isdisjoint(
             name for name, tasks in status_registry.REGISTRY.get_snapshot().tasks.items() if tasks
         )
@@ -355,13 +357,13 @@ class Mm2Node:
             plan,
             self._fleet,
             can_copy=lambda: self.engine.is_warm,
-            set_remote_tasks=self._set_remote_tasks,
+            set_remote_tasks=self._set_remote_task_count,
             unreachable=lambda: self.explain_unreachable(plan.name),
             clock=self._clock,
             rebalances=0 if before is None else before.rebalance_count,
         )
 
-    def _set_remote_tasks(self, flow: str, count: int) -> None:
+    def _set_remote_task_count(self, flow: str, count: int) -> None:
         if self._plane is not None and not self._stopping.is_set():
             self._plane.standby_copies.set_remote_task_count(flow, count)
 

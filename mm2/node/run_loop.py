@@ -23,7 +23,7 @@ from mm2.metrics.collector import FlowMetricsCollector
 from mm2.node.flow_display import FlowDisplay
 from mm2.status import topic_rows
 from mm2.status.catch_up_progress import CatchUpSnapshot, CatchUpState, CatchUpTracker
-from mm2.status.live_table import TableFrame
+from mm2.status.live_table import LiveTableContent
 from mm2.status.status_changes import StatusChangeLog
 from mm2.status.topic_rows import CopyRates
 
@@ -107,7 +107,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunLoopDeps:
+class RunLoopDependencies:
     """Dependencies of the main loop."""
 
     clock: Clock
@@ -127,7 +127,7 @@ class RunLoop:
     """The main loop of `mm2 run`. Runs once, on one thread."""
 
     def __init__(
-        self, node: RunnableNode, stop_condition: StopCondition, deps: RunLoopDeps
+        self, node: RunnableNode, stop_condition: StopCondition, deps: RunLoopDependencies
     ) -> None:
         self._node = node
         self._goal = stop_condition
@@ -157,7 +157,7 @@ class RunLoop:
                     )
             self._observe_flows(self._deps.clock.now_s())
         finally:
-            self._run_isolated_action(_TABLE_ACTION, self._deps.display.close)
+            self._run_secondary_action(_TABLE_ACTION, self._deps.display.close)
             _log.info("stopping: waiting for in-flight batches to be acknowledged and recorded")
             self._node.stop()
         return self._build_result(reason, self._deps.clock.now_s() - start_s)
@@ -208,7 +208,7 @@ class RunLoop:
         ready = self._node.engine.state is EngineState.READY
         self._rates.observe(statuses, now_s)
         unreachable: dict[str, str] = {}
-        self._run_isolated_action(
+        self._run_secondary_action(
             "cluster watch", lambda: unreachable.update(self._deps.unreachable())
         )
         overview = topic_rows.make_overview(
@@ -220,17 +220,17 @@ class RunLoop:
         )
         for line in self._changes.observe(overview, statuses, now_s):
             _log.log(line.level, "%s", line.text, extra=line.fields)
-        frame = TableFrame(
+        frame = LiveTableContent(
             overview=overview,
             notes=(*self._deps.notes, *self._describe_engine_start()),
             progress=self._progress_now,
         )
-        self._run_isolated_action(
+        self._run_secondary_action(
             "metrics",
             lambda: self._deps.metrics.update_metrics(statuses, overview, engine_ready=ready),
         )
         before_s = self._deps.clock.now_s()
-        self._run_isolated_action(
+        self._run_secondary_action(
             _TABLE_ACTION, lambda: self._deps.display.show_frame(frame, now_s)
         )
         return self._deps.clock.now_s() - before_s
@@ -239,7 +239,7 @@ class RunLoop:
         starting = self._node.engine.state is EngineState.STARTING
         return ("starting Spark …",) if starting else ()
 
-    def _run_isolated_action(self, name: str, action: Callable[[], object]) -> None:
+    def _run_secondary_action(self, name: str, action: Callable[[], object]) -> None:
         """Run a secondary action (metrics, display) and log its failure. A failed action is retried
         after `RETRY_DELAY_S`; after a failure to draw the table, it is never drawn again, because
         the terminal may have been closed."""

@@ -88,13 +88,13 @@ class CheckpointTable:
         self.changed.add(about.group)
         return about.group
 
-    def mark_unreadable(self, key: bytes, reason: str) -> None:
+    def mark_checkpoint_unreadable(self, key: bytes, reason: str) -> None:
         """Mark the checkpoint with this record key as unreadable, until a later record with the
         same key is applied. The previous checkpoint, which is now outdated, remains in the
         table."""
         self._unreadable[mirrormaker2_records.decode_checkpoint_key(key)] = reason
 
-    def explain_unreadable(self, group: str) -> str:
+    def explain_unreadable_checkpoint(self, group: str) -> str:
         """Return why a current checkpoint of the group cannot be read; "" if all are readable."""
         return next((why for key, why in self._unreadable.items() if key.group == group), "")
 
@@ -153,9 +153,9 @@ class CheckpointRules:
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
         """Return the checkpoints to publish now for the group."""
-        return self.compare_group(group, positions, published).checkpoints
+        return self.find_new_group_checkpoints(group, positions, published).checkpoints
 
-    def compare_group(
+    def find_new_group_checkpoints(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> NewCheckpoints:
         """Compare a group's committed offsets on the source with its published checkpoints, and

@@ -91,7 +91,7 @@ class GroupSelectionChange:
         return bool(self.new or self.gone)
 
 
-def filter_candidates(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
+def filter_listed_groups(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
     """Select the listed groups that are consumer groups and pass the group filter. The caller then
     reads their committed offsets and calls `select_groups`."""
     return filter_groups(flow.groups, (each.group for each in listed if each.is_consumer))
@@ -120,20 +120,24 @@ def select_groups(
     the topics for which it has committed offsets, or to None if its offsets cannot be read.
     `followed` contains the currently selected groups."""
     unread = frozenset(group for group, found in topics.items() if found is None)
-    has_checkpoints = functools.cache(functools.partial(topic_selection.has_checkpoints, flow))
+    has_checkpoints = functools.cache(
+        functools.partial(topic_selection.should_checkpoint_topic, flow)
+    )
     wanted = {
         group
         for group, found in topics.items()
         if found is not None and any(map(has_checkpoints, found))
     }
     wanted |= unread.intersection(followed)
-    unwritable = frozenset(filter(task_assignment.is_unwritable_group, wanted))
+    unwritable = frozenset(filter(task_assignment.is_group_unsafe_for_task_config, wanted))
     return SelectedGroups(
         groups=frozenset(wanted) - unwritable, unread=unread, unwritable=unwritable
     )
 
 
-def compare_selection(followed: Collection[str], selected: SelectedGroups) -> GroupSelectionChange:
+def compute_selection_change(
+    followed: Collection[str], selected: SelectedGroups
+) -> GroupSelectionChange:
     """Return which groups are new in the selection and which are gone, compared with the groups for
     which checkpoints are currently written."""
     return GroupSelectionChange(

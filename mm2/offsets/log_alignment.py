@@ -47,7 +47,7 @@ class LogDigests:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def add_item(
+    def add_item_digest(
         self,
         offset: int,
         digest: int,
@@ -80,11 +80,11 @@ class LogDigests:
         """Return the offset after the log's item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
-    def is_copy_required(self, at: int) -> bool:
+    def is_counterpart_required(self, at: int) -> bool:
         """Return whether the item at index `at` must have a counterpart in the other log."""
         return not self._flags[at] & _OPTIONAL_FLAG
 
-    def has_hole(self, first: int, last: int) -> bool:
+    def has_compaction_gap(self, first: int, last: int) -> bool:
         """Return whether offsets are missing because of compaction (a hole) immediately before any
         of the items from index `first` to `last` (inclusive)."""
         return any(self._flags[at] & _HOLE_FLAG for at in range(first, last + 1))
@@ -95,7 +95,7 @@ class LogDigests:
         assert not self.offsets or self.get_end_offset(len(self) - 1) <= self.end
 
 
-class MatchedItems(NamedTuple):
+class MatchedIndexPair(NamedTuple):
     """Indexes of a source item and the target item that it matches."""
 
     source: int
@@ -107,9 +107,9 @@ class LogMatches:
     """Result of matching the items of two logs: all matched pairs, and those that are known for
     certain to be a record and its copy."""
 
-    pairs: list[MatchedItems]
+    pairs: list[MatchedIndexPair]
     """All matched pairs, in log order."""
-    certain: list[MatchedItems]
+    certain: list[MatchedIndexPair]
     """Matched pairs where every earlier source record has its copy before the pair's target
     record."""
     bounded: Set[int]
@@ -182,7 +182,7 @@ class _AlignmentBuilder:
     def build(self) -> LogAlignment:
         first_source = self._first
         for index, pair in enumerate(self._sure):
-            offset, delta = self._get_offset_and_delta(pair)
+            offset, delta = self._get_source_offset_and_delta(pair)
             if not self._runs or self._runs[-1][1] != delta:
                 self._runs.append((offset, delta))
             if index in self._unsure and index + 1 < len(self._sure):
@@ -204,7 +204,7 @@ class _AlignmentBuilder:
         writers = self._target.producer_ids
         return tuple(dict.fromkeys(writers[each.target] for each in self._pairs))
 
-    def _get_offset_and_delta(self, pair: MatchedItems) -> tuple[int, int]:
+    def _get_source_offset_and_delta(self, pair: MatchedIndexPair) -> tuple[int, int]:
         offset = self._source.offsets[pair.source]
         return offset, self._target.offsets[pair.target] - offset
 
@@ -213,9 +213,9 @@ class _AlignmentBuilder:
         known to be a record and its copy). The range starts at the last record of that pair, whose
         target offset is exact; for later offsets only bounds are known."""
         pair = self._sure[index]
-        _, delta = self._get_offset_and_delta(pair)
+        _, delta = self._get_source_offset_and_delta(pair)
         last = self._source.get_end_offset(pair.source) - 1
-        through, change = self._get_offset_and_delta(self._sure[index + 1])
+        through, change = self._get_source_offset_and_delta(self._sure[index + 1])
         target_next = through + change
         below = max(0, through - last - 2)
         above = max(0, target_next - (last + 1 + delta))
@@ -236,14 +236,14 @@ class _AlignmentBuilder:
         """Find the first source offset of the alignment, including preceding offsets that need no
         copy."""
         source, at = self._source, self._sure[0].source
-        before = any(map(source.is_copy_required, range(at)))
-        if before or source.has_hole(0, at):
+        before = any(map(source.is_counterpart_required, range(at)))
+        if before or source.has_compaction_gap(0, at):
             return source.offsets[at]
         return source.start
 
     def _find_first_target_offset(self) -> int:
         target, at = self._target, self._sure[0].target
-        return target.offsets[at] if at or target.has_hole(0, 0) else target.start
+        return target.offsets[at] if at or target.has_compaction_gap(0, 0) else target.start
 
     def _find_alignment_end(self) -> tuple[int, int]:
         """Find the source and target offset at which the alignment ends.
@@ -256,11 +256,11 @@ class _AlignmentBuilder:
         if last.target + 1 < len(target):
             return source.get_end_offset(last.source), target.get_end_offset(last.target)
         left = range(last.source + 1, len(source))
-        first = next(filter(source.is_copy_required, left), None)
+        first = next(filter(source.is_counterpart_required, left), None)
         return source.end if first is None else source.offsets[first], target.end
 
 
-_Pair = MatchedItems
+_Pair = MatchedIndexPair
 _BEFORE_FIRST_PAIR = _Pair(-1, -1)
 _BYTES_PER_RECORD = 35
 _BYTES_PER_PAIR = 360
@@ -287,10 +287,12 @@ def align_logs(
     including deleted records.
     """
     logs = _LogMatcher(source, target)
-    pairs, unknown = logs.extend_chain(
+    pairs, unknown = logs.extend_matched_pairs(
         _find_longest_ordered_pairs(logs.find_unique_pairs(all_differ=assume_unique))
     )
-    found = logs.mark_certain(pairs if assume_unique else logs.drop_dubious_pairs(pairs), unknown)
+    found = logs.build_log_matches(
+        pairs if assume_unique else logs.drop_unreliable_pairs(pairs), unknown
+    )
     return build_alignment(source, target, found) if found.certain else None
 
 
@@ -334,15 +336,15 @@ class _LogMatcher:
         may be a copy of an equal committed record.
         """
         source, there = self._source, _index_unique_digests(self._target.digests)
-        may_be = all_differ or not (source.start or source.has_hole(0, len(source) - 1))
+        may_be = all_differ or not (source.start or source.has_compaction_gap(0, len(source) - 1))
         found = (
             (at, there.get(digest, -1))
             for digest, at in self._source_index.items()
-            if at >= 0 and (may_be or source.is_copy_required(at))
+            if at >= 0 and (may_be or source.is_counterpart_required(at))
         )
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
-    def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
+    def extend_matched_pairs(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
         """Extend `chain`, the pairs that are already matched, by the pairs before, between and
         after them that must match. Also return the indexes of pairs that are followed by target
         items which may be copies but cannot be matched."""
@@ -352,7 +354,9 @@ class _LogMatcher:
         unknown: set[int] = set()
         for left, right in itertools.pairwise(chain):
             pairs.append(left)
-            inner = self._match_items_between(left, right) or self._match_last_copy(left, right)
+            inner = self._match_items_between(left, right) or self._match_last_copies_between(
+                left, right
+            )
             if inner is None and self._has_unknown_items_between(left, right):
                 unknown.add(len(pairs) - 1)
             pairs += inner or ()
@@ -360,7 +364,7 @@ class _LogMatcher:
         pairs += self._extend_pairs_forward(chain[-1])
         return pairs, unknown
 
-    def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
+    def drop_unreliable_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
         """Return the matched pairs before the first dubious pair.
 
         A source record that is unique now may have had an equal predecessor that was deleted, and
@@ -375,7 +379,7 @@ class _LogMatcher:
             here = self._count_missing_items_before(left, right)
             gone += here
             among = list(
-                filter(self._source.is_copy_required, range(left.source + 1, right.source))
+                filter(self._source.is_counterpart_required, range(left.source + 1, right.source))
             )
             most = gone if self._has_uncopied_item(among, left, right) else here if among else -1
             if most >= len(pairs) - index:
@@ -386,17 +390,17 @@ class _LogMatcher:
         """Return whether at least one of the source items with the indexes `among` is known to have
         no copy on the target between the two matched pairs."""
         target = self._target
-        if not among or target.has_hole(left.target + 1, right.target):
+        if not among or target.has_compaction_gap(left.target + 1, right.target):
             return False
         if left == _BEFORE_FIRST_PAIR and target.start > 0:
             return False
         copies = set(target.digests[left.target + 1 : right.target])
         return any(self._source.digests[at] not in copies for at in among)
 
-    def mark_certain(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
+    def build_log_matches(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
         """Build the matches from `pairs`. A pair is marked as certain (known to be a record and its
         copy) unless a copy of an earlier source record follows it on the target."""
-        behind = self._compute_copy_ends()
+        behind = self._compute_target_ends_of_copies()
         sure: list[_Pair] = []
         unsure: set[int] = set()
         for index, pair in enumerate(pairs):
@@ -417,7 +421,7 @@ class _LogMatcher:
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
-            if source.has_hole(at, at):
+            if source.has_compaction_gap(at, at):
                 gone += source.offsets[at] - (source.get_end_offset(at - 1) if at else source.start)
         return gone
 
@@ -441,10 +445,12 @@ class _LogMatcher:
         if not here or not there:
             return None if there else []
         last = min(right.source, len(source) - 1), min(right.target, len(target) - 1)
-        if source.has_hole(here[0], last[0]) or target.has_hole(there[0], last[1]):
+        if source.has_compaction_gap(here[0], last[0]) or target.has_compaction_gap(
+            there[0], last[1]
+        ):
             return None
-        needed = [at for at in here if source.is_copy_required(at)]
-        aborted = [at for at in here if not source.is_copy_required(at)]
+        needed = [at for at in here if source.is_counterpart_required(at)]
+        aborted = [at for at in here if not source.is_counterpart_required(at)]
         for among in (needed,) if any(map(self._has_equal_record, aborted)) else (needed, here):
             if len(among) == len(there) and all(
                 source.digests[one] == target.digests[other]
@@ -453,16 +459,16 @@ class _LogMatcher:
                 return list(map(_Pair, among, there))
         return None
 
-    def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
+    def _match_last_copies_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
         """Match the source items between two already matched pairs with the last of their copies on
         the target, because they may have been replicated more than once. Returns None if the last
         copy is incomplete."""
         pairs = self._extend_pairs_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
-        if self._source.has_hole(left.source + 1, begins):
+        if self._source.has_compaction_gap(left.source + 1, begins):
             return None
         rest = range(left.source + 1, begins)
-        return None if any(map(self._source.is_copy_required, rest)) else pairs
+        return None if any(map(self._source.is_counterpart_required, rest)) else pairs
 
     def _has_unknown_items_between(self, left: _Pair, right: _Pair) -> bool:
         """Return whether any target item between the two matched pairs may be a copy of a source
@@ -472,7 +478,7 @@ class _LogMatcher:
         if not there:
             return False
         alike = any(source.digests[at] in there for at in range(left.source + 1, right.source))
-        return alike or source.has_hole(left.source + 1, right.source)
+        return alike or source.has_compaction_gap(left.source + 1, right.source)
 
     def _extend_pairs_forward(self, link: _Pair) -> list[_Pair]:
         """Match the items after the matched pair `link` one by one, as long as the items are equal
@@ -481,14 +487,14 @@ class _LogMatcher:
         pairs: list[_Pair] = []
         here, there = link.source + 1, link.target + 1
         while here < len(source) and there < len(target):
-            if source.has_hole(here, here) or target.has_hole(there, there):
+            if source.has_compaction_gap(here, here) or target.has_compaction_gap(there, there):
                 break
             if source.digests[here] == target.digests[there]:
                 if self._has_equal_record(here):
                     break
                 pairs.append(_Pair(here, there))
                 there += 1
-            elif source.is_copy_required(here):
+            elif source.is_counterpart_required(here):
                 break
             here += 1
         return pairs
@@ -507,7 +513,7 @@ class _LogMatcher:
         pairs: list[_Pair] = []
         here, there = link
         while here - 1 > down_to.source and there - 1 > down_to.target:
-            if source.has_hole(here, here) or target.has_hole(there, there):
+            if source.has_compaction_gap(here, here) or target.has_compaction_gap(there, there):
                 break
             here -= 1
             if source.digests[here] == target.digests[there - 1]:
@@ -515,11 +521,11 @@ class _LogMatcher:
                     break
                 there -= 1
                 pairs.append(_Pair(here, there))
-            elif source.is_copy_required(here):
+            elif source.is_counterpart_required(here):
                 break
         return pairs[::-1]
 
-    def _compute_copy_ends(self) -> array[int]:
+    def _compute_target_ends_of_copies(self) -> array[int]:
         """Compute an array with one more entry than there are source items. Entry i is the target
         offset after all known copies of the source items before index i."""
         last = {digest: at for at, digest in enumerate(self._target.digests)}

@@ -94,7 +94,7 @@ def _find_expired_segments_in_era(
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
         for index in range(len(mine)):
-            first_run = mine.get_head(index).first_run
+            first_run = mine.decode_segment_head(index).first_run
             if mine.firsts[index] >= min(end, log_start):
                 break
             if first_run is not None and first_run < min(end, log_start):
@@ -103,18 +103,19 @@ def _find_expired_segments_in_era(
         return
     for place, mine in enumerate(runs.owners[: needed[0] + 1]):
         all_of_it = place < needed[0]
-        if all_of_it and _invalidates_late_era(known, mine.any_key):
+        if all_of_it and _proves_later_era_invalid(known, mine.any_key):
             return
         for index in range(len(mine) if all_of_it else needed[1]):
             yield mine.get_key(index)
 
 
-def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
+def _proves_later_era_invalid(known: PartitionMap, owner: MapSegmentKey) -> bool:
     """Return whether `owner` has the only segments that show that another process began an era
     (mirror generation) after it had lost the partition, so that this era is invalid. These segments
     must be kept."""
     return any(
-        each.era > owner.era and each.owner_order < owner.owner_order for each in known.era_records
+        each.era > owner.era and each.owner_sort_key < owner.owner_sort_key
+        for each in known.era_records
     )
 
 
@@ -122,7 +123,7 @@ def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
 
 
 @dataclass(slots=True)
-class _ThinnableSegment:
+class _PrunableSegment:
     """A segment of the offset map from which runs (ranges with a constant offset difference) may be
     removed."""
 
@@ -134,12 +135,12 @@ class _ThinnableSegment:
 
 def _find_excess_segments(
     known: PartitionMap, budget_bytes: int
-) -> tuple[int, list[list[_ThinnableSegment]]]:
+) -> tuple[int, list[list[_PrunableSegment]]]:
     """Compute by how many bytes the map must shrink, and the groups of segments to merge for
     this."""
     pieces = [
-        _ThinnableSegment(
-            mine, index, _count_segment_bytes(mine, index), mine.get_head(index).slack
+        _PrunableSegment(
+            mine, index, _count_segment_bytes(mine, index), mine.decode_segment_head(index).slack
         )
         for mine in known.segments.owners
         for index in range(len(mine))
@@ -163,8 +164,8 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
 
 
 def _exclude_newest_segments(
-    pieces: Sequence[_ThinnableSegment], exact_bytes: int
-) -> list[_ThinnableSegment]:
+    pieces: Sequence[_PrunableSegment], exact_bytes: int
+) -> list[_PrunableSegment]:
     """Return all segments except the newest ones, which are kept unchanged: at most `exact_bytes`
     bytes of segments, and always the segment with the resume point."""
     kept = 0
@@ -176,8 +177,8 @@ def _exclude_newest_segments(
 
 
 def _pair_neighboring_segments(
-    pieces: Sequence[_ThinnableSegment],
-) -> list[list[_ThinnableSegment]]:
+    pieces: Sequence[_PrunableSegment],
+) -> list[list[_PrunableSegment]]:
     """Group neighboring segments in pairs to merge; the most precise come first, then the oldest.
     Returns single segments if there are no pairs.
 
@@ -186,11 +187,11 @@ def _pair_neighboring_segments(
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
-    groups.sort(key=_get_bound_width)
-    found: list[list[_ThinnableSegment]] = []
+    groups.sort(key=_get_max_error_bound_width)
+    found: list[list[_PrunableSegment]] = []
     used: set[int] = set()
     for group in groups:
-        if _get_bound_width(group) > 2 * _get_bound_width(groups[0]):
+        if _get_max_error_bound_width(group) > 2 * _get_max_error_bound_width(groups[0]):
             break
         if used.isdisjoint(map(id, group)):
             used.update(map(id, group))
@@ -198,11 +199,11 @@ def _pair_neighboring_segments(
     return found
 
 
-def _get_bound_width(group: Sequence[_ThinnableSegment]) -> int:
+def _get_max_error_bound_width(group: Sequence[_PrunableSegment]) -> int:
     return max(each.slack for each in group)
 
 
-class _BoundedRun(NamedTuple):
+class _RunWithErrorBounds(NamedTuple):
     """An offset run (range with a constant offset difference) with the error bounds that apply in
     its segment."""
 
@@ -214,11 +215,15 @@ class _BoundedRun(NamedTuple):
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
     """Merge neighboring offset map segments. Every n-th run (range with a constant offset
     difference) is kept if not all runs fit."""
-    runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
-    whole = _count_run_bytes([each.run for each in runs])
+    runs = [
+        _RunWithErrorBounds(run, each.below, each.above) for each in segments for run in each.runs
+    ]
+    whole = _compute_encoded_runs_size([each.run for each in runs])
     limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
     step = 1
-    while step < len(runs) and _count_run_bytes([each.run for each in runs[::step]]) > limit:
+    while (
+        step < len(runs) and _compute_encoded_runs_size([each.run for each in runs[::step]]) > limit
+    ):
         step += 1
     below, above = _compute_removed_bounds(runs, step)
     first, last = segments[0], segments[-1]
@@ -237,7 +242,7 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
     )
 
 
-def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
+def _compute_removed_bounds(runs: Sequence[_RunWithErrorBounds], step: int) -> tuple[int, int]:
     """Compute the largest amounts by which the deltas (target minus source offset) of removed runs
     may be below and above the delta of the preceding run that is kept."""
     below = above = 0
@@ -248,7 +253,7 @@ def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int
     return below, above
 
 
-def _count_run_bytes(runs: Sequence[OffsetRun]) -> int:
+def _compute_encoded_runs_size(runs: Sequence[OffsetRun]) -> int:
     out = bytearray()
     offset_map_records.append_offset_runs(out, runs, previous=None)
     return len(out)

@@ -103,7 +103,7 @@ MapRecord = tuple[MapKey, MapValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FencingOwner:
+class FencingProducer:
     """The owner (transactional producer) that fenced the partition for the rebuild. All target
     records before its fence marker have been compared with the source."""
 
@@ -121,7 +121,7 @@ def rebuild_lost_map(
     alignment: LogAlignment,
     era: Era,
     *,
-    fencing_owner: FencingOwner,
+    fencing_owner: FencingProducer,
 ) -> list[MapRecord]:
     """Create the map records of a partition whose map is lost. They must be stored in the returned
     order.

@@ -83,13 +83,13 @@ class OwnerSegments:
     @property
     def owner(self) -> OwnerOrder:
         """Sort key of this owner. A newer owner has a greater key."""
-        return self.any_key.owner_order
+        return self.any_key.owner_sort_key
 
     @property
-    def acquired_from(self) -> int:
+    def acquisition_source_offset(self) -> int:
         """Source offset at which this owner acquired the partition. Segments of older owners are
         valid only below this offset."""
-        return self.get_head(0).acquired_from
+        return self.decode_segment_head(0).acquired_from
 
     def get_key(self, index: int) -> MapSegmentKey:
         """Return the key of the segment at `index`."""
@@ -110,12 +110,12 @@ class OwnerSegments:
         decode = _decode_large_cached if is_large else _decode_cached
         return decode(self.get_key(index), value)
 
-    def get_head(self, index: int) -> MapSegmentHead:
+    def decode_segment_head(self, index: int) -> MapSegmentHead:
         """Decode the fixed-size head of the segment at `index`, but not its runs (ranges with a
         constant offset difference)."""
         return offset_map_records.read_segment_head(self.values[index])
 
-    def find_index(self, first_source: int) -> int | None:
+    def find_segment_index(self, first_source: int) -> int | None:
         """Find the index of the segment that begins at `first_source`. Returns None if there is
         none."""
         at = bisect_left(self.firsts, first_source)
@@ -129,7 +129,8 @@ class OwnerSegments:
             self.values[at] = value
         else:
             extends_last = (
-                at == len(self.firsts) > 0 and self.get_head(at - 1).through == first_source
+                at == len(self.firsts) > 0
+                and self.decode_segment_head(at - 1).through == first_source
             )
             self.firsts.insert(at, first_source)
             self.values.insert(at, value)
@@ -138,13 +139,13 @@ class OwnerSegments:
 
     def remove_segment(self, first_source: int) -> None:
         """Remove the segment that begins at `first_source`, if it exists."""
-        at = self.find_index(first_source)
+        at = self.find_segment_index(first_source)
         if at is not None:
             self._valid = None
             del self.firsts[at]
             del self.values[at]
 
-    def select_valid(self) -> OwnerSegments:
+    def select_valid_segments(self) -> OwnerSegments:
         """Select the valid segments. Segments that were merged into an earlier segment, and
         segments before a gap, are excluded.
 
@@ -153,17 +154,17 @@ class OwnerSegments:
         segments.
         """
         if self._valid is None:
-            self._valid = self._select_valid()
+            self._valid = self._compute_valid_segments()
         return self._valid
 
     def list_obsolete_keys(self) -> list[MapSegmentKey]:
-        """List the keys of the segments that `select_valid` excludes."""
-        if len(self.select_valid()) == len(self):
+        """List the keys of the segments that `select_valid_segments` excludes."""
+        if len(self.select_valid_segments()) == len(self):
             return []
-        kept = set(self.select_valid().firsts)
+        kept = set(self.select_valid_segments().firsts)
         return [self.get_key(at) for at, first in enumerate(self.firsts) if first not in kept]
 
-    def _select_valid(self) -> OwnerSegments:
+    def _compute_valid_segments(self) -> OwnerSegments:
         kept: list[int] = []
         through = self.firsts[0]
         for at, first in enumerate(self.firsts):
@@ -171,7 +172,7 @@ class OwnerSegments:
                 kept.clear()
             if first >= through:
                 kept.append(at)
-                through = self.get_head(at).through
+                through = self.decode_segment_head(at).through
         if len(kept) == len(self):
             return self
         found = OwnerSegments(self.any_key)
@@ -190,15 +191,15 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
 
     def store_segment(self, key: MapSegmentKey, value: bytes | None) -> None:
         """Store a segment as encoded in the map topic. A `value` of None deletes the segment."""
-        mine = self._list_owners.get(key.owner_order)
+        mine = self._list_owners.get(key.owner_sort_key)
         if value is None:
             if mine is not None:
                 mine.remove_segment(key.first_source)
                 if not mine:
-                    del self._list_owners[key.owner_order]
+                    del self._list_owners[key.owner_sort_key]
             return
         if mine is None:
-            mine = self._list_owners[key.owner_order] = OwnerSegments(key)
+            mine = self._list_owners[key.owner_sort_key] = OwnerSegments(key)
         mine.store_segment(key.first_source, value)
 
     @property
@@ -219,8 +220,8 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
         return last.get_key(len(last) - 1)
 
     def __getitem__(self, key: MapSegmentKey) -> MapSegment:
-        mine = self._list_owners.get(key.owner_order)
-        at = None if mine is None else mine.find_index(key.first_source)
+        mine = self._list_owners.get(key.owner_sort_key)
+        at = None if mine is None else mine.find_segment_index(key.first_source)
         if mine is None or at is None:
             raise KeyError(key)
         return mine.get_segment(at)
@@ -256,11 +257,11 @@ class _StoredRun(NamedTuple):
 _RunKey = Callable[[OffsetRun], int]
 
 
-def _get_run_source(run: OffsetRun) -> int:
+def _get_run_source_offset(run: OffsetRun) -> int:
     return run.source
 
 
-def _get_run_target(run: OffsetRun) -> int:
+def _get_run_target_offset(run: OffsetRun) -> int:
     return run.source + run.delta
 
 
@@ -287,7 +288,7 @@ class EraRuns:
     @classmethod
     def from_segments(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
         """Build the map of era (mirror generation) `number` from its segments."""
-        owners = [each.select_valid() for each in segments.list_owners_of_era(number)]
+        owners = [each.select_valid_segments() for each in segments.list_owners_of_era(number)]
         if not owners:
             return cls(
                 owners=[],
@@ -297,15 +298,15 @@ class EraRuns:
                 through=era.first_source,
                 target_next=era.first_target,
             )
-        last = owners[-1].get_head(len(owners[-1]) - 1)
+        last = owners[-1].decode_segment_head(len(owners[-1]) - 1)
         counted: list[OwnerSegments] = []
         ends: list[int] = []
         end = last.through
         for each in reversed(owners):
-            if each.get_head(len(each) - 1).through >= end:
+            if each.decode_segment_head(len(each) - 1).through >= end:
                 counted.append(each)
                 ends.append(end)
-                end = min(end, each.acquired_from)
+                end = min(end, each.acquisition_source_offset)
         return cls(
             owners=counted[::-1],
             ends=ends[::-1],
@@ -322,14 +323,14 @@ class EraRuns:
         Copies of source records at or after `upstream` are at or after the exact target offset;
         copies of earlier records are before it.
         """
-        before, behind = self._find_runs_around(upstream, order=_get_run_source)
-        limit = self.target_next if behind is None else _get_run_target(behind)
+        before, behind = self._find_runs_around(upstream, order=_get_run_source_offset)
+        limit = self.target_next if behind is None else _get_run_target_offset(behind)
         if before is None:
             return OffsetBounds(limit, limit)
         run = before.run
         if run.source == upstream:
-            return OffsetBounds(_get_run_target(run), _get_run_target(run))
-        here, least = upstream + run.delta, _get_run_target(run) + 1
+            return OffsetBounds(_get_run_target_offset(run), _get_run_target_offset(run))
+        here, least = upstream + run.delta, _get_run_target_offset(run) + 1
         return OffsetBounds(
             min(limit, max(least, here - before.below)), min(limit, max(least, here + before.above))
         )
@@ -341,13 +342,13 @@ class EraRuns:
         Target records at or after `downstream` are copies of source records at or after the exact
         source offset; earlier target records are copies of earlier source records.
         """
-        before, behind = self._find_runs_around(downstream, order=_get_run_target)
+        before, behind = self._find_runs_around(downstream, order=_get_run_target_offset)
         limit = self.through if behind is None else behind.source
         if before is None:
             whole = self.floor == self.begins
             return OffsetBounds(self.begins, self.begins) if whole else None
         run = before.run
-        if _get_run_target(run) == downstream:
+        if _get_run_target_offset(run) == downstream:
             return OffsetBounds(run.source, run.source)
         here, least = downstream - run.delta, run.source + 1
         return OffsetBounds(
@@ -360,9 +361,9 @@ class EraRuns:
         found = self.translate_to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
-        before, _ = self._find_runs_around(downstream, order=_get_run_target)
+        before, _ = self._find_runs_around(downstream, order=_get_run_target_offset)
         assert before is not None
-        return before.run.source, _get_run_target(before.run)
+        return before.run.source, _get_run_target_offset(before.run)
 
     def _find_runs_around(
         self, at: int, *, order: _RunKey
@@ -384,11 +385,13 @@ def _find_neighboring_runs(
     """Find the offset runs (ranges with a constant delta) before and after `at` among one owner's
     runs below source offset `end`."""
     count = bisect_left(mine.firsts, end)
-    if order is _get_run_source:
+    if order is _get_run_source_offset:
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
     else:
         ends = range(count)
-        first = bisect_right(ends, at, key=lambda index: mine.get_head(index).target_next)
+        first = bisect_right(
+            ends, at, key=lambda index: mine.decode_segment_head(index).target_next
+        )
     before = behind = None
     for index in range(first, count):
         runs, below, above = _read_valid_runs(mine, index, end)
@@ -413,7 +416,7 @@ def _read_valid_runs(
     found = mine.get_segment(index)
     runs = found.runs
     if runs and runs[-1].source >= end:
-        runs = runs[: bisect_left(runs, end, key=_get_run_source)]
+        runs = runs[: bisect_left(runs, end, key=_get_run_source_offset)]
     return runs, found.below, found.above
 
 
@@ -452,7 +455,7 @@ class PartitionMap:
         return self._list_owners()[-1][-1] if self.era_records or self.segments else 0
 
     @property
-    def had_progress(self) -> bool:
+    def has_ever_begun_era(self) -> bool:
         """True if an era (mirror generation) was ever begun. Also true if the only trace of an era
         is an unreadable record that an operator has skipped."""
         request = self.request
@@ -473,7 +476,7 @@ class PartitionMap:
     def eras(self) -> dict[int, Era]:
         """Eras (mirror generations) by number, without those that were begun by an owner that had
         already lost the partition, and that no other owner continued."""
-        begun = {key.owner_order: era for key, era in self.era_records.items()}
+        begun = {key.owner_sort_key: era for key, era in self.era_records.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
         for order in reversed(self._list_owners()):
@@ -485,16 +488,16 @@ class PartitionMap:
         return found
 
     def _list_owners(self) -> list[tuple[int, int, int]]:
-        orders = {each.owner_order for each in self.era_records}
+        orders = {each.owner_sort_key for each in self.era_records}
         return sorted(orders.union(each.owner for each in self.segments.owners))
 
     @property
     def is_newest_era_empty(self) -> bool:
         """True if an owner newer than the resume point's owner began an era (mirror generation) in
         which nothing has been replicated yet."""
-        begun = max((key.owner_order for key in self.era_records), default=None)
+        begun = max((key.owner_sort_key for key in self.era_records), default=None)
         newest = self.segments.newest_segment_key
-        return begun is not None and newest is not None and begun > newest.owner_order
+        return begun is not None and newest is not None and begun > newest.owner_sort_key
 
     @property
     def resume_point(self) -> ResumePoint | None:
@@ -505,7 +508,7 @@ class PartitionMap:
         return ResumePoint(key=key, segment=self.segments[key])
 
     @property
-    def replicated_to(self) -> int | None:
+    def next_source_offset(self) -> int | None:
         """Next source offset to replicate according to the map; None if no era (mirror generation)
         was begun."""
         anchor = self.resume_point
@@ -515,7 +518,7 @@ class PartitionMap:
         return eras[max(eras)].first_source if eras else None
 
     @property
-    def open_request(self) -> NewEraRequest | None:
+    def pending_era_request(self) -> NewEraRequest | None:
         """The operator's pending request to begin a new era (mirror generation); None if there is
         no request or if it was fulfilled."""
         if self.request is None:
@@ -554,7 +557,7 @@ class PartitionMap:
         return [
             each.get_key(at)
             for each in self.segments.list_owners_of_era(owner.era)
-            if each.owner < owner.owner_order
+            if each.owner < owner.owner_sort_key
             for at in range(bisect_left(each.firsts, start), len(each))
         ]
 
@@ -587,7 +590,7 @@ class UnreadableMapRecord:
             return None
 
     @property
-    def is_era(self) -> bool:
+    def is_era_record(self) -> bool:
         """True if the record is an era (mirror generation) record. If an era record is skipped, its
         partition must be reset."""
         return isinstance(self.decoded_key, EraKey)
@@ -600,7 +603,7 @@ class UnreadableMapRecord:
         """Build the error message about the unreadable record. `topic` is the map topic, `flow` the
         flow's name ("" if unknown)."""
         words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
-        if self.is_era:
+        if self.is_era_record:
             words += ["--from", "earliest"]
         return (
             f"reading {topic}: the record at offset {self.offset} cannot be read: {self.why}. If a "
@@ -621,7 +624,9 @@ class OffsetMap:
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
 
-    def apply_or_keep_unreadable(self, key: bytes, value: bytes | None, *, offset: int) -> None:
+    def apply_record_or_keep_unreadable(
+        self, key: bytes, value: bytes | None, *, offset: int
+    ) -> None:
         """Apply the next record of the map topic. An unreadable record is kept for
         `list_unreadable_records` until a later record or tombstone with the same key replaces
         it."""
@@ -661,9 +666,9 @@ class OffsetMap:
         decoded = offset_map_records.decode_map_value(name, value) if value is not None else None
         match name:
             case EraKey():
-                _set_or_delete(partition.era_records, name, decoded)
+                _set_or_delete_table_entry(partition.era_records, name, decoded)
             case MapProducerKey():
-                _set_or_delete(partition.producers, name.producer_id, decoded)
+                _set_or_delete_table_entry(partition.producers, name.producer_id, decoded)
             case MapSegmentKey():
                 partition.segments.store_segment(name, value)
             case NewEraRequestKey():
@@ -683,7 +688,7 @@ class OffsetMap:
             partition.check_invariants()
 
 
-def _set_or_delete(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # any of 3
+def _set_or_delete_table_entry(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # any of 3
     if value is None:
         table.pop(key, None)
     else:

@@ -95,7 +95,7 @@ class OffsetSyncStore:
         if old is None or rewound or not (self._ready or self.keep_history):
             self._partitions[sync.partition] = [sync]
         else:
-            slots = _insert_newest(_fill_slots(old), sync)
+            slots = _insert_newest_sync(_repeat_last_sync_in_free_slots(old), sync)
             while len(slots) > 1 and slots[-1] is slots[-2]:
                 slots.pop()
             self._partitions[sync.partition] = slots
@@ -110,7 +110,7 @@ class OffsetSyncStore:
         """True if the offset-syncs topic was read to its end, so that offsets can be translated."""
         return self._ready
 
-    def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+    def translate_downstream(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         """Translate a source offset. `partition` has the topic name on the source; `upstream` is
         the next offset to consume.
 
@@ -138,7 +138,7 @@ class OffsetSyncStore:
         """Return the syncs of a partition, one for each slot, newest to oldest; empty if there are
         none."""
         syncs = self._partitions.get(partition)
-        return () if syncs is None else tuple(_fill_slots(syncs))
+        return () if syncs is None else tuple(_repeat_last_sync_in_free_slots(syncs))
 
     def describe_ignored_syncs(self) -> str:
         """Return the text of a warning about the number of ignored offset syncs, like
@@ -150,14 +150,17 @@ class OffsetSyncStore:
 
     def check_invariants(self) -> None:
         for partition, distinct in self._partitions.items():
-            syncs = _fill_slots(distinct)
+            syncs = _repeat_last_sync_in_free_slots(distinct)
             assert len(syncs) == SYNCS_PER_PARTITION, partition
             for lower in range(SYNCS_PER_PARTITION - 1):
                 one, other = syncs[lower], syncs[lower + 1]
-                assert _is_recent_enough(one, other, i=lower, j=lower + 1), (partition, lower)
+                assert _satisfies_invariant_b(one, other, i=lower, j=lower + 1), (partition, lower)
                 beyond = other.upstream + (1 << max(lower - 2, 0)) >= _INT64_END
                 alike = one.upstream == other.upstream
-                assert alike or beyond or _is_far_enough(one, other, lower), (partition, lower)
+                assert alike or beyond or _satisfies_invariant_c(one, other, lower), (
+                    partition,
+                    lower,
+                )
 
 
 def is_partition_allowed(partition: TopicPartition, *, known: int, partitions_max: int) -> bool:
@@ -177,26 +180,26 @@ def format_ignored_syncs(count: int, *, partitions_max: int) -> str:
     )
 
 
-def _fill_slots(syncs: PartitionSyncs) -> PartitionSyncs:
+def _repeat_last_sync_in_free_slots(syncs: PartitionSyncs) -> PartitionSyncs:
     """Return the syncs in all slots of a partition. The last stored sync is repeated in all slots
     after it."""
     return syncs + syncs[-1:] * (SYNCS_PER_PARTITION - len(syncs))
 
 
-def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
+def _insert_newest_sync(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
     """Insert the newest sync into slot 0, which restores invariant A of `OffsetSyncStore`. Then
     restore invariant B slot by slot, until a slot already satisfies it."""
     syncs = [newest, *old[1:]]
     replacement, at = newest, 0
     for slot in range(1, SYNCS_PER_PARTITION):
-        if _is_recent_enough(syncs[slot - 1], syncs[slot], i=slot - 1, j=slot):
+        if _satisfies_invariant_b(syncs[slot - 1], syncs[slot], i=slot - 1, j=slot):
             break  # then all later slots are valid, too
-        replacement, at = _choose_replacement(syncs, old, slot, replacement=replacement, at=at)
+        replacement, at = _choose_sync_for_slot(syncs, old, slot, replacement=replacement, at=at)
         syncs[slot] = replacement
     return syncs
 
 
-def _choose_replacement(
+def _choose_sync_for_slot(
     syncs: PartitionSyncs, old: PartitionSyncs, slot: int, *, replacement: OffsetSync, at: int
 ) -> tuple[OffsetSync, int]:
     """Choose the sync for `slot`, preferably one of the previous syncs in `old` that satisfies the
@@ -204,12 +207,13 @@ def _choose_replacement(
     continue the search for the next slot."""
     while True:
         candidate = old[at]
-        apart = _is_far_enough(syncs[slot - 1], candidate, slot - 1)
+        apart = _satisfies_invariant_c(syncs[slot - 1], candidate, slot - 1)
         fits = (
             apart
-            and _is_recent_enough(syncs[slot - 1], candidate, i=slot - 1, j=slot)
+            and _satisfies_invariant_b(syncs[slot - 1], candidate, i=slot - 1, j=slot)
             and (
-                slot + 1 == SYNCS_PER_PARTITION or _is_far_enough(candidate, syncs[slot + 1], slot)
+                slot + 1 == SYNCS_PER_PARTITION
+                or _satisfies_invariant_c(candidate, syncs[slot + 1], slot)
             )
         )
         if fits:
@@ -222,7 +226,7 @@ def _choose_replacement(
             return replacement, at
 
 
-def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
+def _satisfies_invariant_b(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
     """Return whether sync `one` in slot i and sync `other` in slot j satisfy invariant B of
     `OffsetSyncStore`: `one` is recent enough compared with `other`. True if the bound exceeds 64
     bits."""
@@ -230,7 +234,7 @@ def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> 
     return one is other or not 0 <= bound < _INT64_END or one.upstream <= bound
 
 
-def _is_far_enough(one: OffsetSync, other: OffsetSync, i: int) -> bool:
+def _satisfies_invariant_c(one: OffsetSync, other: OffsetSync, i: int) -> bool:
     """Return whether sync `one` in slot i and sync `other` in a later slot satisfy invariant C of
     `OffsetSyncStore`: `one` is far enough from `other`. False if the bound exceeds 64 bits."""
     bound = other.upstream + (1 << max(i - 2, 0))

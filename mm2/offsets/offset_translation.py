@@ -87,7 +87,7 @@ class MapTranslator:
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
         if number is None:
             return UntranslatedReason.TOO_OLD
-        found = self._get_runs(number)
+        found = self._get_era_runs(number)
         if upstream < found.floor:
             return UntranslatedReason.TOO_OLD
         following = min((eras[each].first_target for each in eras if each > number), default=None)
@@ -115,7 +115,7 @@ class MapTranslator:
         if not eras or self._has_other_topics:
             return None
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
-        found = self._get_runs(min(eras) if number is None else number)
+        found = self._get_era_runs(min(eras) if number is None else number)
         return found.translate_to_target(found.floor).lowest
 
     def agrees_with_sync(self, newest: OffsetSync) -> bool:
@@ -131,7 +131,7 @@ class MapTranslator:
             case _:
                 return True
 
-    def _get_runs(self, number: int) -> EraRuns:
+    def _get_era_runs(self, number: int) -> EraRuns:
         if number not in self._runs:
             self._runs[number] = EraRuns.from_segments(self._segments, number, self._eras[number])
         return self._runs[number]

@@ -58,7 +58,7 @@ class TargetBrokers:
     """Value of the worker's `session.timeout.ms`."""
 
 
-def check_same_cluster(
+def check_clusters_differ(
     flow: str, source_id: str, target_id: str, *, renames: bool
 ) -> Iterator[CheckFinding]:
     """Report a flow whose source and target are the same cluster. `renames` is True if mirror
@@ -84,7 +84,7 @@ def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFind
     told = _TargetBrokerCheck(flow, target, target.configs or {})
     yield from told.check_replication_factor()
     yield from told.check_min_insync_replicas()
-    yield from told.check_state_topic_factors()
+    yield from told.check_state_topic_replication_factors()
     yield from told.check_transaction_timeout()
     yield from told.check_producer_expiration()
     yield from told.check_session_timeout()
@@ -98,7 +98,7 @@ class _TargetBrokerCheck:
     configs: BrokerConfigs
 
     def check_replication_factor(self) -> Iterator[CheckFinding]:
-        wanted, key = self._mirror_replication_factor()
+        wanted, key = self._get_mirror_replication_factor()
         brokers = self.target.brokers
         if wanted == 1 and brokers >= _RECOMMENDED_REPLICAS:
             yield self._build_finding(
@@ -110,7 +110,7 @@ class _TargetBrokerCheck:
             )
 
     def check_min_insync_replicas(self) -> Iterator[CheckFinding]:
-        wanted, key = self._mirror_replication_factor()
+        wanted, key = self._get_mirror_replication_factor()
         needed = self._get_integer_config(_MIN_IN_SYNC_REPLICAS)
         if wanted is None or needed is None or needed < wanted or needed == 1:
             return
@@ -126,7 +126,7 @@ class _TargetBrokerCheck:
             severity=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
         )
 
-    def check_state_topic_factors(self) -> Iterator[CheckFinding]:
+    def check_state_topic_replication_factors(self) -> Iterator[CheckFinding]:
         brokers = plurals.format_count(self.target.brokers, "broker")
         for name, topic in _STATE_TOPIC_FACTORS.items():
             wanted = self._get_integer_config(name)
@@ -201,7 +201,7 @@ class _TargetBrokerCheck:
                 severity=CheckSeverity.WARNING,
             )
 
-    def _mirror_replication_factor(self) -> tuple[int | None, str]:
+    def _get_mirror_replication_factor(self) -> tuple[int | None, str]:
         """Return the replication factor of new mirror topics, and the name of the setting that
         determines it."""
         if self.target.factor != -1:

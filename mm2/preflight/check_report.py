@@ -123,7 +123,7 @@ class CheckReport:
             return CheckResult.FAILED
         return CheckResult.WARNING if CheckSeverity.WARNING in weights else CheckResult.OK
 
-    def are_all_unreachable(self, aliases: Collection[str]) -> bool:
+    def are_all_clusters_unreachable(self, aliases: Collection[str]) -> bool:
         """Return True if each checked cluster in `aliases` failed the DNS or network check."""
         areas = (CheckArea.DNS, CheckArea.NETWORK)
         rows = [row for row in self.rows if row.subject in aliases]

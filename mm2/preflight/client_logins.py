@@ -69,20 +69,24 @@ def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[
 CHECK_CLIENT_ID = "mm2-check"
 
 
-def build_client_accesses(
+def build_cluster_access_by_client(
     settings: Mm2Settings, flow: Flow, plan: FlowPlan
 ) -> dict[FlowClient, KafkaClusterAccess]:
     """Build the connection settings of each client of the flow."""
     clients = settings.get_clients(flow)
     return {
-        FlowClient.SOURCE_ADMIN: cluster_clients.build_client_access(
+        FlowClient.SOURCE_ADMIN: cluster_clients.build_librdkafka_connection_settings(
             clients.source_admin, flow.source
         ),
-        FlowClient.CONSUMER: cluster_clients.build_client_access(clients.consumer, flow.source),
-        FlowClient.TARGET_ADMIN: cluster_clients.build_client_access(
+        FlowClient.CONSUMER: cluster_clients.build_librdkafka_connection_settings(
+            clients.consumer, flow.source
+        ),
+        FlowClient.TARGET_ADMIN: cluster_clients.build_librdkafka_connection_settings(
             clients.target_admin, flow.target
         ),
-        FlowClient.PRODUCER: cluster_clients.build_client_access(clients.producer, flow.target),
+        FlowClient.PRODUCER: cluster_clients.build_librdkafka_connection_settings(
+            clients.producer, flow.target
+        ),
         FlowClient.WORKER: plan.worker.access,
     }
 
@@ -120,13 +124,13 @@ def fetch_authorized_operations(
         ) as asking:
             answers = {
                 (ResourceKind.TOPIC, name): each
-                for name, each in asking.read_for_topics(
+                for name, each in asking.read_topic_operations(
                     list(kinds[ResourceKind.TOPIC]), timeout_s
                 ).items()
             }
-            groups = asking.read_for_groups(list(kinds[ResourceKind.GROUP]), timeout_s)
+            groups = asking.read_group_operations(list(kinds[ResourceKind.GROUP]), timeout_s)
             answers |= {(ResourceKind.GROUP, name): each for name, each in groups.items()}
-            answers[ResourceKind.CLUSTER, ""] = asking.read_for_cluster(timeout_s)
+            answers[ResourceKind.CLUSTER, ""] = asking.read_cluster_operations(timeout_s)
         told |= {
             ClientResource(client=client, kind=kind, name=name): each
             for (kind, name), each in answers.items()

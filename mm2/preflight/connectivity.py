@@ -29,7 +29,7 @@ from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
 from mm2.kafka import command_arguments
@@ -91,7 +91,7 @@ def check_connectivity(
     try:
         looks = _AddressChecks(options, clock=clock, random=random, timeout_s=timeout_s)
     except UnusableCertificate as error:
-        tried = tuple(_build_attempt(each, error) for each in access.bootstrap)
+        tried = tuple(_build_connect_attempt(each, error) for each in access.bootstrap)
         return dataclasses.replace(blank, bootstrap=tried)
     with looks:
         bootstrap = looks.check_bootstrap_addresses()
@@ -118,7 +118,7 @@ def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = ""
     which all its bootstrap addresses failed, or "" if no connection was attempted."""
     access = login.access
     tried = (
-        ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)
+        ConnectAttempt(address=each, layer=RequestFailureLayer.NETWORK, text=why)
         for each in access.bootstrap
     )
     return ConnectResult(
@@ -179,12 +179,14 @@ class _AddressChecks:
                 request_builders.build_metadata_request(()),
                 done=build_response_handler(address),
             )
-        found = self._poll_until_done(
+        found = self._poll_until_requests_complete(
             self._by_address,
             lambda address: bool(self._by_address[address].view.brokers),
             get_failure,
         )
-        return tuple(_build_attempt(address, found[address]) for address in self._by_address)
+        return tuple(
+            _build_connect_attempt(address, found[address]) for address in self._by_address
+        )
 
     def check_brokers(self) -> tuple[ConnectAttempt, ...]:
         """Connect to the advertised address of each broker in the first metadata response and
@@ -212,14 +214,16 @@ class _AddressChecks:
             reply = replies.get(node)
             return known.get_connection_error(node) if reply is None else reply.failure
 
-        found = self._poll_until_done(
+        found = self._poll_until_requests_complete(
             addresses,
             lambda node: node in replies and replies[node].failure is None,
             get_failure,
         )
-        return tuple(_build_attempt(addresses[node], found[node], node=node) for node in addresses)
+        return tuple(
+            _build_connect_attempt(addresses[node], found[node], node=node) for node in addresses
+        )
 
-    def _poll_until_done(
+    def _poll_until_requests_complete(
         self,
         wanted: Collection[K],
         done: Callable[[K], bool],
@@ -246,14 +250,14 @@ class _AddressChecks:
         return found
 
 
-def _build_attempt(
+def _build_connect_attempt(
     address: str, failure: ConnectError | None, *, node: int | None = None
 ) -> ConnectAttempt:
     if failure is None:
         return ConnectAttempt(address=address, node=node)
-    layer = request_errors.find_failure_layer(failure)
+    layer = request_errors.find_request_failure_layer(failure)
     if isinstance(failure, UnusableCertificate):
-        layer = FailureLayer.TLS
+        layer = RequestFailureLayer.TLS
     return ConnectAttempt(
         address=address, layer=layer, text=_describe_failure_cause(failure, address), node=node
     )

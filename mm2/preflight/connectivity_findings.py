@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connect_runtime.base import plurals
-from connect_runtime.protocol.request_errors import FailureLayer
+from connect_runtime.protocol.request_errors import RequestFailureLayer
 from mm2 import operator_commands
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight import check_report
 from mm2.preflight.check_report import CheckArea, CheckedSubject, CheckFinding, CheckSeverity
 
-_Layer = FailureLayer
+_Layer = RequestFailureLayer
 _Area = CheckArea
 
 _DAY_MS = 86_400_000

@@ -31,11 +31,11 @@ from mm2.preflight.broker_limits import BrokerConfigs, TargetBrokers
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.internal_topic_check import (
     FlowConnectorConfigs,
-    InternalTopicUse,
+    InternalTopicAccess,
     ReplicationFactorCauses,
 )
-from mm2.preflight.required_acls import ClientResource, FlowClient, FlowOperations, ResourceKind
-from mm2.preflight.topic_check import TopicCheck, TopicCheckDeps
+from mm2.preflight.required_acls import ClientResource, FlowClient, FlowResourceUsage, ResourceKind
+from mm2.preflight.topic_check import TopicCheck, TopicCheckDependencies
 from mm2.topics.flow_config import Flow
 
 _LOG = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class FlowCheck:
         self._random = random
         self._timeout_s = timeout_s
         self._operator = cluster_clients.build_operator_commands(settings, flow)
-        self._accesses = client_logins.build_client_accesses(settings, flow, plan)
+        self._accesses = client_logins.build_cluster_access_by_client(settings, flow, plan)
         self._found: list[CheckFinding] = []
         self._configs: BrokerConfigs | None = None
 
@@ -86,7 +86,7 @@ class FlowCheck:
         own = internal_topic_check.list_internal_topics(self._plan, config)
         with FlowPair(self._settings, self._flow, purpose="check", clock=self._clock) as both:
             topics = TopicCheck(
-                TopicCheckDeps(
+                TopicCheckDependencies(
                     both=both,
                     accesses=self._accesses,
                     operator=self._operator,
@@ -121,7 +121,7 @@ class FlowCheck:
             self._found.append(
                 CheckFinding(
                     subject=self._flow.name,
-                    area=_find_error_area(error, word),
+                    area=_find_check_area_of_error(error, word),
                     severity=CheckSeverity.FAILED,
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
@@ -136,7 +136,7 @@ class FlowCheck:
         flow, admin = self._flow, both.target.admin
         source_id = both.source.admin.read_cluster_id(self._timeout_s)
         target_id = admin.read_cluster_id(self._timeout_s)
-        yield from broker_limits.check_same_cluster(
+        yield from broker_limits.check_clusters_differ(
             flow.name, source_id, target_id, renames=flow.policy.renames_topics
         )
         self._configs = admin.read_broker_configs(broker_limits.BROKER_SETTINGS, self._timeout_s)
@@ -154,14 +154,14 @@ class FlowCheck:
         self,
         both: FlowPair,
         config: FlowConnectorConfigs,
-        own: Sequence[InternalTopicUse],
+        own: Sequence[InternalTopicAccess],
         *,
         topics: TopicCheck,
     ) -> Iterator[CheckFinding]:
         flow, mirrors, checkpoint = self._flow, self._plan.replicates_topics, config.checkpoint
         groups = self._list_groups(both, config) if mirrors else None
         syncs = checkpoint is not None and checkpoint.sync_groups_interval_s is not None
-        wanted = FlowOperations(
+        wanted = FlowResourceUsage(
             topics=topics.mirrored,
             mirrors=tuple(map(flow.format_remote_topic, topics.mirrored)),
             internal_topics=tuple(each.required_acls for each in own if each.is_written),
@@ -216,7 +216,7 @@ class FlowCheck:
                 yield each
 
 
-def _find_error_area(error: ConnectError, word: CheckArea) -> CheckArea:
+def _find_check_area_of_error(error: ConnectError, word: CheckArea) -> CheckArea:
     """Return the check area to which an error belongs, or `word` if the error does not indicate an
     area."""
     match error:

@@ -105,7 +105,9 @@ def probe_flow(
     clients = settings.get_clients(flow)
 
     def create_cluster_probe(cluster: ClusterSettings, alias: str) -> ClusterProbe:
-        reached = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
+        reached = cluster_clients.build_protocol_client_connection_settings(
+            cluster, alias, client_id=client_id
+        )
         return ClusterProbe(alias, reached, clock=clock, random=random)
 
     source_admin = cluster_clients.connect_source_admin(

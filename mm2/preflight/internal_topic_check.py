@@ -124,7 +124,7 @@ _Client = FlowClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InternalTopicUse:
+class InternalTopicAccess:
     """Use of an internal topic by the flow, and the clients that need access to the topic."""
 
     expected: ExpectedInternalTopic
@@ -206,7 +206,7 @@ class ReplicationFactorCauses:
         return ReplicationFactorCause(key=key, place=place, is_given=False)
 
 
-def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[InternalTopicUse]:
+def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[InternalTopicAccess]:
     """List the internal topics of a flow. A flow that only emits heartbeats has fewer topics."""
     found = [
         *map(_build_worker_topic, plan.worker.topics.topics),
@@ -234,9 +234,9 @@ def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
     )
 
 
-def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
+def _build_worker_topic(topic: InternalTopic) -> InternalTopicAccess:
     config = topic.kind is InternalTopicKind.CONFIG
-    return InternalTopicUse(
+    return InternalTopicAccess(
         expected=ExpectedInternalTopic(
             name=topic.name,
             content=topic.kind.content_description,
@@ -249,13 +249,13 @@ def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
     )
 
 
-def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
+def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicAccess]:
     held: Mapping[FlowStateTopic, str] = {
         FlowStateTopic.MAP: "records of the offset map",
         FlowStateTopic.INCIDENTS: "incidents",
     }
     for kind, name in client_interfaces.build_flow_state_topic_names(flow.source).items():
-        yield InternalTopicUse(
+        yield InternalTopicAccess(
             expected=ExpectedInternalTopic(
                 name=name,
                 content=held[kind],
@@ -268,10 +268,10 @@ def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
         )
 
 
-def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTopicUse]:
+def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTopicAccess]:
     syncs = config.source.syncs_topic
     if syncs is not None:
-        yield InternalTopicUse(
+        yield InternalTopicAccess(
             expected=_build_mm2_topic(
                 syncs.name,
                 "offset syncs",
@@ -287,7 +287,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
             severity=CheckSeverity.WARNING,
         )
     if config.checkpoint is not None:
-        yield InternalTopicUse(
+        yield InternalTopicAccess(
             expected=_build_mm2_topic(
                 config.checkpoint.checkpoints_topic,
                 "checkpoints",
@@ -300,8 +300,8 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
         )
 
 
-def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
-    return InternalTopicUse(
+def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicAccess:
+    return InternalTopicAccess(
         expected=_build_mm2_topic(
             naming.HEARTBEATS_TOPIC,
             "heartbeats",

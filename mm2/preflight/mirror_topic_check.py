@@ -62,7 +62,7 @@ def check_mirror_topics(
                 "NAME", "Describe", "DescribeConfigs", "Read"
             ),
         )
-    yield from _merge_findings_by_topic(_check_each_topic(seen, operator))
+    yield from _merge_findings_by_topic(_list_findings_by_topic(seen, operator))
     for mirror, topics in sorted(seen.name_conflicts.items()):
         yield _build_finding(
             seen,
@@ -82,7 +82,7 @@ def check_mirror_topics(
         )
 
 
-def _check_each_topic(
+def _list_findings_by_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
     """Yield each finding together with its topic. The caller adds the topic when it merges findings

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, UnexpectedThreadEnd
 from mm2.config import effective_config, flow_plan, mirror_connector_config
 from mm2.config.flow_plan import FlowPlan, FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
@@ -41,14 +41,16 @@ def run_concurrently(
     Raises any exception that a function raised.
     """
     found: dict[str, T | None] = dict.fromkeys(checks)
-    running: list[OwnedThread] = []
+    running: list[StoppableThread] = []
     for name, look in checks.items():
 
         def run_check(stop: object, name: str = name, look: Callable[[], T] = look) -> None:
             found[name] = look()
 
         running.append(
-            OwnedThread(f"check {name}", run_check, on_unexpected_end=_ignore_thread_end)
+            StoppableThread(
+                f"check {name}", run_check, on_unexpected_end=_ignore_ended_check_thread
+            )
         )
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     for each in running:
@@ -58,7 +60,7 @@ def run_concurrently(
     return dict(found)
 
 
-def _ignore_thread_end(_: UnexpectedThreadEnd) -> None:
+def _ignore_ended_check_thread(_: UnexpectedThreadEnd) -> None:
     """Do nothing when a check thread ends: this is expected when its check is done."""
 
 
@@ -137,7 +139,7 @@ class PreflightCheck:
             found.extend(spark_slots.check_slots(engine))
         else:
             found.append(_build_timeout_finding(check_report.ENGINE_SUBJECT, CheckArea.SPARK))
-        return check_report.build_report(self._make_rows(clusters), found)
+        return check_report.build_report(self._list_checked_subjects(clusters), found)
 
     @property
     def _total_timeout_s(self) -> float:
@@ -156,7 +158,7 @@ class PreflightCheck:
         reached = [self._get_connect_result(each, seen[name]) for name, each in entrances.items()]
         return _ClusterResults(reached=reached, flows=self._check_flows(reached))
 
-    def _make_rows(self, clusters: _ClusterResults) -> Iterator[CheckedSubject]:
+    def _list_checked_subjects(self, clusters: _ClusterResults) -> Iterator[CheckedSubject]:
         yield from _merge_cluster_rows(clusters.reached)
         for name, (_, plan) in self._flows.items():
             words = flow_check.select_areas(plan)
@@ -176,7 +178,10 @@ class PreflightCheck:
     def _list_logins(self) -> list[ClusterLogin]:
         return client_logins.list_logins(
             {
-                name: (flow, client_logins.build_client_accesses(self._settings, flow, plan))
+                name: (
+                    flow,
+                    client_logins.build_cluster_access_by_client(self._settings, flow, plan),
+                )
                 for name, (flow, plan) in self._flows.items()
             }
         )

@@ -39,7 +39,7 @@ class MissingTopic:
     """True if the flow does not start without the topic."""
 
 
-def build_broker_cause(alias: str) -> ReplicationFactorCause:
+def build_broker_default_cause(alias: str) -> ReplicationFactorCause:
     """Return the `ReplicationFactorCause` of a topic that is created with the default replication
     factor of the brokers of cluster `alias`."""
     return ReplicationFactorCause(

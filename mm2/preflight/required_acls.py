@@ -79,7 +79,7 @@ class InternalTopicAcls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowOperations:
+class FlowResourceUsage:
     """Topics and groups that a flow uses, and its optional operations, which together determine the
     ACLs that it needs. A flow that only emits heartbeats does not replicate topics."""
 
@@ -101,7 +101,7 @@ class FlowOperations:
     reads_brokers: bool = True
 
 
-def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
+def list_required_acls(wanted: FlowResourceUsage) -> list[RequiredAcl]:
     """List the required ACLs in the order in which missing ACLs are reported."""
     return [
         *_require_topic_acls(wanted.topics),
@@ -146,7 +146,7 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
         )
 
 
-def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+def _require_mirror_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
     for name in wanted.mirrors:
         yield _build_required_acl(
             FlowClient.PRODUCER,
@@ -202,7 +202,7 @@ def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl
     )
 
 
-def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+def _require_group_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
     yield _build_required_acl(
         FlowClient.WORKER,
         ResourceKind.GROUP,
@@ -230,7 +230,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
         )
 
 
-def _require_cluster_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+def _require_cluster_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
     if wanted.reads_brokers:
         yield _build_required_acl(
             FlowClient.TARGET_ADMIN,

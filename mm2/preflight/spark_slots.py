@@ -139,7 +139,7 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
         address, refused = _find_reachable_master(chosen.master, timeout_s)
         if refused:
             return build_snapshot(failure=refused, unreachable=address)
-    return _start_engine(chosen, wanted, build_snapshot, clock=clock)
+    return _start_spark_and_count_slots(chosen, wanted, build_snapshot, clock=clock)
 
 
 def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:
@@ -157,7 +157,7 @@ def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:
     return address, refused
 
 
-def _start_engine(
+def _start_spark_and_count_slots(
     chosen: EngineSettings,
     wanted: int,
     seen: Callable[..., SlotSnapshot],

@@ -34,7 +34,7 @@ from mm2.preflight import (
 from mm2.preflight.check_report import CheckFinding
 from mm2.preflight.internal_topic_check import (
     ExpectedInternalTopic,
-    InternalTopicUse,
+    InternalTopicAccess,
     ObservedInternalTopic,
     ReplicationFactorCauses,
 )
@@ -50,7 +50,7 @@ _COMPACTED_CONFIG = {_CLEANUP_POLICY_KEY: "compact"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCheckDeps:
+class TopicCheckDependencies:
     """Dependencies of the topic check."""
 
     both: FlowPair
@@ -67,7 +67,7 @@ class TopicCheckDeps:
 class TopicCheck:
     """Checks the topics of one flow. Not thread-safe."""
 
-    def __init__(self, around: TopicCheckDeps) -> None:
+    def __init__(self, around: TopicCheckDependencies) -> None:
         self._deps = around
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
@@ -148,12 +148,12 @@ class TopicCheck:
             around.operator,
         )
 
-    def check_internal_topics(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
+    def check_internal_topics(self, own: Sequence[InternalTopicAccess]) -> Iterator[CheckFinding]:
         """Check internal topics. Raises `RetriableError` or `FatalError` if a cluster does not
         respond."""
         for maker in dict.fromkeys(each.creator for each in own):
             wanted = {each.expected.name: each.expected for each in own if each.creator is maker}
-            with self._open_admin(maker) as asked:
+            with self._open_admin_client(maker) as asked:
                 yield from self._check_topics_of_client(maker, asked, wanted)
 
     def _check_topics_of_client(
@@ -209,7 +209,7 @@ class TopicCheck:
         cause = None
         if factor is None or factor < 1:
             factor = (self.default_factor if alias == self._flow.target else None) or 1
-            cause = replication_factor_check.build_broker_cause(alias)
+            cause = replication_factor_check.build_broker_default_cause(alias)
         if factor <= self._deps.brokers[alias]:
             return True
         wanted = MissingTopic(
@@ -239,7 +239,7 @@ class TopicCheck:
         self.allowed_operations[resource, "CREATE"] = allowed
 
     @contextlib.contextmanager
-    def _open_admin(self, maker: FlowClient) -> Iterator[Admin]:
+    def _open_admin_client(self, maker: FlowClient) -> Iterator[Admin]:
         around = self._deps
         if maker is FlowClient.SOURCE_ADMIN:
             yield around.both.source.admin

@@ -52,12 +52,12 @@ def append_records(
     failed: list[ConnectError] = []
     stored = [0]
 
-    def on_recorded(error: ConnectError | None) -> None:
+    def on_record_stored(error: ConnectError | None) -> None:
         if error is not None:
             failed.append(error)
         stored[0] += 1
 
-    def poll_store() -> None:
+    def poll_flow_state_store() -> None:
         if end.is_expired(clock.now_s()):
             raise RetriableError(f"not acknowledged by the target within {STORE_TIMEOUT_S:g} s")
         store.run_once(_STORE_POLL_INTERVAL_S)
@@ -65,11 +65,11 @@ def append_records(
     for item in items:
         while not failed:
             try:
-                store.append(item, on_recorded=on_recorded)
+                store.append(item, on_recorded=on_record_stored)
                 break
             except FlowStateLogFullError:
-                poll_store()
+                poll_flow_state_store()
     while stored[0] < len(items) and not failed:
-        poll_store()
+        poll_flow_state_store()
     if failed:
         raise failed[0]

@@ -33,7 +33,7 @@ from mm2.copier import (
     log_compare_process,
 )
 from mm2.copier.blocking_client import BlockingClient
-from mm2.copier.control_messages import ConfigureCopy
+from mm2.copier.control_messages import CopyConfiguration
 from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.copy_engine import CopyHandle, CopyJob, CopyState
 from mm2.copier.data_plane import DataPlane
@@ -46,7 +46,7 @@ from mm2.copier.log_compare_messages import (
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
 from mm2.formats.offset_map_records import Era, EraKey
 from mm2.offsets import map_rebuild
-from mm2.offsets.map_rebuild import FencingOwner, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets.map_rebuild import FencingProducer, MapRecord, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
 from mm2.repair import flow_state_writes
 from mm2.replication import outbound_batches, record_transforms
@@ -62,7 +62,7 @@ OnCompared = Callable[[LogCompareResult], None]
 
 def compare_logs(
     asked: Sequence[LogCompareRange],
-    settings: ConfigureCopy,
+    settings: CopyConfiguration,
     on: EngineSettings,
     *,
     clock: Clock,
@@ -104,7 +104,7 @@ class _LogComparison:
     def __init__(
         self,
         plane: DataPlane,
-        settings: ConfigureCopy,
+        settings: CopyConfiguration,
         *,
         clock: Clock,
         done: OnCompared,
@@ -151,7 +151,7 @@ class _LogComparison:
             elif self._plane.failure:
                 raise FatalError(self._plane.failure)
             else:
-                self._check_unconnected_tasks()
+                self._raise_if_unconnected_task_ended()
             if end.is_expired(self._clock.now_s()):
                 raise RetriableError(f"comparing {self._settings.flow}: timed out")
 
@@ -178,7 +178,7 @@ class _LogComparison:
             if found is not None:
                 self._done(found)
 
-    def _check_unconnected_tasks(self) -> None:
+    def _raise_if_unconnected_task_ended(self) -> None:
         """Detect tasks that ended before they connected. A task that ends later is detected because
         its connection closes."""
         for name, (channel, handle) in self._left.items():
@@ -186,7 +186,7 @@ class _LogComparison:
                 raise FatalError(f"{name} ended: {handle.error or 'without an error'}")
 
 
-def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
+def fence_mirror_writers(place: PartitionFencer) -> FencingProducer | str:
     """Fence all producers that may still write to a mirror partition. Returns the new owner of the
     partition and its transaction marker, or the reason why fencing failed.
 
@@ -197,7 +197,7 @@ def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
         return "the fencing marker did not become readable"
     if isinstance(locked, BrokerRefusal):
         return f"its writers cannot be fenced: {locked}"
-    return FencingOwner(
+    return FencingProducer(
         producer_id=locked.producer.id,
         epoch=locked.producer.epoch,
         marker=locked.marker_offset,
@@ -253,7 +253,7 @@ class RebuildContext:
     store: FlowStateStore
     connect: Callable[[], BlockingClient]
     """Connects to the target."""
-    copy_config: ConfigureCopy
+    copy_config: CopyConfiguration
     """Connection settings for the processes that compare logs."""
     worker_props: Mapping[str, str] = field(repr=False)
     """Properties of the flow's Connect worker."""
@@ -283,7 +283,7 @@ class MapRebuild:
         self._end = Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
         self._setups: dict[TopicPartition, PartitionSetup] = {}
         self._plans: dict[TopicPartition, RebuildPlan] = {}
-        self._fences: dict[TopicPartition, FencingOwner] = {}
+        self._fences: dict[TopicPartition, FencingProducer] = {}
         self._deleted: set[TopicPartition] = set()
         self.results: dict[TopicPartition, RebuiltPartition] = {}
 
@@ -295,12 +295,12 @@ class MapRebuild:
         """
         tools = self._tools
         tools.store.open(REQUEST_TIMEOUT_S)
-        known = tools.store.read_map_to_end(REQUEST_TIMEOUT_S)
+        known = tools.store.read_offset_map_to_end(REQUEST_TIMEOUT_S)
         for unread in known.list_unreadable_records():
             raise FatalError(
                 unread.format_error(topic="the flow's offset map", flow=tools.copy_config.flow)
             )
-        self._build_setups(topics)
+        self._build_partition_setups(topics)
         for each in sorted(self._setups):
             wanted = map_rebuild.plan_rebuild(known.get_partition(each))
             self._plans[each] = wanted
@@ -310,12 +310,12 @@ class MapRebuild:
         lost = [each for each in due if self._plans[each].kind is RebuildScope.LOST]
         if lost and self._writes:
             self._require_stopped_flow()
-        bounds = self._determine_ranges(due)
+        bounds = self._determine_log_ranges_to_compare(due)
         if bounds:
             partitions = tuple(self._setups[each.partition] for each in bounds)
             self._compare_log_ranges(bounds, partitions)
 
-    def _build_setups(self, topics: Collection[str]) -> None:
+    def _build_partition_setups(self, topics: Collection[str]) -> None:
         tools = self._tools
         both, flow = tools.pair, tools.pair.flow
         listed = both.source.admin.list_topics(REQUEST_TIMEOUT_S)
@@ -359,7 +359,9 @@ class MapRebuild:
                 "parts of its map cannot be rebuilt while it is running. Stop its mm2 run first"
             )
 
-    def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
+    def _determine_log_ranges_to_compare(
+        self, due: Collection[TopicPartition]
+    ) -> list[LogCompareRange]:
         """Determine the offset ranges of the source log and the target log to compare.
 
         Partitions whose map is lost are fenced first: no older writer can then append records
@@ -368,7 +370,7 @@ class MapRebuild:
         its offset map before it writes with it, so all its producer ids in the range are known.
         """
         target_to = self._fence_mirrors(due)
-        ends = self._tools.pair.source.logs.fetch_bounds(list(target_to), REQUEST_TIMEOUT_S)
+        ends = self._tools.pair.source.logs.fetch_log_bounds(list(target_to), REQUEST_TIMEOUT_S)
         for each, error in ends.failed.items():
             self._skip_partition(each, f"its end on the source is unknown: {error}")
         back = self._read_reverse_map(ends.succeeded)
@@ -394,7 +396,9 @@ class MapRebuild:
         with self._tools.connect() as questions:
             for each in sorted(due):
                 try:
-                    target_to = self._get_target_end(each, self._open_mirror(each, questions))
+                    target_to = self._get_target_end(
+                        each, self._create_mirror_fencer(each, questions)
+                    )
                 except ConnectError as error:
                     self._skip_partition(each, f"its mirror does not respond: {error}")
                     continue
@@ -440,7 +444,9 @@ class MapRebuild:
         mirror = TopicPartition(where.remote_topic, where.partition)
         return frozenset(back.get_partition(mirror).producers)
 
-    def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
+    def _create_mirror_fencer(
+        self, partition: TopicPartition, questions: BlockingClient
+    ) -> PartitionFencer:
         """Create the object that fences the mirror partition and reads its start and end offsets.
         `questions` is the connection to the target."""
         where = self._setups[partition]
@@ -463,7 +469,7 @@ class MapRebuild:
         tools = self._tools
         compare_logs(
             bounds,
-            ConfigureCopy(
+            CopyConfiguration(
                 flow=tools.copy_config.flow,
                 task=0,
                 owner=tools.copy_config.owner,
@@ -478,10 +484,10 @@ class MapRebuild:
             timeout_s=self._end.remaining_s(tools.clock.now_s()),
             memory_bytes=tools.memory_bytes,
             all_differ=tools.all_differ,
-            done=self._handle_compare_result,
+            done=self._handle_comparison_result,
         )
 
-    def _handle_compare_result(self, compared: LogCompareResult) -> None:
+    def _handle_comparison_result(self, compared: LogCompareResult) -> None:
         partition = compared.partition
         kind = self._plans[partition].kind
         why = compared.failure
@@ -507,7 +513,7 @@ class MapRebuild:
         compared: LogCompareResult,
     ) -> tuple[int, str]:
         assert compared.alignment is not None
-        known = self._tools.store.read_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.read_offset_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
         if map_rebuild.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
@@ -535,7 +541,7 @@ class MapRebuild:
     def _is_era_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
         """Return True if the offset map contains the era records (mirror generations) among
         `records`, and no other owner has stored a newer resume point meanwhile."""
-        known = self._tools.store.read_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.read_offset_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
         newest = known.resume_point is not None and known.resume_point.key == last
         return all(

@@ -52,13 +52,13 @@ def skip_unreadable_record(
     topic = naming.format_offset_map_topic(flow.source)
     store.open(READ_TIMEOUT_S)
     found = _find_unreadable_record(store, flow, offset)
-    if found.is_era and position is None:
+    if found.is_era_record and position is None:
         raise NothingToSkipError(
             f"{topic} of cluster {flow.target}: the record at offset {offset} is an era, without "
             f"which {found.partition} can only start again: add --from, for example "
             "--from earliest. Nothing was changed"
         )
-    if position is not None and not found.is_era:
+    if position is not None and not found.is_era_record:
         raise NothingToSkipError(
             f"{topic} of cluster {flow.target}: the record at offset {offset} is not an era, so no "
             "partition starts again: omit --from. Nothing was changed"
@@ -72,11 +72,13 @@ def skip_unreadable_record(
         undone = FlowStateRecord(key=statement.key, value=None, incident=True)
         flow_state_writes.append_records(store, [undone], clock=clock)
         raise
-    for item in _build_replacement_records(found, store.read_map_to_end(READ_TIMEOUT_S), position):
+    for item in _build_replacement_records(
+        found, store.read_offset_map_to_end(READ_TIMEOUT_S), position
+    ):
         flow_state_writes.append_records(store, [item], clock=clock)
     if any(
         each.key == found.key
-        for each in store.read_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
+        for each in store.read_offset_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
     ):
         raise RetriableError(
             f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
@@ -88,7 +90,7 @@ def skip_unreadable_record(
 def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> UnreadableMapRecord:
     """Read the store (the flow's offset map and incident topics) to its end and return the
     unreadable record at `offset`."""
-    unreadable = store.read_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
+    unreadable = store.read_offset_map_to_end(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)

@@ -241,7 +241,7 @@ RestartTasks = Callable[[Collection[TopicPartition]], str]
 tasks."""
 
 
-def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
+def create_rest_task_restarter(api: FlowRestClient) -> RestartTasks:
     """Create a function that restarts tasks through the REST API of a process on this machine. The
     process forwards the request to the nodes that run the tasks.
 
@@ -256,14 +256,14 @@ def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
     return restart_partition_tasks
 
 
-class WritableTargetSide(FlowSide, Protocol):
+class ConnectTopicCluster(FlowSide, Protocol):
     """The cluster that stores the flow's Connect topics."""
 
     def create_writer(self, topic: str) -> RecordWriter: ...
 
 
-def create_config_topic_restarter(
-    side: WritableTargetSide, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
+def create_config_topic_task_restarter(
+    side: ConnectTopicCluster, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
     """Create a function that restarts tasks through the config topic of the Connect group
     (KIP-745). The function writes a restart request, and each node then restarts its tasks of the
@@ -396,7 +396,7 @@ class ResetWaiter:
 
     def _read_offset_map(self) -> OffsetMap | None:
         try:
-            return self.store.read_map_to_end()
+            return self.store.read_offset_map_to_end()
         except RetriableError:
             return None
 
@@ -425,7 +425,7 @@ class ResetWaiter:
             if mine.request is not None and mine.request.request != decision.request:
                 why = "another reset decision replaced this one"
                 return ResetOutcome(partition=name, replicating=False, reason=why)
-            return self._describe_no_effect(name, seen) if over else None
+            return self._describe_unapplied_decision(name, seen) if over else None
         since_s = begun_s.setdefault(name, self.clock.now_s())
         shown = None if seen is None else seen.get(name)
         if shown is None:
@@ -443,7 +443,7 @@ class ResetWaiter:
         why = shown.reason or f"it is still {shown.state}."
         return ResetOutcome(partition=name, replicating=False, start_offset=begins, reason=why)
 
-    def _describe_no_effect(
+    def _describe_unapplied_decision(
         self, name: TopicPartition, seen: Mapping[TopicPartition, ObservedPartition] | None
     ) -> ResetOutcome:
         """Describe that the reset decision was recorded but not applied, and why."""

@@ -19,7 +19,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 _TRANSIENT_CODES = frozenset({UNKNOWN_TOPIC_OR_PARTITION, 56, 100, 103})
 """Errors that brokers also return briefly while topics or leaders move, or after a disk failure. If
 the topic was really deleted or recreated, the next metadata refresh reports the change, and the
-partition is halted with another code (`Recovery.on_topic_id`)."""
+partition is halted with another code (`Recovery.on_topic_id_received`)."""
 
 HALT_RETRY_DELAY_S = 30.0
 
@@ -144,7 +144,7 @@ def react_to_produce_error(
     )
     if code in _SKIPPABLE_CODES and next_offset > offset:
         text += _format_skip_command(setup, behind=next_offset)
-    text += halt_messages.explain_target_remedy(setup, code, size=size)
+    text += halt_messages.build_target_error_remedy(setup, code, size=size)
     stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
     if code in _HALT_CODES:
         return ErrorReaction(action=ErrorAction.HALT, reason=name, halt=stop)
@@ -183,7 +183,7 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
     reason = f"{setup.source_name} at offset {offset}: {text}"
-    message = f"{reason}: {halt_messages.explain_source_remedy(setup, code)}"
+    message = f"{reason}: {halt_messages.build_source_error_remedy(setup, code)}"
     if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.has_source_topic_id:
         stop = halt_messages.build_source_missing_halt(setup, reason)
     else:

@@ -37,17 +37,17 @@ Remedy = Callable[[PartitionSetup, int], str]
 unknown)."""
 
 
-def explain_target_remedy(setup: PartitionSetup, code: int, *, size: int = -1) -> str:
+def build_target_error_remedy(setup: PartitionSetup, code: int, *, size: int = -1) -> str:
     """Return the remedy for error `code` of the target cluster."""
     return _TARGET_REMEDIES.get(code, _build_mirror_check_remedy)(setup, size)
 
 
-def explain_source_remedy(setup: PartitionSetup, code: int) -> str:
+def build_source_error_remedy(setup: PartitionSetup, code: int) -> str:
     """Return the remedy for error `code` of the source cluster."""
     return _SOURCE_REMEDIES.get(code, _build_source_check_remedy)(setup, -1)
 
 
-def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
+def build_describe_producers_remedy(setup: PartitionSetup, code: int) -> str:
     """Return the remedy if DescribeProducers on the target fails with error `code`, so that open
     transactions cannot be listed."""
     if code == TOPIC_AUTHORIZATION_FAILED:
@@ -300,7 +300,7 @@ def build_access_denied_halt(
     """Build the halt of a partition whose target denies an operation that replication needs."""
     return PartitionHalt(
         cause=HaltCause.REFUSED,
-        message=f"{setup.mirror_name}: {reason}: {explain_target_remedy(setup, code)}",
+        message=f"{setup.mirror_name}: {reason}: {build_target_error_remedy(setup, code)}",
         retry_after_s=retry_after_s,
     )
 
@@ -602,7 +602,7 @@ def build_hidden_open_transaction_halt(
         message=(
             f"{setup.mirror_name}: a transaction is open at offset {stable}, where read_committed "
             f"consumers block; the target does not list open transactions: {reason}. "
-            f"{explain_hidden_transactions_remedy(setup, code)}"
+            f"{build_describe_producers_remedy(setup, code)}"
         ),
         retry_after_s=retry_after_s,
     )

@@ -51,10 +51,10 @@ def find_hanging_transaction(
         return again
     if not is_exclusive_writer(attempt.context):
         return None  # tail matching sees our own open transactions
-    return (yield from _check_without_listing(attempt, code=answer.code, why=again.reason))
+    return (yield from _check_last_stable_offset(attempt, code=answer.code, why=again.reason))
 
 
-def _check_without_listing(
+def _check_last_stable_offset(
     attempt: RecoveryAttempt, *, code: int, why: str
 ) -> Script[RetryRecovery | None]:
     """Detect an open transaction from the last stable offset, for targets that do not list open
@@ -65,7 +65,7 @@ def _check_without_listing(
     start, the transaction is detected here, because its beginning may have been deleted.
     """
     end = attempt.fence.tail_end
-    found = yield from _read_after_delay(end)
+    found = yield from _read_stable_offset_after_delay(end)
     if not isinstance(found, FetchedRecords):
         return found
     stable = found.last_stable_offset
@@ -92,7 +92,7 @@ def _find_last_stable_offset(
     return found.last_stable_offset if isinstance(found, FetchedRecords) else found
 
 
-def _read_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
+def _read_stable_offset_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
     """Wait briefly, then read the target's last stable offset again, because brokers may update it
     late."""
     yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
@@ -135,7 +135,9 @@ def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
     return min(known.anchor.segment.target_next, end) if known.anchor is not None else 0
 
 
-def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Script[bool]:
+def is_marker_blocked_by_open_transaction(
+    marker: TransactionMarker, context: RecoveryContext
+) -> Script[bool]:
     """Return True if read_committed consumers cannot reach our transaction marker, because a
     transaction that began earlier is still open.
 
@@ -143,7 +145,7 @@ def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Scr
     determines the cause. The reported last stable offset may be outdated, so open transactions are
     listed, or the offset is read again if the target does not list transactions.
     """
-    if not _begins_before_marker(marker, marker.last_stable_offset):
+    if not _is_marker_past_stable_offset(marker, marker.last_stable_offset):
         return False
     alone = is_exclusive_writer(context)
     answer = yield FindOpenTransactions()
@@ -154,13 +156,13 @@ def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Scr
         )
     if not alone:
         return False
-    found = yield from _read_after_delay(marker.offset)
-    return not isinstance(found, FetchedRecords) or _begins_before_marker(
+    found = yield from _read_stable_offset_after_delay(marker.offset)
+    return not isinstance(found, FetchedRecords) or _is_marker_past_stable_offset(
         marker, found.last_stable_offset
     )
 
 
-def _begins_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
+def _is_marker_past_stable_offset(marker: TransactionMarker, stable: int | None) -> bool:
     return stable is not None and stable <= marker.offset
 
 

@@ -63,7 +63,7 @@ class InFlightBatches:
         """Return True if another batch may be sent only after a batch in flight is acknowledged."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
-    def stamp_batch(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
+    def set_producer_state_of_batch(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
         """Stamp the batch with the producer id, epoch and sequence, count the batch as in flight,
         and return its bytes."""
         attributes = out.attributes & _PRODUCED_ATTRIBUTES
@@ -125,6 +125,6 @@ class InFlightBatches:
         return self._in_flight[0].batch.oldest_timestamp if self._in_flight else None
 
     @property
-    def oldest_source(self) -> int | None:
+    def oldest_source_offset(self) -> int | None:
         """Source offset of the oldest batch in flight."""
         return self._in_flight[0].batch.source if self._in_flight else None

@@ -27,7 +27,7 @@ from mm2.replication.outbound_batches import (
 )
 from mm2.replication.read_committed import SourceBatch, UnreadableBatch
 from mm2.replication.recovery_instructions import FetchedRecords
-from mm2.replication.tail_matching import Junction, MissingInput
+from mm2.replication.tail_matching import RequiredMatchingInput, SegmentSplitPoint
 
 SYNCS_MAX = 2_000
 """Maximum number of offset syncs kept. MirrorMaker 2 writes one per 100 records, and more if the
@@ -139,7 +139,7 @@ class MapReconstruction:
     runs: list[OffsetRun] = field(default_factory=list)
     """Offset runs (ranges of offsets with a constant difference) up to the first rewind of
     MirrorMaker 2."""
-    junctions: list[Junction] = field(default_factory=list)
+    junctions: list[SegmentSplitPoint] = field(default_factory=list)
     """Positions at which the reconstructed offset map may be split into segments."""
     mismatch: str = ""
     """Reason why the record at target offset `mismatch_offset` has no match; "" if all records
@@ -197,7 +197,7 @@ class MapReconstruction:
 
     # Input
 
-    def feed_source(self, answer: FetchedRecords) -> MissingInput:
+    def add_source_records(self, answer: FetchedRecords) -> RequiredMatchingInput:
         """Add the records of one source fetch that started at source offset `read_to`.
 
         Aborted records are also added: MirrorMaker 2 reads uncommitted records by default, so it
@@ -220,19 +220,19 @@ class MapReconstruction:
         self.obstacle = found.obstacle
         return self.match_available_records()
 
-    def _decode_fetched_batches(self) -> MissingInput | None:
+    def _decode_fetched_batches(self) -> RequiredMatchingInput | None:
         """Decode the fetched source batches. Return None once all of them are decoded."""
         taken_in = 0
         while self._undecoded:
             if taken_in >= batch_splitting.DECODE_PART_RECORDS:
-                return MissingInput.YIELD
+                return RequiredMatchingInput.YIELD
             entry, needed = self._undecoded.popleft()
             taken_in += entry.header.record_count
             try:
                 self._add_source_batch(entry, needed=needed)
             except BatchTooLargeError as error:
                 self.too_large = tail_matching.describe_too_large_batch(error, entry)
-                return MissingInput.NOTHING
+                return RequiredMatchingInput.NOTHING
             except (BatchUnreadableError, RecordTransformError) as error:
                 return self._fail_matching(f"source offset {entry.first}: {error}")
         if self._undecoded_end[0] > self.read_to:
@@ -249,7 +249,7 @@ class MapReconstruction:
             self._digests.append(hash(record[1:]))
             self._marks.append(_COMMITTED if needed else 0)
 
-    def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
+    def add_target_batch(self, header: BatchHeader, batch: memoryview) -> RequiredMatchingInput:
         """Add the next batch of the mirror. Batches must be added in offset order."""
         entry = SourceBatch(header, batch, header.base_offset, "")
         self.producer_id = header.producer_id
@@ -258,13 +258,13 @@ class MapReconstruction:
         except BatchTooLargeError as error:
             mirrors = (self.position, header.record_count)
             self.too_large = tail_matching.describe_too_large_batch(error, entry, mirrors=mirrors)
-            return MissingInput.NOTHING
+            return RequiredMatchingInput.NOTHING
         except BatchUnreadableError as error:
             return self._fail_matching(f"target offset {header.base_offset}: {error}")
         self._mirror_records.extend(each for each in opened if each.offset >= self.target)
         return self.match_available_records()
 
-    def mark_source_ended(self) -> MissingInput:
+    def mark_source_ended(self) -> RequiredMatchingInput:
         """Treat `read_to` as the current end of the source's log, and match the records read so
         far."""
         self._source_ended = True
@@ -272,7 +272,7 @@ class MapReconstruction:
         self._source_ended = False
         return need
 
-    def skip_deleted_source(self, log_start: int) -> None:
+    def skip_deleted_source_records(self, log_start: int) -> None:
         """Continue reading the source after records that were deleted. `log_start` is the source's
         log start offset. Records before `source` may be missing, because they only serve to
         recognize duplicates. If a later record was deleted, matching ends with a mismatch."""
@@ -292,23 +292,23 @@ class MapReconstruction:
         """Return True if at least one record was read and all records matched in order."""
         return self.has_match and not self.mismatch and not self._stepped_back
 
-    def _fail_matching(self, why: str) -> MissingInput:
+    def _fail_matching(self, why: str) -> RequiredMatchingInput:
         self.mismatch = why
-        return MissingInput.NOTHING
+        return RequiredMatchingInput.NOTHING
 
     # Matching
 
-    def match_available_records(self) -> MissingInput:
+    def match_available_records(self) -> RequiredMatchingInput:
         """Match the mirror and source records read so far; return which side to read next."""
         if not self.mismatch and (need := self._decode_fetched_batches()) is not None:
             return need
         if not self.mismatch and not self._has_begun and not self._begin_matching():
-            return MissingInput.SOURCE
+            return RequiredMatchingInput.SOURCE
         while self._mirror_records and not self.mismatch:
             if not self._match_record(self._mirror_records[0]):
-                return MissingInput.SOURCE
+                return RequiredMatchingInput.SOURCE
         self._drop_old_records()
-        return MissingInput.NOTHING if self.mismatch else MissingInput.TARGET
+        return RequiredMatchingInput.NOTHING if self.mismatch else RequiredMatchingInput.TARGET
 
     def _begin_matching(self) -> bool:
         """Find the record at which matching begins. Return False if more of the source must be read
@@ -411,7 +411,7 @@ class MapReconstruction:
         source = self._offsets[at]
         begins = not self.runs or self.runs[-1].delta != record.offset - source
         if begins and not self._stepped_back:
-            self._add_split_position_if_due(record.offset)
+            self._add_segment_split_point_if_due(record.offset)
             self.runs.append(OffsetRun(source, record.offset - source))
         self._matched_to = at + 1
 
@@ -425,11 +425,11 @@ class MapReconstruction:
             self.mismatch_offset = offset
             self._fail_matching("too many ranges of records are duplicated")
 
-    def _add_split_position_if_due(self, target: int) -> None:
+    def _add_segment_split_point_if_due(self, target: int) -> None:
         before = self.junctions[-1].runs if self.junctions else 0
         if len(self.runs) - before >= tail_matching.JUNCTION_RUNS:
             self.junctions.append(
-                Junction(len(self.runs), self.position, target, self.source_epoch)
+                SegmentSplitPoint(len(self.runs), self.position, target, self.source_epoch)
             )
 
     def _drop_old_records(self) -> None:

@@ -53,7 +53,7 @@ from mm2.replication.recovery_outcomes import (
     RecoveryOutcome,
     RetryRecovery,
 )
-from mm2.replication.tail_matching import Junction, TailMatcher
+from mm2.replication.tail_matching import SegmentSplitPoint, TailMatcher
 from mm2.topics.flow_config import TargetTopicAccess
 
 
@@ -79,7 +79,7 @@ class NewEra:
     runs: tuple[OffsetRun, ...] = ()
     """Offset runs (ranges of offsets with a constant difference) of the part that another writer
     copied."""
-    junctions: tuple[Junction, ...] = ()
+    junctions: tuple[SegmentSplitPoint, ...] = ()
     """Positions at which the offset map of the part copied by another writer is split into
     segments."""
 

@@ -73,7 +73,7 @@ class MapWriter:
 
     def add_matched_batch(self, source: int, target: int) -> None:
         """Add to this owner's offset map a batch that a former owner replicated."""
-        self._add_run(source, target - source)
+        self._add_offset_run(source, target - source)
 
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
         """Close the map segment that covers the batches replicated by a former owner, up to source
@@ -95,9 +95,9 @@ class MapWriter:
         """Record that an acknowledged batch is stored at target offset `target` with this CRC."""
         if batch.offset_spans:
             for source, place in batch.offset_spans:
-                self._add_run(source, target + place - source)
+                self._add_offset_run(source, target + place - source)
         elif target - batch.source != self._delta:
-            self._add_run(batch.source, target - batch.source)
+            self._add_offset_run(batch.source, target - batch.source)
         self.through = batch.next_source
         self.target_next = target + batch.records
         self.last_crc = crc
@@ -147,7 +147,7 @@ class MapWriter:
         return bool(self._unrecorded)
 
     @property
-    def is_fully_recorded(self) -> bool:
+    def is_all_progress_recorded(self) -> bool:
         """Return True if all progress is written and acknowledged as stored."""
         return self._unwritten_since_s is None and not self._unrecorded
 
@@ -185,7 +185,7 @@ class MapWriter:
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
 
-    def _add_run(self, source: int, delta: int) -> None:
+    def _add_offset_run(self, source: int, delta: int) -> None:
         if delta == self._delta:
             return
         run = OffsetRun(source, delta)
@@ -272,15 +272,15 @@ def create_map_writer(context: RecoveryContext, acquired: PartitionAcquired) -> 
     )
     start = 0
     for seam in acquired.junctions:
-        _add_runs(written, acquired.runs[start : seam.runs])
+        _add_offset_runs(written, acquired.runs[start : seam.runs])
         written.close_segment(
             through=seam.source, target_next=seam.target, source_epoch=seam.source_epoch
         )
         start = seam.runs
-    _add_runs(written, acquired.runs[start:])
+    _add_offset_runs(written, acquired.runs[start:])
     return written
 
 
-def _add_runs(written: MapWriter, runs: Sequence[OffsetRun]) -> None:
+def _add_offset_runs(written: MapWriter, runs: Sequence[OffsetRun]) -> None:
     for run in runs:
         written.add_matched_batch(run.source, run.source + run.delta)

@@ -65,7 +65,7 @@ def compute_oldest_unreplicated_ms(copy: PartitionReplicator) -> int:
     return copy.counters.newest_ms if behind else -1
 
 
-def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
+def compute_oldest_unrecorded_time_s(copy: PartitionReplicator) -> float | None:
     """Compute the time (monotonic seconds) of the oldest replicated records that no stored resume
     point covers.
 

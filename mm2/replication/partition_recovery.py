@@ -111,7 +111,7 @@ class RecoveryScriptRunner:
         assert self._script is not None, answer
         return self._advance_script(answer, now_s)
 
-    def is_outstanding(self, instruction: Instruction) -> bool:
+    def is_instruction_outstanding(self, instruction: Instruction) -> bool:
         """Return True if this instruction is outstanding."""
         return instruction is self._outstanding
 
@@ -253,24 +253,24 @@ class PartitionRecovery:
 
     def acquire(self, now_s: float) -> Instructions:
         """Start acquiring the partition."""
-        if self._close_or_halt(now_s):
+        if self._close_or_halt_partition(now_s):
             return []
         self._state.begin_acquiring()
         script = acquire_partition(self._context, now_s)
-        return self._runner.start_script(script, self._on_acquire_end, now_s=now_s)
+        return self._runner.start_script(script, self._handle_acquisition_outcome, now_s=now_s)
 
-    def _close_or_halt(self, now_s: float) -> bool:
+    def _close_or_halt_partition(self, now_s: float) -> bool:
         """Close the partition if shutdown was requested, or halt it if the topic was recreated.
         Return True if either was done."""
         if self._state.closing:
             self._state.close()
-        elif self._state.recreated_halt is not None:
-            self._state.halt_partition(self._state.recreated_halt, now_s)
+        elif self._state.recreated_topic_halt is not None:
+            self._state.halt_partition(self._state.recreated_topic_halt, now_s)
         else:
             return False
         return True
 
-    def _on_acquire_end(self, outcome: object, now_s: float) -> Instructions:
+    def _handle_acquisition_outcome(self, outcome: object, now_s: float) -> Instructions:
         match outcome:
             case (PartitionAcquired() as taken, MapWriter() as written):
                 return self._on_acquired(taken, written, now_s)
@@ -282,10 +282,12 @@ class PartitionRecovery:
     ) -> Instructions:
         """Acquire the partition again after a backoff, or halt with `halt_if_persistent` if the
         error persisted for too many retries."""
-        if halt_if_persistent is not None and self._state.is_persistent(halt_if_persistent, now_s):
+        if halt_if_persistent is not None and self._state.record_error_and_check_persistence(
+            halt_if_persistent, now_s
+        ):
             self._state.halt_partition(halt_if_persistent, now_s)
             return []
-        self._state.wait_for_backoff(reason, now_s, random=self._random)
+        self._state.begin_backoff(reason, now_s, random=self._random)
         return [RefreshTargetMetadata()]
 
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
@@ -296,17 +298,17 @@ class PartitionRecovery:
         assigns a partition acquires it. If this worker is fenced repeatedly while the group assigns
         the partition to it, another group runs the same flow.
         """
-        if self._close_or_halt(now_s):
+        if self._close_or_halt_partition(now_s):
             return []
-        if self._context.setup.in_group and not self._state.is_persistent(
+        if self._context.setup.in_group and not self._state.record_error_and_check_persistence(
             self._build_fenced_halt, now_s
         ):
             return self.retry_after_backoff(FENCED_REASON, now_s)
         self._state.begin_owner_check()
         script = transactions.find_new_owner(self._context, fenced_producer=fenced_producer)
-        return self._runner.start_script(script, self._on_owner_check_end, now_s=now_s)
+        return self._runner.start_script(script, self._handle_owner_check_outcome, now_s=now_s)
 
-    def _on_owner_check_end(self, by_another: object, now_s: float) -> Instructions:
+    def _handle_owner_check_outcome(self, by_another: object, now_s: float) -> Instructions:
         if isinstance(by_another, PartitionHalt):
             return self.on_script_failed(by_another, now_s)
         if not by_another:
@@ -340,7 +342,7 @@ class PartitionRecovery:
                 )
         raise AssertionError(outcome)
 
-    def apply_reaction(
+    def apply_error_reaction(
         self,
         reaction: ErrorReaction,
         producer: ProducerIdentity,
@@ -359,7 +361,7 @@ class PartitionRecovery:
                 return self.check_fence(producer, now_s)
             case ErrorAction.HALT:
                 assert reaction.halt is not None
-                passed = self._state.recreated_halt is None
+                passed = self._state.recreated_topic_halt is None
                 if passed and reaction.halt.cause is HaltCause.RECREATED:
                     return self._retry_after_stale_metadata(now_s)
                 self._state.halt_partition(reaction.halt, now_s)
@@ -367,7 +369,9 @@ class PartitionRecovery:
 
     # Changes that arrive from outside
 
-    def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+    def on_topic_id_received(
+        self, topic_id: bytes, now_s: float, *, on_target: bool
+    ) -> Instructions:
         """Block acquisition while the topic id of one cluster differs from the replicated topic's.
 
         A broker with stale metadata may report an outdated topic id, so the block ends when the
@@ -391,13 +395,13 @@ class PartitionRecovery:
     def _halt_for_recreated_topic(self, stop: PartitionHalt, now_s: float) -> None:
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon_script()
-            self._close_or_halt(now_s)
+            self._close_or_halt_partition(now_s)
         elif self._state.is_idle:
             self._state.halt_partition(stop, now_s)
 
     def _retry_after_stale_metadata(self, now_s: float) -> Instructions:
-        if self._state.recreated_halt is not None:  # on the other side
-            self._state.halt_partition(self._state.recreated_halt, now_s)
+        if self._state.recreated_topic_halt is not None:  # on the other side
+            self._state.halt_partition(self._state.recreated_topic_halt, now_s)
             return []
         found = self.retry_after_backoff(
             "a broker reported another topic id, then the replicated topic's again", now_s

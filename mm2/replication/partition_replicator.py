@@ -36,9 +36,13 @@ from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBa
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction, Script
 from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 from mm2.replication.replication_latency import LatencyHistogram, RecordAges
-from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
-from mm2.replication.tail_reader import ReverseFlowResolved
-from mm2.replication.transactions import BoundaryStep, PartitionBoundary, TransactionOpened
+from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
+from mm2.replication.tail_reader import ReverseFlowProducersResolved
+from mm2.replication.transactions import (
+    TransactionMarkerWritten,
+    TransactionOpened,
+    TransactionStep,
+)
 from mm2.topics.flow_config import TargetTopicAccess
 
 
@@ -139,13 +143,13 @@ class SourcePosition:
         """Return True if an unreadable batch or an unresolved producer id blocks reading."""
         return self.obstacle is not None or bool(self.unresolved_producers)
 
-    def start_at(self, position: int, *, epoch: int) -> None:
+    def start_fetching_at(self, position: int, *, epoch: int) -> None:
         """Start fetching at `position` and forget any unreadable batch."""
         self.position, self.epoch = position, epoch
         self.obstacle = None
         self.unresolved_producers = ()
 
-    def advance_past(
+    def advance_past_records(
         self,
         records: FetchedRecords,
         *,
@@ -170,12 +174,12 @@ class SourcePosition:
         self.obstacle, self.unresolved_producers = scan.obstacle, scan.unresolved_producers
         return scan
 
-    def rewind(self, first: DroppedPosition) -> None:
+    def rewind(self, first: DroppedBatchPosition) -> None:
         """Move the fetch position back to the first batch that was dropped before it was sent, so
         that the batch is fetched again."""
         # Use the dropped batch's own leader epoch: the source knows it as well as its
         # predecessor's.
-        self.start_at(first.source, epoch=first.epoch)
+        self.start_fetching_at(first.source, epoch=first.epoch)
 
 
 Instructions = list[Instruction]
@@ -244,7 +248,7 @@ class PartitionReplicator:
         """Perform the work that is due at `now_s`: retries, map segments, commits, fence
         renewal."""
         if self.state.phase is _COPYING:
-            return self._tick_copying(now_s)
+            return self._run_copying_step(now_s)
         return self._recovery.tick(now_s, paused=self.paused)
 
     @property
@@ -283,7 +287,7 @@ class PartitionReplicator:
         self.transaction_mode = transactions.create_transaction_mode(
             self.setup, now_s, fenced=taken.is_fenced
         )
-        self.source.start_at(taken.source, epoch=taken.source_epoch)
+        self.source.start_fetching_at(taken.source, epoch=taken.source_epoch)
         self.state.begin_copying()
         self.counters.already_stored += taken.already_stored
         return self._reacquire_from_new_leader(now_s)
@@ -305,7 +309,7 @@ class PartitionReplicator:
         """Queue fetched records. They are ignored if `accepts_fetched_records` is False."""
         if not self.accepts_fetched_records:
             return []
-        found = self.source.advance_past(
+        found = self.source.advance_past_records(
             records,
             target_codec=self.setup.target_codec,
             reverse_producers=self._context.reverse_producers,
@@ -314,7 +318,7 @@ class PartitionReplicator:
         wall_ms = self._context.wall_ms()
         self.counters.record_fetched_ages(found.batches, wall_ms=wall_ms)
         self.send_queue.push_batches(found, old_before_ms=wall_ms - self.setup.old_after_ms)
-        return [] if self.in_flight.batch_count else self._handle_all_acknowledged(now_s)
+        return [] if self.in_flight.batch_count else self._handle_all_batches_acknowledged(now_s)
 
     def on_fetch_error(self, code: int, now_s: float) -> Instructions:
         """Handle an error code in the Fetch response for this partition."""
@@ -335,15 +339,17 @@ class PartitionReplicator:
         )
         return self._halt_partition(stop, now_s)
 
-    def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+    def on_topic_id_received(
+        self, topic_id: bytes, now_s: float, *, on_target: bool
+    ) -> Instructions:
         """Halt the partition if the topic id in the cluster's metadata differs from the replicated
         topic's."""
-        found = self._recovery.on_topic_id(topic_id, now_s, on_target=on_target)
-        if self.state.phase is _COPYING and self.state.recreated_halt is not None:
-            return self._halt_partition(self.state.recreated_halt, now_s)
+        found = self._recovery.on_topic_id_received(topic_id, now_s, on_target=on_target)
+        if self.state.phase is _COPYING and self.state.recreated_topic_halt is not None:
+            return self._halt_partition(self.state.recreated_topic_halt, now_s)
         return found
 
-    def on_leader_epoch(self, leader_epoch: int, now_s: float) -> Instructions:
+    def on_leader_epoch_received(self, leader_epoch: int, now_s: float) -> Instructions:
         """Reacquire the partition if the target partition's leader epoch advanced."""
         self._leader_epoch = leader_epoch
         return self._reacquire_from_new_leader(now_s)
@@ -392,8 +398,10 @@ class PartitionReplicator:
         now on."""
         old = self.send_queue.staged_batch_needs_transaction
         out = self.send_queue.pop_staged_batch()
-        self.transaction_mode.record_sent(len(out.batch), old=bool(old), now_s=now_s)
-        return self.in_flight.stamp_batch(out, transactional=self.transaction_mode.is_active)
+        self.transaction_mode.record_sent_batch(len(out.batch), old=bool(old), now_s=now_s)
+        return self.in_flight.set_producer_state_of_batch(
+            out, transactional=self.transaction_mode.is_active
+        )
 
     def on_produce_acknowledged(
         self, base_offset: int, append_time_ms: int, now_s: float
@@ -429,7 +437,7 @@ class PartitionReplicator:
         if self.state.has_errors:
             self.state.reset_retries()
         self.counters.count_acknowledged_batch(sent, now_s=now_s, wall_ms=self._context.wall_ms())
-        return [] if self.in_flight.batch_count else self._handle_all_acknowledged(now_s)
+        return [] if self.in_flight.batch_count else self._handle_all_batches_acknowledged(now_s)
 
     def on_produce_error(self, code: int, message: str, now_s: float) -> Instructions:
         """Handle an error code in the Produce response for the oldest batch in flight."""
@@ -447,7 +455,7 @@ class PartitionReplicator:
         )
         return self._begin_draining(reaction, now_s)
 
-    def on_produce_unanswered(self, reason: str, now_s: float) -> Instructions:
+    def on_produce_response_lost(self, reason: str, now_s: float) -> Instructions:
         """Handle a lost connection or a timeout, after which the outcome of the oldest batch is
         unknown."""
         self.in_flight.pop_oldest()
@@ -455,7 +463,7 @@ class PartitionReplicator:
             ErrorReaction(action=ErrorAction.BACK_OFF, reason=reason), now_s
         )
 
-    def _handle_all_acknowledged(self, now_s: float) -> Instructions:
+    def _handle_all_batches_acknowledged(self, now_s: float) -> Instructions:
         """Handle the state in which no batch is in flight: record skipped source offsets, then
         carry out the next pending action (halt, close, resolve producer ids, begin or end a
         transaction)."""
@@ -477,14 +485,14 @@ class PartitionReplicator:
         if self.state.closing:
             return self._close_partition(now_s)
         if self.source.unresolved_producers and not self.send_queue.queued_batches:
-            return self._run_boundary_script(
+            return self._run_script_between_batches(
                 tail_reader.resolve_reverse_flow_producers(
                     self._context, self.source.unresolved_producers
                 ),
                 now_s,
             )
         waits = self.map.must_pause_sending(now_s)
-        step = self.transaction_mode.switch_to_next_step(
+        step = self.transaction_mode.switch_to_next_transaction_step(
             next_is_old=None if waits else self.send_queue.staged_batch_needs_transaction,
             paused=self.paused,
             now_s=now_s,
@@ -492,7 +500,7 @@ class PartitionReplicator:
         return (
             []
             if step is None
-            else self._run_boundary_script(self._create_boundary_script(step), now_s)
+            else self._run_script_between_batches(self._create_transaction_step_script(step), now_s)
         )
 
     # Draining: send nothing more, wait for what is in flight, then react
@@ -514,7 +522,9 @@ class PartitionReplicator:
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
         found = self._write_pending_segment(now_s)
-        return found + self._recovery.apply_reaction(reaction, self.in_flight.producer, now_s=now_s)
+        return found + self._recovery.apply_error_reaction(
+            reaction, self.in_flight.producer, now_s=now_s
+        )
 
     def _write_pending_segment(self, now_s: float) -> Instructions:
         """Write the map segment if it has progress that was not written. While a transaction is
@@ -531,7 +541,7 @@ class PartitionReplicator:
 
     # Boundaries: transactions, renewing the fence, closing
 
-    def _tick_copying(self, now_s: float) -> Instructions:
+    def _run_copying_step(self, now_s: float) -> Instructions:
         assert self.map is not None
         self.send_queue.limits.expire_limits(now_s)
         found: Instructions = []
@@ -539,39 +549,41 @@ class PartitionReplicator:
             found.append(self.map.create_write_instruction(now_s))
         if self.in_flight.batch_count or self._reaction is not None:
             return found
-        return [*found, *self._handle_all_acknowledged(now_s)]
+        return [*found, *self._handle_all_batches_acknowledged(now_s)]
 
-    def _create_boundary_script(self, step: BoundaryStep) -> Script[object]:
+    def _create_transaction_step_script(self, step: TransactionStep) -> Script[object]:
         producer, to = self.in_flight.producer, self.in_flight.next_target
-        return transactions.create_boundary_script(
+        return transactions.create_transaction_step_script(
             step, producer, next_target=to, context=self._context
         )
 
-    def _run_boundary_script(self, script: Script[object], now_s: float) -> Instructions:
+    def _run_script_between_batches(self, script: Script[object], now_s: float) -> Instructions:
         assert not self.in_flight.batch_count
         # While a transaction is open no map segment is written, so write the pending one now.
         news = self._write_pending_segment(now_s)
-        self.state.begin_boundary()
+        self.state.begin_pause_between_batches()
         return [
             *news,
-            *self.script_runner.start_script(script, self._on_boundary_done, now_s=now_s),
+            *self.script_runner.start_script(
+                script, self._on_script_between_batches_done, now_s=now_s
+            ),
         ]
 
-    def _on_boundary_done(self, outcome: object, now_s: float) -> Instructions:
+    def _on_script_between_batches_done(self, outcome: object, now_s: float) -> Instructions:
         assert self.map is not None
         match outcome:
             case TransactionOpened():
-                self.transaction_mode.record_opened(self.map.through)
+                self.transaction_mode.record_opened_transaction(self.map.through)
                 return self._resume_copying(now_s)
-            case PartitionBoundary():
+            case TransactionMarkerWritten():
                 return self._on_marker_written(outcome, now_s)
-            case ReverseFlowResolved():
+            case ReverseFlowProducersResolved():
                 self.source.unresolved_producers = ()
                 return self._resume_copying(now_s)
         self._drop_send_queue()
         return self._recovery.on_script_failed(outcome, now_s)
 
-    def _on_marker_written(self, outcome: PartitionBoundary, now_s: float) -> Instructions:
+    def _on_marker_written(self, outcome: TransactionMarkerWritten, now_s: float) -> Instructions:
         assert self.map is not None
         self.transaction_mode.record_transaction_marker(now_s)
         moved = self._is_only_writer and outcome.next_target != self.in_flight.next_target + 1
@@ -590,8 +602,8 @@ class PartitionReplicator:
         """Resume replication after a pause without batches in flight, unless the topic was
         recreated or the leader changed during the pause."""
         self.state.begin_copying()
-        if self.state.recreated_halt is not None:
-            return self._halt_partition(self.state.recreated_halt, now_s)
+        if self.state.recreated_topic_halt is not None:
+            return self._halt_partition(self.state.recreated_topic_halt, now_s)
         return self._reacquire_from_new_leader(now_s)
 
     # Closing
@@ -601,27 +613,27 @@ class PartitionReplicator:
         self.state.closing = True
         self._drop_send_queue()
         if self.state.phase is _COPYING:
-            return self._tick_copying(now_s)
+            return self._run_copying_step(now_s)
         self._recovery.close()
         return []
 
     def _close_partition(self, now_s: float) -> Instructions:
         if self.transaction_mode.is_open:
-            return self._run_boundary_script(
-                self._create_boundary_script(BoundaryStep.COMMIT), now_s
+            return self._run_script_between_batches(
+                self._create_transaction_step_script(TransactionStep.COMMIT), now_s
             )
         assert not self.in_flight.batch_count
         self.state.close()
         return self._write_pending_segment(now_s)
 
     @property
-    def is_fully_recorded(self) -> bool:
+    def is_all_progress_recorded(self) -> bool:
         """Return True if every written map segment is stored. While replicating, all acknowledged
         batches must be recorded too."""
         if self.map is None:
             return True
         if self.state.phase in (_COPYING, PartitionPhase.BOUNDARY):
-            return self.map.is_fully_recorded
+            return self.map.is_all_progress_recorded
         return not self.map.has_unstored_segments
 
     def check_invariants(self) -> None:
@@ -629,7 +641,7 @@ class PartitionReplicator:
         self.send_queue.check_invariants()
         if self.map is not None:
             self.map.check_invariants()
-            oldest = self.in_flight.oldest_source
+            oldest = self.in_flight.oldest_source_offset
             assert oldest is None or self.map.through <= oldest, self.map
             if self.state.phase is _COPYING:
                 assert self.source.position >= self.map.through, (self.source.position, self.map)

@@ -49,7 +49,7 @@ from mm2.replication.recovery_outcomes import (
 from mm2.replication.tail_matching import TailMatcher
 from mm2.replication.takeover_from_java import JavaWrittenRange
 from mm2.replication.target_tail import TargetTail
-from mm2.topics.flow_config import OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import SourceGapAction, TargetTopicAccess
 
 OWN_BATCH_SEARCH_MAX = 1000
 """Maximum number of batches that are searched for one of our own. Other writers produce fewer while
@@ -81,7 +81,7 @@ def find_resume_position(
     target's log before that point, return the last position before the truncation."""
     anchor = attempt.state.anchor
     if anchor is None:
-        return _get_empty_era_position(attempt)
+        return _get_start_of_empty_era(attempt)
     segment = anchor.segment
     answer = yield FindEpochEnd(
         leader_epoch=segment.leader_epoch, current_leader_epoch=attempt.fence.leader_epoch
@@ -91,7 +91,7 @@ def find_resume_position(
             "finding the end offset of the resume point's leader epoch", answer
         )
     if answer.offset < 0 and attempt.fence.leader_epoch < segment.leader_epoch:
-        return _build_retry_recreated_mirror(attempt, segment)
+        return _build_retry_for_recreated_mirror(attempt, segment)
     if 0 <= answer.offset < segment.target_next:
         return (
             yield from _find_position_after_truncation(
@@ -99,9 +99,11 @@ def find_resume_position(
             )
         )
     if segment.target_next > attempt.fence.marker_offset + 1:
-        return _build_retry_resume_point_ahead(attempt, segment, epoch_known=answer.offset >= 0)
+        return _build_retry_for_resume_point_past_marker(
+            attempt, segment, epoch_known=answer.offset >= 0
+        )
     if attempt.state.is_era_empty:
-        return _get_empty_era_position(attempt)
+        return _get_start_of_empty_era(attempt)
     return ResumePosition(
         era=anchor.key.era,
         source=segment.through,
@@ -114,7 +116,7 @@ def find_resume_position(
     )
 
 
-def _build_retry_resume_point_ahead(
+def _build_retry_for_resume_point_past_marker(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
     """Build a retry for a resume point whose target offset is after our marker. Either another
@@ -122,10 +124,12 @@ def _build_retry_resume_point_ahead(
     ids."""
     if epoch_known:
         return RetryRecovery(reason="another owner acquired the partition after our marker")
-    return _build_retry_recreated_mirror(attempt, segment)
+    return _build_retry_for_recreated_mirror(attempt, segment)
 
 
-def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
+def _build_retry_for_recreated_mirror(
+    attempt: RecoveryAttempt, segment: MapSegment
+) -> RetryRecovery:
     """Build a retry for a mirror topic that seems to have been recreated: a topic's leader epochs
     never decrease. If the problem persists, the partition is halted.
 
@@ -143,7 +147,7 @@ def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment)
     return RetryRecovery(reason=reason, halt_if_persistent=stop)
 
 
-def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
+def _get_start_of_empty_era(attempt: RecoveryAttempt) -> ResumePosition:
     """Return the start of an era (generation of the mirror) whose owner stopped before storing a
     segment."""
     known = attempt.state
@@ -264,7 +268,7 @@ def match_and_resume(attempt: RecoveryAttempt, position: ResumePosition) -> Scri
     if java_range is not None:
         since = (position.source, position.target)
         return (
-            yield from takeover_from_java.take_over_from_position(
+            yield from takeover_from_java.take_over_mirror_from_position(
                 attempt, java_range, own_progress=since
             )
         )
@@ -278,15 +282,15 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
     )
     if isinstance(left, RetryRecovery | OwnershipLost):
         return left
-    if _may_be_java_tail(attempt, left):
-        return (yield from _resume_with_java_writer(attempt, position))
+    if _may_java_have_written_tail(attempt, left):
+        return (yield from _resume_after_java_records(attempt, position))
     blocked = _react_to_foreign_tail(attempt, position, left)
     if blocked is not None:
         return blocked
     left.lost = left.lost or position.mismatch
     changed = _has_transform_changed(attempt)
     pairs = TailMatcher(
-        tail=[] if left.lost else left.committed,
+        tail=[] if left.lost else left.committed_batches,
         position=position.source,
         source_epoch=position.source_epoch,
         start=position.target,
@@ -301,7 +305,11 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         return gone
     if gone is not None:
         lost_from = position.target if left.lost else None
-        return (yield from _resume_without_source(attempt, position, pairs, lost_from=lost_from))
+        return (
+            yield from _resume_after_deleted_source_records(
+                attempt, position, pairs, lost_from=lost_from
+            )
+        )
     if left.lost:
         return (
             yield from mirror_generations.begin_era(
@@ -329,7 +337,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
     )
 
 
-def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
+def _may_java_have_written_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
     """Return True if MirrorMaker 2 may have written the foreign records in the tail (the target's
     batches after the resume point)."""
     exclusive = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
@@ -337,7 +345,7 @@ def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
     return exclusive and known and left.foreign is not None and not left.lost
 
 
-def _resume_with_java_writer(
+def _resume_after_java_records(
     attempt: RecoveryAttempt, position: ResumePosition
 ) -> Script[RecoveryOutcome]:
     begins = JavaWrittenRange(
@@ -347,12 +355,12 @@ def _resume_with_java_writer(
         exact=False,
     )
     changed = _has_transform_changed(attempt)
-    return takeover_from_java.continue_after_java(
+    return takeover_from_java.continue_after_java_records(
         attempt, begins, changed=changed, lost=position.mismatch
     )
 
 
-def _resume_without_source(
+def _resume_after_deleted_source_records(
     attempt: RecoveryAttempt,
     position: ResumePosition,
     pairs: TailMatcher,
@@ -377,7 +385,7 @@ def _resume_without_source(
             start=found.offset,
             retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S,
         )
-    if attempt.setup.on_source_gap is OnSourceGap.FAIL:
+    if attempt.setup.on_source_gap is SourceGapAction.FAIL:
         return halt_messages.build_source_gap_halt(
             attempt.setup, position=pairs.position, start=found.offset
         )

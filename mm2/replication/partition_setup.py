@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mm2 import operator_commands
 from mm2.formats import offset_map_records
 from mm2.operator_commands import OperatorCommands
-from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import DeliveryMode, SourceGapAction, TargetTopicAccess
 
 OLD_AFTER_DEFAULT_MS = 43_200_000
 
@@ -31,7 +31,7 @@ class PartitionSetup:
     in ms."""
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
     delivery: DeliveryMode = DeliveryMode.AUTO
-    on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
+    on_source_gap: SourceGapAction = SourceGapAction.CONTINUE
     old_after_ms: int = OLD_AFTER_DEFAULT_MS
     """Batches older than this are sent in transactions, because brokers would forget their
     producer. The value is half of `producer.id.expiration.ms`."""

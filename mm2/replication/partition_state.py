@@ -53,7 +53,7 @@ class PartitionState:
     _halts: RetryCounter = field(default_factory=RetryCounter)
 
     @property
-    def recreated_halt(self) -> PartitionHalt | None:
+    def recreated_topic_halt(self) -> PartitionHalt | None:
         """The halt for a topic that was recreated under the same name; None if neither topic was
         recreated."""
         return next(iter(self.replaced_topics.values()), None)
@@ -92,13 +92,13 @@ class PartitionState:
         self.phase = PartitionPhase.COPYING
         self.reason = self._first_error = ""
 
-    def begin_boundary(self) -> None:
+    def begin_pause_between_batches(self) -> None:
         """Enter a boundary: a pause without batches in flight. In the pause, a transaction is
         opened or committed, the fence is renewed, or it is determined which producer ids belong to
         the reverse flow."""
         self.phase = PartitionPhase.BOUNDARY
 
-    def wait_for_backoff(self, reason: str, now_s: float, *, random: Random) -> None:
+    def begin_backoff(self, reason: str, now_s: float, *, random: Random) -> None:
         """Wait for the backoff. The stored reason is the first error since replication stopped."""
         self.phase = PartitionPhase.WAITING
         self._first_error = self._first_error or reason
@@ -107,14 +107,14 @@ class PartitionState:
         self.wake_at_s = now_s + self.backoff.next_delay_s(random)
         self.has_errors = True
 
-    def is_persistent(self, stop: PartitionHalt, now_s: float) -> bool:
+    def record_error_and_check_persistence(self, stop: PartitionHalt, now_s: float) -> bool:
         """Return True if a transient error has recurred so often that the partition must be
         halted."""
         self.has_errors = True
-        if self._halts.continues_series(stop.cause, now_s):
+        if self._halts.is_problem_repeated(stop.cause, now_s):
             return True
         return (
-            self._transient_errors.count_occurrence(stop.cause, now_s)
+            self._transient_errors.count_problem_occurrence(stop.cause, now_s)
             >= retry_delays.TRANSIENT_RETRIES
         )
 
@@ -127,10 +127,10 @@ class PartitionState:
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
             self.has_errors = True
-            doublings = min(self._halts.count_occurrence(stop.cause, now_s), 16)
+            doublings = min(self._halts.count_problem_occurrence(stop.cause, now_s), 16)
             wait_s = min(stop.retry_after_s * 2.0**doublings, retry_delays.HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
-            self._halts.extend_series_until(self.wake_at_s)
+            self._halts.keep_count_past_next_attempt(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
             self.reason = operator_commands.insert_sentence_before_remedy(self.reason, note)
 
@@ -143,7 +143,7 @@ class PartitionState:
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):
             if each.cause is not HaltCause.FENCED:
-                each.end_series()
+                each.reset_problem_count()
         self.has_errors = False
 
     def mark_fenced(self, stop: PartitionHalt) -> None:

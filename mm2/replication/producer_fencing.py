@@ -110,17 +110,17 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
     """
     allowed = yield RequestAcquisition()
     if not isinstance(allowed, InstructionDone):
-        return classify_failure("requesting permission from the worker", allowed)
+        return classify_fencing_failure("requesting permission from the worker", allowed)
     end = yield FindTargetEnd()
     if not isinstance(end, TargetEnd):
-        return classify_failure("reading the mirror's log end", end)
+        return classify_fencing_failure("reading the mirror's log end", end)
     if not use_fence:
-        return (yield from _create_unfenced_result(end))
-    producer = yield from _retry_while_busy(InitProducer())
+        return (yield from _init_idempotent_producer(end))
+    producer = yield from _retry_while_coordinator_busy(InitProducer())
     if isinstance(producer, InstructionRefused) and producer.code == TRANSACTIONAL_ID_DENIED:
-        return (yield from _create_unfenced_result(end))
+        return (yield from _init_idempotent_producer(end))
     if not isinstance(producer, ProducerIdentity):
-        return classify_failure("InitProducerId", producer)
+        return classify_fencing_failure("InitProducerId", producer)
     ended = yield from run_empty_transaction(producer)
     if ended is not None:
         return ended
@@ -139,10 +139,10 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
     )
 
 
-def _create_unfenced_result(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
-    producer = yield from _retry_while_busy(InitIdempotentProducer())
+def _init_idempotent_producer(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
+    producer = yield from _retry_while_coordinator_busy(InitIdempotentProducer())
     if not isinstance(producer, ProducerIdentity):
-        return classify_failure("InitProducerId without a transactional id", producer)
+        return classify_fencing_failure("InitProducerId without a transactional id", producer)
     return ProducerFence(
         producer=producer,
         marker_offset=end.offset - 1,
@@ -166,17 +166,17 @@ def add_partition_to_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
     """Add the partition to the producer's transaction. Return the failure, if any."""
-    added = yield from _retry_while_busy(AddToTransaction(producer=producer))
+    added = yield from _retry_while_coordinator_busy(AddToTransaction(producer=producer))
     if not isinstance(added, InstructionDone):
-        return classify_failure("AddPartitionsToTxn", added, producer=producer)
+        return classify_fencing_failure("AddPartitionsToTxn", added, producer=producer)
     return None
 
 
 def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | None]:
     """Commit the producer's transaction. Return the failure, if any."""
-    ended = yield from _retry_while_busy(CommitTransaction(producer=producer))
+    ended = yield from _retry_while_coordinator_busy(CommitTransaction(producer=producer))
     if not isinstance(ended, InstructionDone):
-        return classify_failure("EndTxn", ended, producer=producer)
+        return classify_fencing_failure("EndTxn", ended, producer=producer)
     return None
 
 
@@ -203,7 +203,7 @@ def read_transaction_marker(
     for _ in range(MARKER_READS_MAX):
         answer = yield ReadTarget(offset=at)
         if not isinstance(answer, FetchedRecords):
-            return classify_failure("reading our marker", answer)
+            return classify_fencing_failure("reading our marker", answer)
         for header, _batch in record_sets.iter_batches(answer.records, position=at):
             at = max(at, header.last_offset + 1)
             if is_from_newer_epoch(header, producer):
@@ -232,7 +232,7 @@ def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 
 
-def _retry_while_busy(
+def _retry_while_coordinator_busy(
     instruction: InitProducer | InitIdempotentProducer | AddToTransaction | CommitTransaction,
 ) -> Script[InstructionAnswer]:
     """Send the instruction again up to `COORDINATOR_RETRIES` times while the coordinator is loading
@@ -247,7 +247,7 @@ def _retry_while_busy(
     return NoResponse(reason="the transaction coordinator is still busy after all retries")
 
 
-def classify_failure(
+def classify_fencing_failure(
     operation: str,
     answer: InstructionAnswer,
     *,

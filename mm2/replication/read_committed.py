@@ -124,7 +124,7 @@ def scan_batches(
             )
             if theirs is None:
                 assert reverse_producers is not None
-                found.unresolved_producers = _find_unresolved_producers(
+                found.unresolved_producers = _find_unclassified_producer_ids(
                     producer, batches, reverse_producers
                 )
                 break
@@ -178,7 +178,7 @@ def _describe_damage(
     )
 
 
-def _find_unresolved_producers(
+def _find_unclassified_producer_ids(
     first: int,
     behind: Iterator[tuple[BatchHeader, memoryview]],
     opposite: Mapping[int, bool],

@@ -44,7 +44,7 @@ class UnreadableStateRecord:
 
 def convert_unreadable_record(found: UnreadableMapRecord) -> UnreadableStateRecord:
     """Convert an unreadable record of the offset map to an `UnreadableStateRecord`."""
-    return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era)
+    return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era_record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> R
         is_era_empty=partition.is_newest_era_empty,
         era_ordinal=max((key.ordinal for key in partition.era_records), default=0),
         producers={key: value.ordinal for key, value in partition.producers.items()},
-        request=partition.open_request,
+        request=partition.pending_era_request,
         source_position=None if position is None else position.source,
         target_position=None if position is None else position.target,
     )

@@ -28,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     Script,
 )
 from mm2.replication.reverse_flow_filter import ReverseFlowFilter
-from mm2.replication.tail_matching import Junction
+from mm2.replication.tail_matching import SegmentSplitPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class RecoveryContext:
     wall_ms: Callable[[], int]
     """Returns the wall-clock time in ms. Used only for incidents."""
     transform: RecordTransform | None = None
-    memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
+    memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_memory_budget)
     """The task's memory budget for decoded batches."""
     reverse_flow_filter: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
     """Tracks which producer ids on the source belong to the reverse flow, so that their records are
@@ -109,7 +109,7 @@ class PartitionAcquired:
     runs: tuple[OffsetRun, ...] = ()
     """Offset runs (ranges with a constant difference between source and target offset) that tail
     matching determined."""
-    junctions: tuple[Junction, ...] = ()
+    junctions: tuple[SegmentSplitPoint, ...] = ()
     """Positions at which `runs` may be split into segments."""
     is_fenced: bool = True
     """False if older owners may still write."""

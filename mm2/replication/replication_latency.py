@@ -137,7 +137,7 @@ class LatencySnapshot(NamedTuple):
         counts = tuple(now - was for now, was in zip(self.counts, before.counts, strict=True))
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
-    def add_later_counts(self, later: LatencySnapshot) -> LatencySnapshot:
+    def add_counts_of_later_snapshot(self, later: LatencySnapshot) -> LatencySnapshot:
         """Add the counts of a later snapshot whose counting started from zero. All other values are
         taken from the later snapshot."""
         return later._replace(

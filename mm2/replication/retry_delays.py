@@ -36,24 +36,24 @@ class RetryCounter:
     until_s: float = 0.0
     """Time at which the series of consecutive occurrences ends (monotonic seconds)."""
 
-    def continues_series(self, cause: HaltCause, now_s: float) -> bool:
+    def is_problem_repeated(self, cause: HaltCause, now_s: float) -> bool:
         """Return True if a problem with this cause at `now_s` counts as a repetition of the
         previous one."""
         return self.cause is cause and now_s <= self.until_s
 
-    def count_occurrence(self, cause: HaltCause, now_s: float) -> int:
+    def count_problem_occurrence(self, cause: HaltCause, now_s: float) -> int:
         """Count an occurrence of the problem `cause`. Return the number of earlier occurrences in
         the series."""
-        before = self.count if self.continues_series(cause, now_s) else 0
+        before = self.count if self.is_problem_repeated(cause, now_s) else 0
         self.cause, self.count = cause, before + 1
-        self.extend_series_until(now_s)
+        self.keep_count_past_next_attempt(now_s)
         return before
 
-    def extend_series_until(self, wake_at_s: float) -> None:
+    def keep_count_past_next_attempt(self, wake_at_s: float) -> None:
         """Keep the count until after the next attempt, at `wake_at_s`, because the problem cannot
         recur before then."""
         self.until_s = wake_at_s + RETRY_COUNTER_RESET_S
 
-    def end_series(self) -> None:
+    def reset_problem_count(self) -> None:
         """End the current series of occurrences."""
         self.cause = None

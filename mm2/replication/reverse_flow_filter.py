@@ -30,7 +30,9 @@ class ReverseFlowFilter:
     def __init__(self) -> None:
         self.is_reverse_by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
-    def add_resolved(self, producers: Iterable[int], *, reverse_producers: Collection[int]) -> None:
+    def add_resolved_producers(
+        self, producers: Iterable[int], *, reverse_producers: Collection[int]
+    ) -> None:
         """Store the result of a lookup of the producer ids `producers`: those in
         `reverse_producers` belong to the reverse flow. `reverse_producers` may contain additional
         ids."""

@@ -32,7 +32,7 @@ from mm2.replication.outbound_batches import (
 from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBatch
 
 
-class DroppedPosition(NamedTuple):
+class DroppedBatchPosition(NamedTuple):
     """A source offset and the leader epoch of the batch that contains it."""
 
     source: int
@@ -108,15 +108,15 @@ class PartitionSendQueue:
         self.queued_bytes -= found.held_bytes
         return found
 
-    def drop_all_batches(self) -> DroppedPosition | None:
+    def drop_all_batches(self) -> DroppedBatchPosition | None:
         """Drop all batches. Return the source position of the first dropped batch, or None if the
         queue was empty."""
-        first: DroppedPosition | None = None
+        first: DroppedBatchPosition | None = None
         if self._staged:
-            first = DroppedPosition(self._staged[0].source, self._staged[0].source_epoch)
+            first = DroppedBatchPosition(self._staged[0].source, self._staged[0].source_epoch)
         elif self._queue:
             source = self._queue[0].first if self._decoder is None else self._decoder.next_source
-            first = DroppedPosition(source, self._queue[0].header.leader_epoch)
+            first = DroppedBatchPosition(source, self._queue[0].header.leader_epoch)
         self._close_decoder()
         for staged in self._staged:
             self._release_bytes(staged.held_bytes, opened=staged.is_decoded)
@@ -137,11 +137,11 @@ class PartitionSendQueue:
         again.
         """
         while not self._staged and self._queue and self.unreadable is None:
-            if not self._run_staging_step():
+            if not self._stage_queue_head():
                 break
         return bool(self._staged)
 
-    def _run_staging_step(self) -> bool:
+    def _stage_queue_head(self) -> bool:
         """Run the next staging step. Return False if it cannot run yet."""
         if self._decoder is not None:
             self._stage_batch_part(self._decoder)
@@ -152,7 +152,7 @@ class PartitionSendQueue:
             return False
         chosen = [head]
         if self.limits.get_record_limit(head.first) == batch_splitting.NO_RECORD_LIMIT:
-            chosen.extend(self._find_mergeable(head))
+            chosen.extend(self._find_mergeable_batches(head))
         if why:
             self._stage_decoded_batch(chosen, why)
             return self._decoder is None
@@ -172,7 +172,7 @@ class PartitionSendQueue:
             return "the batch is larger than the target accepts"
         return ""
 
-    def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
+    def _find_mergeable_batches(self, head: SourceBatch) -> list[SourceBatch]:
         """Find the small batches that follow the first batch (`head`) and can be merged with it
         into one batch."""
         joining = self.limits.merge_limits

@@ -28,7 +28,9 @@ def resolve_start_positions(
     replicate more records than requested but never fewer.
     """
     begun = {
-        each for each in offset_map.list_partitions() if offset_map.get_partition(each).had_progress
+        each
+        for each in offset_map.list_partitions()
+        if offset_map.get_partition(each).has_ever_begun_era
     }
     topics = {each.topic for each in begun}
     return tuple(

@@ -36,7 +36,7 @@ of the map) is added, because more runs may exceed the map topic's maximum recor
 at most 20 bytes, usually 2 or 3."""
 
 
-class MissingInput(enum.Enum):
+class RequiredMatchingInput(enum.Enum):
     """Input that tail matching needs in order to continue."""
 
     NOTHING = "nothing: all of the tail is matched or cannot be matched"
@@ -46,7 +46,7 @@ class MissingInput(enum.Enum):
     MEMORY = "memory budget for another decoded batch"
 
 
-class Junction(NamedTuple):
+class SegmentSplitPoint(NamedTuple):
     """A point between two batches of the tail at which the offset map may be split into segments.
     `runs` is the number of runs (ranges with a constant difference between source and target
     offset) before this point, which is at source offset `source` and target offset `target`."""
@@ -57,7 +57,7 @@ class Junction(NamedTuple):
     source_epoch: int
 
 
-def create_unshared_budget() -> MemoryBudget:
+def create_unshared_memory_budget() -> MemoryBudget:
     """Create a memory budget that is not shared with other partitions. A batch may decompress to at
     most `compression.DECOMPRESSED_BYTES_MAX`."""
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
@@ -92,7 +92,7 @@ def describe_too_large_batch(
 
 
 @dataclass(slots=True, kw_only=True)
-class _MatchSide:
+class _LogDecodingState:
     """Decoding state of one log (source or target): the batch that is being decoded, and its
     decoded records that are not matched yet."""
 
@@ -103,13 +103,13 @@ class _MatchSide:
     """Bytes reserved in the memory budget."""
 
     @property
-    def has_more(self) -> bool:
+    def has_undecoded_records(self) -> bool:
         """Return True if the batch has more records to decode."""
         return self.batch is not None and not self.batch.is_done
 
     @property
     def is_exhausted(self) -> bool:
-        return not self.records and not self.has_more
+        return not self.records and not self.has_undecoded_records
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class TailMatcher:
     source_epoch: int = -1
     transform: RecordTransform | None = None
     reverse_producers: Mapping[int, bool] | None = None
-    memory_budget: MemoryBudget = field(default_factory=create_unshared_budget)
+    memory_budget: MemoryBudget = field(default_factory=create_unshared_memory_budget)
     matched_batches: int = 0
     """Number of matched batches."""
     matched_to: int = field(init=False)
@@ -139,7 +139,7 @@ class TailMatcher:
     """Number of matched records."""
     runs: list[OffsetRun] = field(default_factory=list)
     """Offset map learned by matching."""
-    junctions: list[Junction] = field(default_factory=list)
+    junctions: list[SegmentSplitPoint] = field(default_factory=list)
     """Positions at which the learned offset map may be split into segments."""
     mismatch: str = ""
     """Reason why a record has no match; "" if all records match."""
@@ -151,8 +151,12 @@ class TailMatcher:
     """Producer ids at `position` that may belong to the reverse flow and must be resolved."""
     _fetched: deque[SourceBatch] = field(default_factory=deque)
     _reread: SourceBatch | None = None
-    _source_side: _MatchSide = field(default_factory=lambda: _MatchSide(name="source"))
-    _target_side: _MatchSide = field(default_factory=lambda: _MatchSide(name="target"))
+    _source_side: _LogDecodingState = field(
+        default_factory=lambda: _LogDecodingState(name="source")
+    )
+    _target_side: _LogDecodingState = field(
+        default_factory=lambda: _LogDecodingState(name="target")
+    )
     _source_side_epoch: int = -1
     _read_to: int = -1
     _read_epoch: int = -1
@@ -183,10 +187,12 @@ class TailMatcher:
         if mine.records:
             return mine.records[0].offset
         return (
-            mine.batch.next_source if mine.batch is not None and mine.has_more else self.next_offset
+            mine.batch.next_source
+            if mine.batch is not None and mine.has_undecoded_records
+            else self.next_offset
         )
 
-    def could_be_in_source(self, end: int) -> bool:
+    def can_source_contain_unmatched_records(self, end: int) -> bool:
         """Return True if a source log that ends at offset `end` is long enough to contain all
         unmatched records."""
         left, mine = (
@@ -219,7 +225,7 @@ class TailMatcher:
             side.batch = None
             self._update_reserved_bytes(side)
 
-    def feed_source(self, answer: FetchedRecords) -> MissingInput:
+    def add_source_records(self, answer: FetchedRecords) -> RequiredMatchingInput:
         """Add the records of one source fetch that started at offset `position`, and continue
         matching. Return the input that is needed next."""
         found = read_committed.scan_batches(
@@ -236,12 +242,12 @@ class TailMatcher:
         self._done_bytes = 0
         return self.match_available_records()
 
-    def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
+    def add_target_batch(self, header: BatchHeader, batch: memoryview) -> RequiredMatchingInput:
         """Add the target batch at `next_offset` in order to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
         return self.match_available_records()
 
-    def match_available_records(self) -> MissingInput:
+    def match_available_records(self) -> RequiredMatchingInput:
         """Match the source and target records read so far; return which side to read next."""
         while not (self.is_complete or self.mismatch or self.too_large):
             theirs, mine = self._source_side, self._target_side
@@ -249,34 +255,34 @@ class TailMatcher:
                 self._match_records()
             elif self._done_bytes >= batch_splitting.DECODE_PART_BYTES:
                 self._done_bytes = 0
-                return MissingInput.YIELD
-            elif theirs.records and mine.has_more:
-                self._decode_part(mine)
+                return RequiredMatchingInput.YIELD
+            elif theirs.records and mine.has_undecoded_records:
+                self._decode_next_batch_part(mine)
             elif theirs.records:
                 if self._reread is None:
-                    return MissingInput.TARGET
+                    return RequiredMatchingInput.TARGET
                 if not self._has_decoding_budget:
-                    return MissingInput.MEMORY
+                    return RequiredMatchingInput.MEMORY
                 entry, self._reread = self._reread, None
                 self._begin_decoding(mine, entry, None)
-            elif theirs.has_more:
-                self._decode_part(theirs)
+            elif theirs.has_undecoded_records:
+                self._decode_next_batch_part(theirs)
             elif not self._fetched:
                 return self._request_source_records()
             elif mine.is_exhausted and self._is_identical_batch(self._fetched[0]):
                 self._match_whole_batch(self._fetched.popleft())
             elif not self._has_decoding_budget:
-                return MissingInput.MEMORY
+                return RequiredMatchingInput.MEMORY
             else:
                 entry = self._fetched.popleft()
                 self._source_side_epoch = entry.header.leader_epoch
                 self._begin_decoding(theirs, entry, self.transform)
-        return MissingInput.NOTHING
+        return RequiredMatchingInput.NOTHING
 
-    def _request_source_records(self) -> MissingInput:
+    def _request_source_records(self) -> RequiredMatchingInput:
         if self._read_to > self.position:
             self.position, self.source_epoch = self._read_to, self._read_epoch
-        return MissingInput.SOURCE
+        return RequiredMatchingInput.SOURCE
 
     @property
     def _has_decoding_budget(self) -> bool:
@@ -289,21 +295,21 @@ class TailMatcher:
         return holds_one or self.memory_budget.may_decode()
 
     def _begin_decoding(
-        self, side: _MatchSide, entry: SourceBatch, transform: RecordTransform | None
+        self, side: _LogDecodingState, entry: SourceBatch, transform: RecordTransform | None
     ) -> None:
         most = self.memory_budget.largest_decoded_bytes
         try:
             side.batch = SourceBatchDecoder(entry, transform, max_bytes=most)
         except BatchTooLargeError as error:
-            self._set_batch_too_large(side, entry, error)
+            self._record_too_large_batch(side, entry, error)
         except BatchUnreadableError as error:
             self.mismatch = f"{side.name} offset {entry.first}: {error}"
         else:
             self._done_bytes += side.batch.size
             self._update_reserved_bytes(side)
 
-    def _set_batch_too_large(
-        self, side: _MatchSide, entry: SourceBatch, error: BatchTooLargeError
+    def _record_too_large_batch(
+        self, side: _LogDecodingState, entry: SourceBatch, error: BatchTooLargeError
     ) -> None:
         if side is self._source_side:
             self.too_large = describe_too_large_batch(error, entry)
@@ -311,7 +317,7 @@ class TailMatcher:
             count = self.tail[self.matched_batches].count
             self.too_large = describe_too_large_batch(error, entry, mirrors=(self.position, count))
 
-    def _decode_part(self, side: _MatchSide) -> None:
+    def _decode_next_batch_part(self, side: _LogDecodingState) -> None:
         """Decode the next part of a batch."""
         assert side.batch is not None
         start, left = side.batch.next_source, side.batch.remaining_records
@@ -325,12 +331,12 @@ class TailMatcher:
         finally:
             self._update_reserved_bytes(side)
         read = min(left - side.batch.remaining_records, batch_splitting.DECODE_PART_RECORDS)
-        whole_part = side.has_more or read == batch_splitting.DECODE_PART_RECORDS
+        whole_part = side.has_undecoded_records or read == batch_splitting.DECODE_PART_RECORDS
         share = batch_splitting.DECODE_PART_BYTES * read // batch_splitting.DECODE_PART_RECORDS
         self._done_bytes += batch_splitting.DECODE_PART_BYTES if whole_part else share
         side.records.extend(found)
 
-    def _update_reserved_bytes(self, side: _MatchSide) -> None:
+    def _update_reserved_bytes(self, side: _LogDecodingState) -> None:
         now = side.batch.size if side.batch is not None else 0
         self.memory_budget.reserve(now - side.held_bytes, decoded=True)
         side.held_bytes = now
@@ -344,7 +350,7 @@ class TailMatcher:
     def _match_whole_batch(self, entry: SourceBatch) -> None:
         mine = self.tail[self.matched_batches]
         self._store_match(entry.first, mine.offset, count=mine.count)
-        self._advance_source(entry.header.last_offset + 1, entry.header.leader_epoch)
+        self._set_source_position(entry.header.last_offset + 1, entry.header.leader_epoch)
         self._complete_batch()
 
     def _match_records(self) -> None:
@@ -363,7 +369,7 @@ class TailMatcher:
             self._store_match(one.offset, other.offset)
             assert self._source_side.batch is not None
             behind = theirs[0].offset if theirs else self._source_side.batch.next_source
-            self._advance_source(behind, self._source_side_epoch)
+            self._set_source_position(behind, self._source_side_epoch)
         if self._target_side.is_exhausted:
             self._complete_batch()
 
@@ -372,7 +378,7 @@ class TailMatcher:
         before = self.junctions[-1].runs if self.junctions else 0
         if len(self.runs) - before >= JUNCTION_RUNS:
             place = (self.position, self.matched_to, self.source_epoch)
-            self.junctions.append(Junction(len(self.runs), *place))
+            self.junctions.append(SegmentSplitPoint(len(self.runs), *place))
 
     def _store_match(self, source: int, target: int, *, count: int = 1) -> None:
         self.matched_to = target + count
@@ -381,6 +387,6 @@ class TailMatcher:
             self._delta = target - source
             self.runs.append(OffsetRun(source, self._delta))
 
-    def _advance_source(self, position: int, epoch: int) -> None:
+    def _set_source_position(self, position: int, epoch: int) -> None:
         self.position = self._source_to = position
         self.source_epoch = epoch

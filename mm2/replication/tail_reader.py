@@ -36,7 +36,7 @@ from mm2.replication.recovery_outcomes import (
     RecoveryContext,
     RetryRecovery,
 )
-from mm2.replication.tail_matching import MissingInput, TailMatcher
+from mm2.replication.tail_matching import RequiredMatchingInput, TailMatcher
 from mm2.replication.target_tail import TargetTail
 
 SOURCE_RETRY_DELAY_S = 30.0
@@ -55,7 +55,7 @@ high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseFlowResolved:
+class ReverseFlowProducersResolved:
     """For each producer id of the source batches, it is now known whether it belongs to the reverse
     flow."""
 
@@ -97,7 +97,7 @@ def read_tail(
         ):
             if answer.log_start <= left.next_offset:
                 return retry_after_truncation()
-            left.skip_deleted_batch(answer.log_start)
+            left.handle_deleted_batches(answer.log_start)
             continue
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_failed_instruction(
@@ -172,23 +172,23 @@ def match_tail_with_source(
     The source is read once even for an empty tail, to check whether it still contains that offset.
     """
     try:
-        return (yield from _match_source(attempt, matcher))
+        return (yield from _run_tail_matcher(attempt, matcher))
     finally:
         matcher.close()
 
 
-def _match_source(
+def _run_tail_matcher(
     attempt: RecoveryAttempt, pairs: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
-    need, idle = MissingInput.SOURCE, 0
-    reread = _TailRereader()
-    while need is not MissingInput.NOTHING:
-        if need is MissingInput.TARGET:
-            fed = yield from _feed_tail_batch(pairs, reread)
-            if not isinstance(fed, MissingInput):
+    need, idle = RequiredMatchingInput.SOURCE, 0
+    reread = _TailBatchCache()
+    while need is not RequiredMatchingInput.NOTHING:
+        if need is RequiredMatchingInput.TARGET:
+            fed = yield from _reread_tail_batch(pairs, reread)
+            if not isinstance(fed, RequiredMatchingInput):
                 return fed
-            again = yield from match_in_steps(pairs, fed)
-            if not isinstance(again, MissingInput):
+            again = yield from match_batches_in_parts(pairs, fed)
+            if not isinstance(again, RequiredMatchingInput):
                 return again
             need = again
             continue
@@ -196,13 +196,13 @@ def _match_source(
         if not isinstance(answer, FetchedRecords):
             return answer
         before = pairs.position
-        again = yield from match_in_steps(pairs, pairs.feed_source(answer))
-        if not isinstance(again, MissingInput):
+        again = yield from match_batches_in_parts(pairs, pairs.add_source_records(answer))
+        if not isinstance(again, RequiredMatchingInput):
             return again
         need = again
         idle = 0 if pairs.position > before else idle + 1
         if (
-            need is MissingInput.SOURCE
+            need is RequiredMatchingInput.SOURCE
             and not pairs.unresolved_producers
             and _is_source_read_to_end(pairs, answer)
         ):
@@ -220,14 +220,14 @@ def _match_source(
     )
 
 
-def match_in_steps(
-    matcher: TailMatcher | MapReconstruction, need: MissingInput
-) -> Script[MissingInput | RetryRecovery]:
+def match_batches_in_parts(
+    matcher: TailMatcher | MapReconstruction, need: RequiredMatchingInput
+) -> Script[RequiredMatchingInput | RetryRecovery]:
     """Match large batches in parts: return to the copy loop after each part, and wait for memory if
     needed. Return the input that matching needs next."""
     waited = 0
-    while need in (MissingInput.YIELD, MissingInput.MEMORY):
-        waited = waited + 1 if need is MissingInput.MEMORY else 0
+    while need in (RequiredMatchingInput.YIELD, RequiredMatchingInput.MEMORY):
+        waited = waited + 1 if need is RequiredMatchingInput.MEMORY else 0
         if waited * BUDGET_POLL_INTERVAL_S > BUDGET_TIMEOUT_S:
             return RetryRecovery(
                 reason="not enough free memory (buffer.memory) to decode the mirror's tail"
@@ -256,7 +256,7 @@ def _read_source(
 
 def resolve_reverse_flow_producers(
     context: RecoveryContext, producers: tuple[int, ...]
-) -> Script[ReverseFlowResolved | RetryRecovery]:
+) -> Script[ReverseFlowProducersResolved | RetryRecovery]:
     """Look up which producers belong to the reverse flow and store the result in `context`."""
     answer = yield FindReverseFlowProducers(producers=producers)
     if not isinstance(answer, ReverseFlowProducers):
@@ -268,8 +268,10 @@ def resolve_reverse_flow_producers(
             context.setup, found.reason, denied=denied
         )
         return RetryRecovery(reason=found.reason, halt_if_persistent=lasting)
-    context.reverse_flow_filter.add_resolved(producers, reverse_producers=answer.producers)
-    return ReverseFlowResolved()
+    context.reverse_flow_filter.add_resolved_producers(
+        producers, reverse_producers=answer.producers
+    )
+    return ReverseFlowProducersResolved()
 
 
 def _is_source_read_to_end(pairs: TailMatcher, answer: FetchedRecords) -> bool:
@@ -284,7 +286,7 @@ def _check_tail_at_source_end(
     return _halt_if_tail_ahead(attempt, pairs, end=end)
 
 
-class _TailRereader:
+class _TailBatchCache:
     """Caches the target batches of one read while the tail is read again for decoding, because the
     following batches are usually requested next. Offsets must be requested in ascending order."""
 
@@ -310,13 +312,13 @@ class _TailRereader:
         return (header, batch) if sound else None
 
 
-def _feed_tail_batch(
-    pairs: TailMatcher, reread: _TailRereader
-) -> Script[MissingInput | RetryRecovery]:
+def _reread_tail_batch(
+    pairs: TailMatcher, reread: _TailBatchCache
+) -> Script[RequiredMatchingInput | RetryRecovery]:
     """Read a batch of the tail again in order to decode it."""
     at_hand = reread.find_batch(pairs.next_offset)
     if at_hand is not None:
-        return pairs.feed_target(*at_hand)
+        return pairs.add_target_batch(*at_hand)
     doing = "reading the tail of the mirror again"
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
         answer = yield ReadTarget(offset=pairs.next_offset)
@@ -329,7 +331,7 @@ def _feed_tail_batch(
             return retry_after_truncation()
         if record_batch.has_valid_crc(first[1], first[0]):
             reread.keep_batches(answer.records, start=pairs.next_offset)
-            return pairs.feed_target(*first)
+            return pairs.add_target_batch(*first)
         yield Delay(delay_s=READ_RETRY_DELAY_S)  # its checksum was valid when the tail was read
     return recovery_outcomes.retry_after_empty_reads(doing)
 
@@ -360,7 +362,7 @@ def _halt_if_tail_ahead(
     """
     first = pairs.mismatch_offset
     why = f"the source ends at {end}, but the mirror has more records from offset {first}"
-    if pairs.could_be_in_source(end) or not attempt.fence.is_fenced:
+    if pairs.can_source_contain_unmatched_records(end) or not attempt.fence.is_fenced:
         pairs.mismatch = why
         return None
     setup = attempt.setup

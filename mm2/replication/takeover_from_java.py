@@ -47,7 +47,7 @@ from mm2.replication.recovery_outcomes import (
     RecoveryOutcome,
     RetryRecovery,
 )
-from mm2.replication.tail_matching import MissingInput
+from mm2.replication.tail_matching import RequiredMatchingInput
 from mm2.replication.target_tail import ForeignBatch, TailBatch, TargetTail
 from mm2.topics.flow_config import TargetTopicAccess
 
@@ -129,11 +129,11 @@ def find_java_records(
         likely_step_back=source,
         max_decoded_bytes=most,
     )
-    fed = yield from tail_reader.match_in_steps(one, one.feed_source(answer))
+    fed = yield from tail_reader.match_batches_in_parts(one, one.add_source_records(answer))
     if isinstance(fed, RetryRecovery):
         return fed
     if one.too_large is None:
-        one.feed_target(*found)
+        one.add_target_batch(*found)
     if one.too_large is not None:
         return halt_messages.build_unreadable_batch_halt(attempt.setup, one.too_large)
     return JavaWrittenRange(source=source, target=target) if one.has_match else None
@@ -173,7 +173,7 @@ again."""
 RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 
 
-def retrace_mirror(
+def match_mirror_with_source(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
     """Match all mirror records from the position `begins` to our transaction marker with the
@@ -200,8 +200,8 @@ def retrace_mirror(
         )
         if left.lost:
             traced.abort_matching(left.lost)
-        elif left.committed:
-            failed = yield from _compare_mirror_with_source(attempt, traced, left.committed)
+        elif left.committed_batches:
+            failed = yield from _compare_mirror_with_source(attempt, traced, left.committed_batches)
             if failed is not None:
                 return failed
         if not traced.mismatch or (begins.exact and not traced.has_match):
@@ -214,17 +214,17 @@ def _compare_mirror_with_source(
 ) -> Script[RetryRecovery | PartitionHalt | None]:
     at = idle = 0
     need = traced.match_available_records()
-    while need is not MissingInput.NOTHING and not (
-        need is MissingInput.TARGET and at == len(batches)
+    while need is not RequiredMatchingInput.NOTHING and not (
+        need is RequiredMatchingInput.TARGET and at == len(batches)
     ):
         before = at, traced.read_to
-        if need is MissingInput.TARGET:
+        if need is RequiredMatchingInput.TARGET:
             answer = yield ReadTarget(offset=max(batches[at].offset, traced.target))
             if not isinstance(answer, FetchedRecords):
                 return recovery_outcomes.retry_after_failed_instruction(
                     "reading the records of MirrorMaker 2 on the mirror", answer
                 )
-            need, at = _feed_mirror_batches(traced, answer.records, batches, at=at)
+            need, at = _add_mirror_batches(traced, answer.records, batches, at=at)
             ends = at == before[0]
         else:
             answer = yield ReadSource(offset=traced.read_to)
@@ -235,18 +235,22 @@ def _compare_mirror_with_source(
                 return tail_reader.react_to_source_read_failure(
                     attempt.setup, answer, offset=traced.read_to
                 )
-            fed = yield from tail_reader.match_in_steps(traced, traced.feed_source(answer))
-            if not isinstance(fed, MissingInput):
+            fed = yield from tail_reader.match_batches_in_parts(
+                traced, traced.add_source_records(answer)
+            )
+            if not isinstance(fed, RequiredMatchingInput):
                 return fed
             need = fed
             blocked = traced.obstacle is not None
-            ends = need is MissingInput.SOURCE and (blocked or traced.read_to >= answer.end)
+            ends = need is RequiredMatchingInput.SOURCE and (
+                blocked or traced.read_to >= answer.end
+            )
         idle = idle + 1 if before == (at, traced.read_to) else 0
         if ends and idle < tail_reader.READ_ATTEMPTS_MAX:
             yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
         elif ends and traced.obstacle is not None:
             return halt_messages.build_unreadable_batch_halt(attempt.setup, traced.obstacle)
-        elif ends and need is MissingInput.SOURCE:
+        elif ends and need is RequiredMatchingInput.SOURCE:
             need = traced.mark_source_ended()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
@@ -262,26 +266,26 @@ def _compare_mirror_with_source(
 def _is_source_deleted(traced: MapReconstruction, answer: InstructionRefused) -> bool:
     if answer.code != error_policy.OFFSET_OUT_OF_RANGE:
         return False
-    traced.skip_deleted_source(answer.log_start)
+    traced.skip_deleted_source_records(answer.log_start)
     return True
 
 
-def _feed_mirror_batches(
+def _add_mirror_batches(
     traced: MapReconstruction,
     held: memoryview,
     batches: Sequence[TailBatch],
     *,
     at: int,
-) -> tuple[MissingInput, int]:
+) -> tuple[RequiredMatchingInput, int]:
     """Feed batches of one mirror fetch to the reconstruction, starting with `batches[at]`, until it
     needs no more mirror batches."""
-    need = MissingInput.TARGET
+    need = RequiredMatchingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
             if header.base_offset == batches[at].offset:
-                need = traced.feed_target(header, batch)
+                need = traced.add_target_batch(header, batch)
                 at += 1
-            if at == len(batches) or need is not MissingInput.TARGET:
+            if at == len(batches) or need is not RequiredMatchingInput.TARGET:
                 break
     return need, at
 
@@ -295,20 +299,20 @@ def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     assert java is not None
     if java.sync is not None:
         begins = JavaWrittenRange(source=java.sync[0], target=java.sync[1])
-        return (yield from take_over_from_position(attempt, begins))
+        return (yield from take_over_mirror_from_position(attempt, begins))
     found = yield from find_log_starts(attempt, java)
     if isinstance(found, RetryRecovery):
         return found
     if found is None:
         return (
             yield from mirror_generations.begin_era(
-                attempt, _create_era_without_sync(attempt, java)
+                attempt, _create_era_without_offset_sync(attempt, java)
             )
         )
-    return (yield from take_over_from_position(attempt, found))
+    return (yield from take_over_mirror_from_position(attempt, found))
 
 
-def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
+def _create_era_without_offset_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
     stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,
@@ -319,7 +323,7 @@ def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress)
     return NewEra(source=java.next_offset, reason=TAKEOVER_REASON, incidents=(stated,))
 
 
-def take_over_from_position(
+def take_over_mirror_from_position(
     attempt: RecoveryAttempt,
     begins: JavaWrittenRange,
     *,
@@ -333,7 +337,7 @@ def take_over_from_position(
     java = attempt.state.java
     assert java is not None
     copied_to = own_progress[0] if own_progress is not None else -1
-    traced = yield from retrace_mirror(attempt, begins, copied_to=copied_to)
+    traced = yield from match_mirror_with_source(attempt, begins, copied_to=copied_to)
     if not isinstance(traced, MapReconstruction):
         return traced
     known = attempt.state.anchor is not None
@@ -347,9 +351,9 @@ def take_over_from_position(
         source_epoch=traced.source_epoch if source == traced.position else -1,
         reason=TAKEOVER_REASON,
         incidents=(
-            *_create_uncompared_incidents(attempt, begins, own_progress),
-            *_create_retrace_incidents(attempt, traced),
-            *_create_unverified_incidents(attempt, copied, source),
+            *_create_incidents_for_uncompared_records(attempt, begins, own_progress),
+            *_create_incidents_for_match_problems(attempt, traced),
+            *_create_incidents_for_unverified_records(attempt, copied, source),
         ),
     )
     if traced.is_complete and source == traced.position:
@@ -362,7 +366,7 @@ def take_over_from_position(
     return (yield from mirror_generations.begin_era(attempt, era))
 
 
-def continue_after_java(
+def continue_after_java_records(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, changed: bool, lost: str
 ) -> Script[RecoveryOutcome]:
     """Continue after foreign records that follow our resume point, if MirrorMaker 2 copied them
@@ -373,7 +377,7 @@ def continue_after_java(
     begin a new era (generation of the mirror) even if all records match: the transform changed, or
     our tail was lost ("" if not).
     """
-    traced = yield from retrace_mirror(attempt, begins)
+    traced = yield from match_mirror_with_source(attempt, begins)
     if not isinstance(traced, MapReconstruction):
         return traced
     failure = _react_to_mismatch(attempt, traced)
@@ -390,7 +394,7 @@ def continue_after_java(
         source=traced.position,
         source_epoch=traced.source_epoch,
         reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror after this flow",
-        incidents=_create_retrace_incidents(attempt, traced),
+        incidents=_create_incidents_for_match_problems(attempt, traced),
     )
     return (yield from mirror_generations.begin_era(attempt, era))
 
@@ -435,7 +439,7 @@ def react_to_foreign_batch(
     return RetryRecovery(reason=reason, halt_if_persistent=stop)
 
 
-def _create_uncompared_incidents(
+def _create_incidents_for_uncompared_records(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, since: tuple[int, int] | None
 ) -> tuple[Incident, ...]:
     """Create an incident for records that MirrorMaker 2 copied after our resume point and that were
@@ -452,7 +456,7 @@ def _create_uncompared_incidents(
     return (stated,)
 
 
-def _create_unverified_incidents(
+def _create_incidents_for_unverified_records(
     attempt: RecoveryAttempt, copied: int, source: int
 ) -> tuple[Incident, ...]:
     """Create an incident for records that were copied only according to MirrorMaker 2's stored
@@ -468,7 +472,7 @@ def _create_unverified_incidents(
     return (stated,)
 
 
-def _create_retrace_incidents(
+def _create_incidents_for_match_problems(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> tuple[Incident, ...]:
     """Create incidents for duplicate records and for records that could not be compared."""

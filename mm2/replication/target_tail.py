@@ -99,11 +99,11 @@ class TargetTail:
         return min(first, key=lambda each: each.start, default=None)
 
     @property
-    def committed(self) -> list[TailBatch]:
+    def committed_batches(self) -> list[TailBatch]:
         """Committed batches in offset order, as read_committed consumers see them."""
         return sorted(self._batches, key=lambda each: each.offset)
 
-    def skip_deleted_batch(self, log_start: int) -> None:
+    def handle_deleted_batches(self, log_start: int) -> None:
         """Handle deleted batches: skip the batch before the resume point if only older batches and
         this one were deleted. If later batches were deleted too, record in `lost` that the tail
         cannot be matched. The target's log starts at `log_start`."""
@@ -117,12 +117,12 @@ class TargetTail:
         if header.last_offset < self.next_offset or self.is_complete:
             return
         self.next_offset = header.last_offset + 1
-        if header.base_offset < self.start and not self._is_foreign_overlap(header):
+        if header.base_offset < self.start and not self._is_overlapping_foreign_batch(header):
             self._check_resume_point(header)
         else:
             self._add_batch_to_tail(header, batch)
 
-    def _is_foreign_overlap(self, header: BatchHeader) -> bool:
+    def _is_overlapping_foreign_batch(self, header: BatchHeader) -> bool:
         """Return True if a foreign batch begins before `start`. An era (generation of the mirror)
         may begin inside a batch of MirrorMaker 2."""
         theirs = self.own_producers is None or header.producer_id not in self.own_producers

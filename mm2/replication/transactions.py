@@ -29,7 +29,7 @@ MODE_HOLD_S = 2.0
 does not flap."""
 
 
-class BoundaryStep(enum.Enum):
+class TransactionStep(enum.Enum):
     """Step that a partition performs at a boundary (while no batch is in flight) before it
     continues sending."""
 
@@ -39,7 +39,7 @@ class BoundaryStep(enum.Enum):
 
 
 @dataclass(slots=True, kw_only=True)
-class TransactionMode:
+class TransactionModeTracker:
     """Tracks whether a partition is replicated in transactions, and the state of its transaction.
 
     Invariant: a transaction is open (`is_open`) only while `is_active` is True, or until the commit
@@ -67,7 +67,7 @@ class TransactionMode:
     def __post_init__(self) -> None:
         self.is_active = self.is_permanent
 
-    def record_sent(self, size: int, *, old: bool, now_s: float) -> None:
+    def record_sent_batch(self, size: int, *, old: bool, now_s: float) -> None:
         """Record that a batch of `size` bytes was sent."""
         if not self.is_active:
             self.plain_since_marker = True
@@ -83,7 +83,7 @@ class TransactionMode:
         self.is_active = True
         self._old_seen_at_s = now_s
 
-    def record_opened(self, source: int) -> None:
+    def record_opened_transaction(self, source: int) -> None:
         """Record that a transaction was opened. All records before source offset `source` are
         committed."""
         self.is_open = True
@@ -103,7 +103,7 @@ class TransactionMode:
         old = old and self.is_possible
         if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.
-            return not old and not self.is_renewal_due(now_s)
+            return not old and not self.is_fence_renewal_due(now_s)
         return (
             self.is_open
             and not self.is_commit_due(now_s)
@@ -122,9 +122,9 @@ class TransactionMode:
         sending in transactions may end."""
         return not self.is_permanent and now_s - self._old_seen_at_s >= MODE_HOLD_S
 
-    def switch_to_next_step(
+    def switch_to_next_transaction_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
-    ) -> BoundaryStep | None:
+    ) -> TransactionStep | None:
         """Return the boundary step that is due (opening or committing a transaction, or renewing
         the fence), and switch the mode.
 
@@ -140,33 +140,33 @@ class TransactionMode:
                 idle
                 or paused
                 or self.is_commit_due(now_s)
-                or self._is_mode_over(next_is_old, now_s)
+                or self._should_deactivate(next_is_old, now_s)
             )
-            return BoundaryStep.COMMIT if due else None
-        if self._is_mode_over(next_is_old, now_s):
+            return TransactionStep.COMMIT if due else None
+        if self._should_deactivate(next_is_old, now_s):
             self.is_active = False
         if not self.is_active and next_is_old and self.is_possible:
             self.activate(now_s)
             if self.plain_since_marker:
-                return BoundaryStep.RENEW
+                return TransactionStep.RENEW
         if self.is_active and next_is_old is not None and not paused:
-            return BoundaryStep.OPEN
-        return BoundaryStep.RENEW if self.is_renewal_due(now_s) else None
+            return TransactionStep.OPEN
+        return TransactionStep.RENEW if self.is_fence_renewal_due(now_s) else None
 
-    def _is_mode_over(self, next_is_old: bool | None, now_s: float) -> bool:
+    def _should_deactivate(self, next_is_old: bool | None, now_s: float) -> bool:
         return self.is_active and next_is_old is False and self.may_deactivate(now_s)
 
-    def is_renewal_due(self, now_s: float) -> bool:
+    def is_fence_renewal_due(self, now_s: float) -> bool:
         """Return True if the fence must be renewed."""
         return self.is_possible and now_s - self.marked_at_s >= self.renew_after_s
 
 
 def create_transaction_mode(
     setup: PartitionSetup, now_s: float, *, fenced: bool = True
-) -> TransactionMode:
+) -> TransactionModeTracker:
     """Create the transaction mode of a partition that was just acquired. Transactions are
     impossible if `fenced` is False."""
-    return TransactionMode(
+    return TransactionModeTracker(
         is_permanent=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
         is_possible=fenced,
         renew_after_s=setup.renew_after_s,
@@ -179,7 +179,7 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionBoundary:
+class TransactionMarkerWritten:
     """Result of a boundary (transaction step without batches in flight): our transaction marker is
     at target offset `next_target - 1` and was written in leader epoch `leader_epoch`."""
 
@@ -192,11 +192,11 @@ class TransactionOpened:
     """The partition was added to a transaction."""
 
 
-BoundaryScript = Script[PartitionBoundary | TransactionOpened | FencingFailure]
+BoundaryScript = Script[TransactionMarkerWritten | TransactionOpened | FencingFailure]
 
 
-def create_boundary_script(
-    step: BoundaryStep,
+def create_transaction_step_script(
+    step: TransactionStep,
     producer: ProducerIdentity,
     *,
     next_target: int,
@@ -205,11 +205,11 @@ def create_boundary_script(
     """Create the script (generator of instructions) that performs a boundary step. The step's
     transaction marker is at target offset `next_target` or later."""
     match step:
-        case BoundaryStep.OPEN:
+        case TransactionStep.OPEN:
             return open_transaction(producer)
-        case BoundaryStep.COMMIT:
+        case TransactionStep.COMMIT:
             return commit_open_transaction(producer, next_target=next_target, context=context)
-        case BoundaryStep.RENEW:
+        case TransactionStep.RENEW:
             return renew_fence(producer, next_target=next_target, context=context)
 
 
@@ -225,7 +225,7 @@ def commit_open_transaction(
     alone = hanging_transactions.is_exclusive_writer(context)
     check_context = context if alone else None
     return (
-        yield from _read_boundary_marker(
+        yield from _read_written_marker(
             producer, next_target=next_target, check_context=check_context
         )
     )
@@ -240,7 +240,7 @@ def renew_fence(
     if failed is not None:
         return failed
     return (
-        yield from _read_boundary_marker(producer, next_target=next_target, check_context=context)
+        yield from _read_written_marker(producer, next_target=next_target, check_context=context)
     )
 
 
@@ -250,7 +250,7 @@ def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
     return TransactionOpened() if failed is None else failed
 
 
-def _read_boundary_marker(
+def _read_written_marker(
     producer: ProducerIdentity, *, next_target: int, check_context: RecoveryContext | None
 ) -> BoundaryScript:
     """Read back the transaction marker that a boundary step wrote. If `check_context` is given,
@@ -259,14 +259,14 @@ def _read_boundary_marker(
     if not isinstance(marker, TransactionMarker):
         return marker
     if check_context is not None and (
-        yield from hanging_transactions.is_marker_hidden(marker, check_context)
+        yield from hanging_transactions.is_marker_blocked_by_open_transaction(marker, check_context)
     ):
         return FencingInterrupted(
             reason=f"{check_context.setup.mirror_name}: a transaction is open before our marker at "
             f"{marker.offset}: read_committed consumers are blocked at offset "
             f"{marker.last_stable_offset}"
         )
-    return PartitionBoundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
+    return TransactionMarkerWritten(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
 
 
 def find_new_owner(

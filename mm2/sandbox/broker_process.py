@@ -57,14 +57,14 @@ class KafkaBroker(JavaServer):
         return self.folder / "server.properties"
 
     @property
-    def data(self) -> Path:
+    def data_directory(self) -> Path:
         """Directory of the broker's logs and formatted metadata. The broker has only this one log
         directory."""
         return Path(self._settings["log.dirs"])
 
     def launch(self) -> None:
         """Start the broker process without waiting until it accepts requests."""
-        if not self.running:
+        if not self.is_running:
             self._spec.before_start()
         super().launch()
 
@@ -116,15 +116,15 @@ def _write_cached_storage(node: KafkaBroker, *, cluster_id: str) -> bool:
     kept = node.runner.features
     if kept is None or not kept.exists():
         return False
-    node.data.mkdir(parents=True, exist_ok=True)
-    (node.data / _FEATURES_SNAPSHOT).write_bytes(kept.read_bytes())
+    node.data_directory.mkdir(parents=True, exist_ok=True)
+    (node.data_directory / _FEATURES_SNAPSHOT).write_bytes(kept.read_bytes())
     names = {
         "version": "1",
         "cluster.id": cluster_id,
         "node.id": str(node.node_id),
         "directory.id": make_cluster_id(),
     }
-    (node.data / _META_PROPERTIES).write_text(
+    (node.data_directory / _META_PROPERTIES).write_text(
         "".join(f"{key}={value}\n" for key, value in names.items())
     )
     return True
@@ -136,7 +136,7 @@ def _cache_formatted_storage(node: KafkaBroker) -> None:
         return
     try:
         with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=".features-") as fresh:
-            fresh.write((node.data / _FEATURES_SNAPSHOT).read_bytes())
+            fresh.write((node.data_directory / _FEATURES_SNAPSHOT).read_bytes())
             fresh.flush()
             os.link(fresh.name, kept)
     except OSError:

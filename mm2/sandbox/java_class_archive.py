@@ -31,7 +31,7 @@ from mm2.sandbox.sandbox_errors import SandboxError
 _STOP_TIMEOUT_S = 60.0
 
 
-def ensure_archive(
+def ensure_class_archive(
     jars: Path, release: KafkaRelease = kafka_releases.NEWEST_RELEASE
 ) -> tuple[str, ...]:
     """Return the JVM flags that load the CDS archive for `jars`; create the archive if it does not

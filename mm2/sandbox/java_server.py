@@ -168,7 +168,7 @@ class JavaServer:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """True if the process exists, even if it is frozen."""
         return self._child is not None and self._child.poll() is None
 
@@ -184,7 +184,7 @@ class JavaServer:
 
     def launch(self) -> None:
         """Start the server process without waiting until it accepts requests."""
-        if self.running:
+        if self.is_running:
             raise SandboxError(f"{self.name} in {self.folder} is already running")
         self.write_startup_files()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0

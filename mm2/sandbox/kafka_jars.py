@@ -220,7 +220,7 @@ def ensure_jars(
     base = temporary_directories.find_cache_folder() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.read_expected_digests()
-    _check_writers(base, folder)
+    _raise_if_writable_by_others(base, folder)
     if _is_stamp_valid(folder, digests):
         return folder
     base.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -232,7 +232,7 @@ def ensure_jars(
     return folder
 
 
-def _check_writers(base: Path, folder: Path) -> None:
+def _raise_if_writable_by_others(base: Path, folder: Path) -> None:
     """Raise `SandboxError` if other users can write to the cache.
 
     Such users could replace a jar at any time, even after it was verified.

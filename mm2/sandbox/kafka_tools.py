@@ -37,7 +37,7 @@ class KafkaTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTarget:
+class ToolConnectionConfig:
     """The cluster that a tool connects to.
 
     `config` is the path of the client properties file, or None if `bootstrap` is sufficient.
@@ -167,7 +167,7 @@ def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
 
 
 def make_tool_command(
-    name: str, arguments: Sequence[str], *, target: ToolTarget | None, jars: Path
+    name: str, arguments: Sequence[str], *, target: ToolConnectionConfig | None, jars: Path
 ) -> list[str]:
     """Return the command line of a tool, including the cluster's address and client properties."""
     tool = TOOLS[name]

@@ -173,7 +173,7 @@ _DifferenceLabel = tuple[DifferenceKind, tuple[str, ...]]
 _IndexPairs = Sequence[tuple[int, int]]
 
 
-def allow_no_gaps(_: int) -> bool:
+def allow_no_missing_records(_: int) -> bool:
     """Return False for every offset. `IsAllowedToLack` predicate for mirror topics that must
     contain all source records."""
     return False
@@ -210,7 +210,7 @@ class UnmatchedRecords:
     At most `KEPT_UNMATCHED_MAX` records are kept per side; additional records are only counted.
     """
 
-    is_allowed_to_lack: IsAllowedToLack = allow_no_gaps
+    is_allowed_to_lack: IsAllowedToLack = allow_no_missing_records
     _lost: list[_UnmatchedRecord] = field(default_factory=list)
     _added: list[_UnmatchedRecord] = field(default_factory=list)
     _more_lost: int = 0
@@ -221,7 +221,7 @@ class UnmatchedRecords:
     def is_truncated(self) -> bool:
         return bool(self._more_lost or self._more_added)
 
-    def start_gap(self) -> None:
+    def start_next_gap(self) -> None:
         """Start a new gap, that is, a section between two matching records. Unmatched records that
         are added afterwards belong to this gap."""
         self._gap += 1
@@ -244,7 +244,7 @@ class UnmatchedRecords:
         else:
             self._more_added += 1
 
-    def classify(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
+    def classify_records(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
         """Classify all unmatched records. Return the differences in the order of
         `DifferenceKind`."""
         tally = _DifferenceCounts()
@@ -258,11 +258,11 @@ class UnmatchedRecords:
             lost, added, pairs=_pair_altered_records(lost, added), tally=tally
         )
         for each in lost:
-            tally.count(DifferenceKind.MISSING, each.record.offset, each.other_offset)
+            tally.add_difference(DifferenceKind.MISSING, each.record.offset, each.other_offset)
         for each in added:
-            tally.count(DifferenceKind.EXTRA, each.other_offset, each.record.offset)
-        tally.add(DifferenceKind.MISSING, self._more_lost)
-        tally.add(DifferenceKind.EXTRA, self._more_added)
+            tally.add_difference(DifferenceKind.EXTRA, each.other_offset, each.record.offset)
+        tally.add_differences_without_offsets(DifferenceKind.MISSING, self._more_lost)
+        tally.add_differences_without_offsets(DifferenceKind.EXTRA, self._more_added)
         return tally.list_differences()
 
 
@@ -274,7 +274,7 @@ class _DifferenceCounts:
     _counts: defaultdict[_DifferenceLabel, int] = field(default_factory=lambda: defaultdict(int))
     _first: dict[_DifferenceLabel, tuple[int | None, int | None]] = field(default_factory=dict)
 
-    def count(
+    def add_difference(
         self,
         kind: DifferenceKind,
         source_offset: int | None,
@@ -285,7 +285,7 @@ class _DifferenceCounts:
         self._counts[kind, fields] += 1
         self._first.setdefault((kind, fields), (source_offset, target_offset))
 
-    def add(self, kind: DifferenceKind, count: int) -> None:
+    def add_differences_without_offsets(self, kind: DifferenceKind, count: int) -> None:
         """Count `count` records with the given kind of difference, whose offsets are unknown."""
         if count:
             self._counts[kind, ()] += count
@@ -383,7 +383,7 @@ def _remove_pairs(
         source, target = lost[left].record, added[right].record
         fields = log_records.list_differing_fields(source.content, target.content)
         kind = DifferenceKind.ALTERED if fields else DifferenceKind.REORDERED
-        tally.count(kind, source.offset, target.offset, fields=fields)
+        tally.add_difference(kind, source.offset, target.offset, fields=fields)
     taken_left, taken_right = {left for left, _ in pairs}, {right for _, right in pairs}
     return (
         [each for index, each in enumerate(lost) if index not in taken_left],
@@ -402,7 +402,7 @@ def _remove_duplicates(
         if original is None:
             left.append(each)
         else:
-            tally.count(DifferenceKind.DUPLICATED, original, each.record.offset)
+            tally.add_difference(DifferenceKind.DUPLICATED, original, each.record.offset)
     return left
 
 
@@ -444,12 +444,12 @@ class _LogWindow:
     size: int = 0
 
     @property
-    def records_ahead(self) -> int:
+    def buffered_record_count(self) -> int:
         return len(self.contents) - self.at
 
     def read_ahead(self, count: int) -> None:
         """Read ahead until `count` records are buffered, or until the log ends."""
-        while self.records_ahead < count and not self.ended:
+        while self.buffered_record_count < count and not self.ended:
             chunk = next(self.chunks, None)
             if chunk is None:
                 self.ended = True
@@ -470,9 +470,7 @@ class _LogWindow:
         self._forget_passed_records()
         if not self.condensing:
             self.condensing = True
-            self.contents = [
-                log_records.condense_record(each) for each in self._uncondensed_contents()
-            ]
+            self.contents = [log_records.condense_record(each) for each in self._get_raw_records()]
 
     def get_offset_at(self, index: int) -> int | None:
         return self.offsets[index] if index < len(self.offsets) else None
@@ -482,7 +480,7 @@ class _LogWindow:
         assert isinstance(content, RecordContent)
         return ComparedRecord(self.offsets[index], content)
 
-    def _uncondensed_contents(self) -> list[RawRecord]:
+    def _get_raw_records(self) -> list[RawRecord]:
         return cast("list[RawRecord]", self.contents)
 
     def _forget_passed_records(self) -> None:
@@ -496,7 +494,7 @@ def compare_logs(
     target: Iterable[RecordChunk],
     *,
     find_originals: FindOriginals,
-    is_allowed_to_lack: IsAllowedToLack = allow_no_gaps,
+    is_allowed_to_lack: IsAllowedToLack = allow_no_missing_records,
 ) -> LogComparison:
     """Compare two logs to their ends, in bounded memory.
 
@@ -511,7 +509,7 @@ def compare_logs(
         source_records=left.records,
         target_records=right.records,
         size=left.size,
-        differences=found.classify(find_originals),
+        differences=found.classify_records(find_originals),
         is_truncated=found.is_truncated,
     )
 
@@ -521,19 +519,21 @@ def _skip_equal_records(left: _LogWindow, right: _LogWindow) -> bool:
     while True:
         left.read_ahead(1)
         right.read_ahead(1)
-        common = min(left.records_ahead, right.records_ahead)
+        common = min(left.buffered_record_count, right.buffered_record_count)
         if common == 0:
-            return bool(left.records_ahead or right.records_ahead)
+            return bool(left.buffered_record_count or right.buffered_record_count)
         mine = left.contents[left.at : left.at + common]
         theirs = right.contents[right.at : right.at + common]
-        same = common if mine == theirs else _count_common_start(mine, theirs)
+        same = common if mine == theirs else _count_common_leading_records(mine, theirs)
         left.at += same
         right.at += same
         if same < common:
             return True
 
 
-def _count_common_start(mine: Sequence[_AnyContent], theirs: Sequence[_AnyContent]) -> int:
+def _count_common_leading_records(
+    mine: Sequence[_AnyContent], theirs: Sequence[_AnyContent]
+) -> int:
     pairs = enumerate(zip(mine, theirs, strict=True))
     return next(index for index, (one, other) in pairs if one != other)
 
@@ -554,7 +554,10 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
         pairs = patience_diff.align_sequences(left.contents, right.contents)
         if left.ended and right.ended:
             _add_unmatched_records(
-                left, right, pairs=[*pairs, (left.records_ahead, right.records_ahead)], found=found
+                left,
+                right,
+                pairs=[*pairs, (left.buffered_record_count, right.buffered_record_count)],
+                found=found,
             )
             return
         if pairs:
@@ -576,10 +579,10 @@ def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedItems:
     """
     if left.ended or right.ended:
         return (
-            0 if left.ended else left.records_ahead,
-            0 if right.ended else right.records_ahead,
+            0 if left.ended else left.buffered_record_count,
+            0 if right.ended else right.buffered_record_count,
         )
-    return left.records_ahead // 2, right.records_ahead // 2
+    return left.buffered_record_count // 2, right.buffered_record_count // 2
 
 
 def _add_unmatched_records(
@@ -594,7 +597,7 @@ def _add_unmatched_records(
     start_left = start_right = 0
     for end_left, end_right in pairs:
         if end_left > start_left or end_right > start_right:
-            found.start_gap()
+            found.start_next_gap()
             for index in range(start_left, end_left):
                 found.add_lost_record(left.get_record_at(index), right.get_offset_at(end_right))
             for index in range(start_right, end_right):

@@ -91,7 +91,9 @@ class ConsumerLogReader:
         stalled = self._make_stall_deadline()
         finished = False
         while not finished:
-            records, finished = self._take_messages_below_end(partition, self._poll_messages(), end)
+            records, finished = self._select_messages_below_end_offset(
+                partition, self._poll_messages(), end
+            )
             if records:
                 yield _make_record_chunk(records)
                 stalled = self._make_stall_deadline()
@@ -111,7 +113,7 @@ class ConsumerLogReader:
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
 
-    def _take_messages_below_end(
+    def _select_messages_below_end_offset(
         self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
         """Return the messages below `end`, and True if `end` was reached."""
@@ -142,10 +144,10 @@ class ConsumerLogReader:
 
     def _retry_request(self, doing: str, request: Callable[[], Any]) -> Any:
         return sandbox_clients.retry_transient_errors(
-            lambda: self._request_once(doing, request), timeout_s=_REQUEST_TIMEOUT_S
+            lambda: self._execute_request(doing, request), timeout_s=_REQUEST_TIMEOUT_S
         )
 
-    def _request_once(self, doing: str, request: Callable[[], Any]) -> Any:
+    def _execute_request(self, doing: str, request: Callable[[], Any]) -> Any:
         try:
             answer = request()
         except confluent_kafka.KafkaException as error:

@@ -164,7 +164,7 @@ class CondensedLog:
         )
         both = CondensedLog(size=max(self.size, other.size))
         for _, which, index in places:
-            both._append_record_from(other if which else self, index)
+            both._append_record_of_other_log(other if which else self, index)
         return both
 
     def exclude_ranges(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
@@ -173,7 +173,7 @@ class CondensedLog:
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
             if not any(start <= offset < end for start, end in spans):
-                left._append_record_from(self, index)
+                left._append_record_of_other_log(self, index)
         return left
 
     def iterate_record_chunks(self) -> Iterator[RecordChunk]:
@@ -187,7 +187,7 @@ class CondensedLog:
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
-    def _append_record_from(self, other: CondensedLog, index: int) -> None:
+    def _append_record_of_other_log(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         self._append_record(
             other.offsets[index], key, other.get_content_hash(index), other.is_tombstone(index)

@@ -65,10 +65,10 @@ def _find_anchors(
         for index in range(low, high)
         if left_counts[left[index]] == 1 and right_counts.get(left[index]) == 1
     ]
-    return _find_longest_increasing(pairs)
+    return _find_longest_increasing_subsequence(pairs)
 
 
-def _find_longest_increasing(pairs: Sequence[MatchedItems]) -> list[MatchedItems]:
+def _find_longest_increasing_subsequence(pairs: Sequence[MatchedItems]) -> list[MatchedItems]:
     """Return the longest subsequence of pairs whose second elements increase."""
     tails: list[int] = []
     holders: list[int] = []

@@ -119,7 +119,7 @@ class _SandboxSupervisor:
         def check_servers() -> bool:
             for each in self._clusters:
                 for server in each.list_servers():
-                    if not server.running and (each.name, server.name) not in reported:
+                    if not server.is_running and (each.name, server.name) not in reported:
                         reported.add((each.name, server.name))
                         _print_log_line(
                             f"{server.name} of {each.name} has ended; its log: {server.log_path}"

@@ -9,10 +9,10 @@ The source is read with read_committed because a mirror must contain exactly the
 Both sides are read up to their current ends, so traffic and replication must be idle. The demo, the
 system tests and the chaos tests rely on this module; its own tests inject each kind of fault.
 
-`compare_with_incidents` is for logs that were cleaned or truncated during replication:
+`compare_topics_allowing_incidents` is for logs that were cleaned or truncated during replication:
 
     snapshot = replication_proof.take_snapshot(east…, ["orders"])  # then the log is cleaned
-    result = replication_proof.compare_with_incidents(
+    result = replication_proof.compare_topics_allowing_incidents(
         east…,
         west…,
         {"orders": "east.orders"},
@@ -198,7 +198,7 @@ def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
     return [each for each in found.values() if each.kind not in actions]
 
 
-def compare_with_incidents(
+def compare_topics_allowing_incidents(
     source: ClientProperties,
     target: ClientProperties,
     topics: Mapping[str, str],
@@ -235,7 +235,7 @@ def compare_with_incidents(
                 outcome = compare_partition_logs(
                     sides, compacted=compacted, target_cleaned=target_cleaned
                 )
-                found.append(_make_comparison(here, there, outcome=outcome))
+                found.append(_make_partition_comparison(here, there, outcome=outcome))
     return TopicsComparison(partitions=tuple(found))
 
 
@@ -292,7 +292,7 @@ def compare_partition_logs(
     held = sides.before.merge(sides.source)
     last = held.find_last_index_per_key()
 
-    def is_allowed_to_lack(offset: int) -> bool:
+    def may_target_lack_offset(offset: int) -> bool:
         if _is_offset_in_ranges(offset, sides.may_be_missing):
             return True
         index = held.find_index(offset)
@@ -311,7 +311,7 @@ def compare_partition_logs(
         find_originals=lambda wanted: log_comparison.find_original_offsets(
             held.iterate_record_chunks(), wanted
         ),
-        is_allowed_to_lack=is_allowed_to_lack,
+        is_allowed_to_lack=may_target_lack_offset,
     )
     # Contents are hashes, so the altered field is unknown.
     differences = [dataclasses.replace(each, fields=()) for each in outcome.differences]
@@ -386,7 +386,7 @@ def _is_incident_of_partition(one: Incident, partition: TopicPartition) -> bool:
     return (one.topic, one.partition) == (partition.topic, partition.partition)
 
 
-def _make_comparison(
+def _make_partition_comparison(
     source: TopicPartition, target: TopicPartition, *, outcome: LogComparison
 ) -> PartitionComparison:
     return PartitionComparison(

@@ -15,7 +15,7 @@ from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka import client_errors, cluster_access, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.network import key_stores
 from connect_runtime.system import clock
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -39,7 +39,7 @@ class SandboxClients:
     """Creates Kafka clients for one cluster; `alias` is the cluster's name in messages."""
 
     def __init__(self, properties: ClientProperties, *, alias: str) -> None:
-        self._reports = ConnectionReports()
+        self._reports = RecentConnectionErrors()
         try:
             self._access = cluster_access.parse_cluster_access(
                 properties, files=key_stores.create_store_files(Path()), name=alias

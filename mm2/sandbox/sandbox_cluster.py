@@ -244,10 +244,10 @@ class SandboxCluster:
         the brokers on the first call."""
         if not self.brokers:
             self._create_cluster()
-        if self.zookeeper is not None and not self.zookeeper.running:
+        if self.zookeeper is not None and not self.zookeeper.is_running:
             self.zookeeper.start()
         for node in self.brokers.values():
-            if not node.running:
+            if not node.is_running:
                 node.launch()
 
     def await_ready(self, *, timeout_s: float = 60.0) -> None:
@@ -262,7 +262,7 @@ class SandboxCluster:
                     node.await_ready(timeout_s=timeout_s)
                 self._await_cluster_metadata()
             except PortInUseError:
-                if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_newly_created():
+                if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_never_started_brokers():
                     raise
                 self.launch()
             else:
@@ -323,11 +323,11 @@ class SandboxCluster:
             node: f"{broker_settings.LOOPBACK_HOST}:{port}" for node, port in client_ports.items()
         }
         if self.release.zookeeper:
-            self._create_with_zookeeper(client_ports)
+            self._create_brokers_with_zookeeper(client_ports)
         else:
-            self._create_with_controllers(client_ports)
+            self._create_brokers_with_kraft(client_ports)
 
-    def _prepare_runner(self) -> ProgramRunner:
+    def _prepare_program_runner(self) -> ProgramRunner:
         """Return the `ProgramRunner` that starts the brokers, after ensuring that the jars are
         downloaded or that Docker is available."""
         if self._in_containers:
@@ -336,10 +336,12 @@ class SandboxCluster:
                 image=containers.find_image(self.release), folder=self.folder.absolute()
             )
         jars = kafka_jars.ensure_jars(self.release.jars)
-        return LocalRunner(jars, archive=java_class_archive.ensure_archive(jars, self.release))
+        return LocalRunner(
+            jars, archive=java_class_archive.ensure_class_archive(jars, self.release)
+        )
 
-    def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
-        runner = self._prepare_runner()
+    def _create_brokers_with_kraft(self, client_ports: Mapping[int, int]) -> None:
+        runner = self._prepare_program_runner()
         controller_ports = {node: self._reserve_port() for node in self._node_ids}
         for node in self._node_ids:
             addresses = broker_settings.make_kraft_addresses(
@@ -352,7 +354,7 @@ class SandboxCluster:
             self._add_broker(node, runner, addresses=addresses)
         broker_process.format_storage(self.brokers.values(), cluster_id=self.cluster_id)
 
-    def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
+    def _create_brokers_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
         jars = kafka_jars.ensure_jars(self.release.jars)
         keeper = ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve_port())
         self.zookeeper = keeper
@@ -380,7 +382,9 @@ class SandboxCluster:
             settings={"log.dirs": str(folder / "data")} | settings,
             jvm=self._jvm,
             ready_text=self.release.ready_text.format(node_id=node),
-            before_start=partial(keeper.await_deregistration, node) if keeper else lambda: None,
+            before_start=partial(keeper.await_broker_deregistration, node)
+            if keeper
+            else lambda: None,
         )
         self.brokers[node] = KafkaBroker(spec)
 
@@ -432,7 +436,7 @@ class SandboxCluster:
             reservation.release()
         self._reservations.clear()
 
-    def _discard_if_newly_created(self) -> bool:
+    def _discard_never_started_brokers(self) -> bool:
         """Discard the brokers of a cluster that has never started, so that they are created again
         with other ports, which requires newly formatted storage. Return True if they were
         discarded."""

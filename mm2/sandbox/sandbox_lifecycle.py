@@ -25,7 +25,7 @@ from mm2.sandbox import (
     shell_variables,
     temporary_directories,
 )
-from mm2.sandbox.kafka_tools import ToolTarget
+from mm2.sandbox.kafka_tools import ToolConnectionConfig
 from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
 from mm2.sandbox.sandbox_state import RunningCluster, SandboxFolder, SandboxRequest, SandboxState
 
@@ -64,7 +64,7 @@ def start_sandbox(
         else:
             java_installation.find_java()
             kafka_jars.ensure_jars(release.jars, report=report)
-        _remove_leftovers(home)
+        _remove_sandbox_files(home)
         home.write_request(request)
         return _launch_supervisor(home), True
 
@@ -93,7 +93,7 @@ def stop_sandbox(folder: Path) -> bool:
         ):
             left = ", ".join(str(pid) for pid in find_processes(home))
             raise SandboxError(f"processes {left} of {home.folder} did not end: kill them manually")
-        _remove_leftovers(home)
+        _remove_sandbox_files(home)
     return was_up
 
 
@@ -107,7 +107,7 @@ def _open_folder(folder: Path) -> SandboxFolder:
     """Open the sandbox directory, which need not exist. Raises `SandboxError` if the directory is
     not private."""
     home = SandboxFolder(folder.absolute())
-    home.check_is_private()
+    home.check_directory_is_private()
     return home
 
 
@@ -153,9 +153,9 @@ def make_kafka_command(
         said = read_ready_state(folder)
         facts = _find_cluster(said, cluster)
         home = SandboxFolder(folder.absolute())
-        target = ToolTarget(
+        target = ToolConnectionConfig(
             bootstrap=facts.bootstrap,
-            config=home.get_client_properties_path(facts.name) if facts.secure else None,
+            config=home.get_client_properties_path(facts.name) if facts.is_secure else None,
         )
     return kafka_tools.make_tool_command(
         tool, arguments, target=target, jars=kafka_jars.ensure_jars()
@@ -269,7 +269,7 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
     )
 
 
-def _remove_leftovers(home: SandboxFolder) -> None:
+def _remove_sandbox_files(home: SandboxFolder) -> None:
     """Remove the files of a sandbox that was not shut down properly."""
     home.delete_state()
     shutil.rmtree(home.clusters, ignore_errors=True)

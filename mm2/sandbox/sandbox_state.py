@@ -96,7 +96,7 @@ class RunningCluster:
         return self.properties["bootstrap.servers"]
 
     @property
-    def secure(self) -> bool:
+    def is_secure(self) -> bool:
         """True if clients need more than the bootstrap servers to connect."""
         return self.properties["security.protocol"] != "PLAINTEXT"
 
@@ -142,7 +142,7 @@ class SandboxFolder:
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox directory: {error}") from error
 
-    def check_is_private(self) -> None:
+    def check_directory_is_private(self) -> None:
         """Raise `SandboxError` if the directory exists and is not private.
 
         The directory must be private because its files contain ids of processes that commands kill,

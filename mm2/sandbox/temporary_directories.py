@@ -79,12 +79,12 @@ def _wait_for_lock(path: Path) -> int:
     """Acquire the lock that processes hold only while they list and remove directories."""
     locked: list[int] = []
 
-    def try_once() -> bool:
+    def try_take_lock() -> bool:
         descriptor = _try_lock_file(path, create=True)
         locked.extend([] if descriptor is None else [descriptor])
         return descriptor is not None
 
-    if not clock.wait_until(try_once, timeout_s=_LOCK_TIMEOUT_S):
+    if not clock.wait_until(try_take_lock, timeout_s=_LOCK_TIMEOUT_S):
         raise SandboxError(
             f"another process has held the lock {path} for {_LOCK_TIMEOUT_S:.0f} s: stop that "
             "process and try again"

@@ -70,14 +70,14 @@ class ZooKeeper(JavaServer):
             flags=_ZOOKEEPER_JVM_FLAGS,
         )
 
-    def await_deregistration(self, node_id: int) -> None:
+    def await_broker_deregistration(self, node_id: int) -> None:
         """Wait until no broker with this id is registered. A killed broker stays registered until
         its session times out.
 
         A broker that starts while its id is still registered ends immediately. Raises
         `SandboxError` if the id stays registered.
         """
-        if not self.running or not self.has_served:
+        if not self.is_running or not self.has_served:
             return
         timeout_s = 3 * SESSION_TIMEOUT_MS / 1000
         registration = f"/brokers/ids/{node_id}"

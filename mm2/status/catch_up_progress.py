@@ -255,10 +255,10 @@ class CatchUpTracker:
                 or status.flow not in self._flows
                 or not status.partitions
             ):
-                found.append((status.flow, None, _explain_flow_unfinished(status)))
+                found.append((status.flow, None, _explain_unfinished_flow(status)))
             flow = self._flows.get(status.flow)
             found.extend(
-                (status.flow, each.partition, _explain_partition_unfinished(each))
+                (status.flow, each.partition, _explain_unfinished_partition(each))
                 for each in sorted(status.partitions, key=_get_finding_partition)
                 if flow is None or not flow.is_partition_done(each.partition)
             )
@@ -282,7 +282,7 @@ def _get_finding_partition(each: PartitionStatus) -> TopicPartition:
     return each.partition
 
 
-def _explain_flow_unfinished(status: FlowStatus) -> str:
+def _explain_unfinished_flow(status: FlowStatus) -> str:
     if status.state is FlowState.RUNNING:
         return (
             topic_rows.NO_MATCHING_TOPIC
@@ -303,7 +303,7 @@ def _describe_other_nodes(status: FlowStatus) -> str:
     return f"{what} assigned to {where}; nothing to replicate here"
 
 
-def _explain_partition_unfinished(each: PartitionStatus) -> str:
+def _explain_unfinished_partition(each: PartitionStatus) -> str:
     reason = topic_rows.describe_state_reason(each.reason)
     if each.is_halted:
         return reason

@@ -267,10 +267,14 @@ def _list_last_known_partitions(
         seen
     )
     found = (each for each in (before.partitions if before else ()) if each.task in away)
-    return map(_mark_not_running, found) if seen.worker_state is FlowWorkerState.WORKING else found
+    return (
+        map(_mark_partition_not_running, found)
+        if seen.worker_state is FlowWorkerState.WORKING
+        else found
+    )
 
 
-def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
+def _mark_partition_not_running(each: PartitionStatus) -> PartitionStatus:
     """Return the partition's last report with the phase "waiting", because its task is not running.
     The report of a halted partition is returned unchanged."""
     if each.is_halted or each.reason == TASK_NOT_RUNNING:
@@ -289,7 +293,7 @@ def is_configuration_applied(seen: WorkerSnapshot) -> bool:
     return seen.is_config_applied and not _describe_wait_reason(seen)
 
 
-def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
+def explain_why_no_task_runs(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
     """Explain why none of the tasks assigned to this node is running; return "" if at least one is
     running, or if an operator stopped the flow.
 

@@ -45,7 +45,7 @@ _FLOW_STYLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFrame:
+class LiveTableContent:
     """Content of the live table. `notes` are lines that are shown above the table."""
 
     overview: FlowsOverview
@@ -71,7 +71,7 @@ def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
     return RowSelection(rows=tuple(worst[:room]), hidden=len(rows) - room)
 
 
-def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
+def count_rows_that_fit(frame: LiveTableContent, *, width: int, height: int) -> int:
     """Return the number of topics that fit on a terminal of this size."""
     other = _FRAME_LINES + len(frame.notes)
     for row in frame.overview.flows:
@@ -173,7 +173,7 @@ def format_lag_seconds(lag: LagTotal) -> str:
     return f"{'' if lag.complete else '>'}{text_format.format_duration(lag.seconds)}"
 
 
-def describe_batch_path(row: TopicRow) -> str:
+def describe_replication_path(row: TopicRow) -> str:
     """Describe the path that the topic's batches take, and the rate limit. If the partitions use
     different paths, include the number of partitions for each path."""
     ways = {
@@ -198,7 +198,7 @@ def describe_topic_state(row: TopicRow) -> str:
     return f"{row.state.upper()}{share}{reason}"
 
 
-def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
+def render_table(frame: LiveTableContent, *, width: int, height: int) -> console.Group:
     """Render the live table for a terminal of this size."""
     parts: list[console.RenderableType] = [_make_styled_text(note) for note in frame.notes]
     for row in frame.overview.flows:
@@ -230,7 +230,7 @@ def _find_flow_style(row: FlowRow) -> str:
 
 
 def _make_topic_table(
-    frame: TableFrame, chosen: RowSelection, *, wide: bool
+    frame: LiveTableContent, chosen: RowSelection, *, wide: bool
 ) -> console.RenderableType:
     several = len(frame.overview.flows) > 1
     made = table.Table(
@@ -266,7 +266,7 @@ def _make_topic_cells(row: TopicRow) -> list[text.Text]:
         _make_styled_text(text_format.format_megabytes(row.rate.bytes_s)),
         _make_styled_text(format_lag_records(row.lag)),
         _make_styled_text(format_lag_seconds(row.lag)),
-        _make_styled_text(describe_batch_path(row)),
+        _make_styled_text(describe_replication_path(row)),
         _make_styled_text(describe_topic_state(row), style=_STATE_STYLES[row.state]),
     ]
 

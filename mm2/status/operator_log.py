@@ -24,7 +24,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.clusters import cluster_clients
 from mm2.config import flow_plan, mirror_connector_keys, operator_overrides
 from mm2.config.mm2_settings import Mm2Settings
@@ -198,7 +198,7 @@ class OperatorLog:
         self._clock = now
         self._open_target = open_target
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
         self._changed = threading.Condition()
         self._unwritten: list[_PendingAction] = []
         """Pending actions in order, including those being written. Guarded by `_changed`."""
@@ -208,7 +208,7 @@ class OperatorLog:
         self._is_closed = False
         self._give_up_s = math.inf
 
-    def log_change(self, change: AuditedRequest) -> None:
+    def log_operator_request(self, change: AuditedRequest) -> None:
         """Log an operator's REST request, and record its actions if it succeeded. A rejected
         request is logged as a warning with its HTTP status."""
         found = parse_actions(change)
@@ -223,7 +223,7 @@ class OperatorLog:
         fields = {"operator": operator, "flow": found[0].flow}
         _log.warning("operator %s: %s: %s", operator, words, told, extra=fields)
 
-    def log_reload(self, operator: str) -> None:
+    def log_reload_request(self, operator: str) -> None:
         """Log a reload request. Call `record_reload` after the reload."""
         _log_action(operator, _RELOAD_ID)
 
@@ -348,13 +348,13 @@ class OperatorLog:
             late = ""
             while len(told) < len(entries) and not late:
                 writer.poll(_POLL_INTERVAL_S)
-                late = self._explain_end_of_wait(end)
+                late = self._explain_missing_acknowledgement(end)
             for each in entries:
                 told.setdefault(each, late)
         finally:
             writer.close(0.0)
 
-    def _explain_end_of_wait(self, end: Deadline) -> str:
+    def _explain_missing_acknowledgement(self, end: Deadline) -> str:
         """Return the reason to stop waiting for acknowledgements, or "" to continue waiting."""
         now_s = self._clock.now_s()
         if now_s >= self._give_up_s:

@@ -21,7 +21,7 @@ MAIN_LOOP_TIMEOUT_S = 60.0
 """Maximum duration of one main loop iteration in seconds."""
 
 
-class ReplicationEvidence(enum.Enum):
+class ReplicationEvidenceKind(enum.Enum):
     """Kind of evidence that a flow is replicating."""
 
     BATCH = "the target acknowledged a batch"
@@ -33,20 +33,20 @@ class LastReplication:
     """Latest evidence that a flow is replicating, in wall-clock time."""
 
     at_ms: int
-    evidence: ReplicationEvidence
+    evidence: ReplicationEvidenceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationInstant:
+class MonotonicLastReplication:
     """Latest evidence that a flow is replicating, on this process's monotonic clock."""
 
     at_s: float
-    evidence: ReplicationEvidence
+    evidence: ReplicationEvidenceKind
 
 
 def find_last_replication(
     pulses: Iterable[LatencySnapshot], *, all_move: bool
-) -> ReplicationInstant | None:
+) -> MonotonicLastReplication | None:
     """Find the latest evidence of replication in the reports of one flow's copy processes
     (`pulses`); return None if there is none.
 
@@ -61,8 +61,8 @@ def find_last_replication(
     if max(crossed_s, idle_s) == never_s:
         return None
     if crossed_s >= idle_s:
-        return ReplicationInstant(at_s=crossed_s, evidence=ReplicationEvidence.BATCH)
-    return ReplicationInstant(at_s=idle_s, evidence=ReplicationEvidence.NOTHING_LEFT)
+        return MonotonicLastReplication(at_s=crossed_s, evidence=ReplicationEvidenceKind.BATCH)
+    return MonotonicLastReplication(at_s=idle_s, evidence=ReplicationEvidenceKind.NOTHING_LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class ReplicationActivityTracker:
     process is restarting or does not report. Uses the monotonic clock, so that setting the wall
     clock does not make the evidence appear newer."""
 
-    _known: dict[str, tuple[float, ReplicationInstant | None, list[int]]] = field(
+    _known: dict[str, tuple[float, MonotonicLastReplication | None, list[int]]] = field(
         default_factory=dict
     )
     """For each flow: the monotonic time when tracking started, the latest evidence of replication,
@@ -130,14 +130,14 @@ class ReplicationActivityTracker:
                 last, told_by = now, lives
         self._known[flow] = begun_s, last, told_by
 
-        def convert_to_wall_ms(at_s: float) -> int:
+        def convert_to_wall_clock_ms(at_s: float) -> int:
             return wall_ms - round((now_s - at_s) * 1000)
 
         return ReplicationActivity(
-            begun_ms=convert_to_wall_ms(begun_s),
+            begun_ms=convert_to_wall_clock_ms(begun_s),
             last=None
             if last is None
-            else LastReplication(at_ms=convert_to_wall_ms(last.at_s), evidence=last.evidence),
+            else LastReplication(at_ms=convert_to_wall_clock_ms(last.at_s), evidence=last.evidence),
         )
 
     def retain_flows(self, flows: Collection[str]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.system import file_access
-from connect_runtime.system.file_access import ForeignDirectoryError
+from connect_runtime.system.file_access import DirectoryNotPrivateError
 from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
@@ -286,7 +286,7 @@ def _check_directory_owner(
         file_access.check_private_directory(
             where, uid=uid, root_may_use_foreign=not ours, opened=opened
         )
-    except ForeignDirectoryError as error:
+    except DirectoryNotPrivateError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another directory for both mm2 run and this command: "
             "anyone with access to this directory could impersonate the mm2 process of user id "

@@ -87,7 +87,7 @@ def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
     return FlowHealthResult(
         health=found[0][0] if found else FlowHealth.HEALTHY,
         reasons=tuple(dict.fromkeys(text for _, text in found)),
-        notes=(*_list_notes(report), *report.warnings),
+        notes=(*_list_health_notes(report), *report.warnings),
     )
 
 
@@ -150,7 +150,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
         first = damaged[0]
         more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         yield FlowHealth.UNHEALTHY, f"{first.source_partition}: {first.reason}{more}"
-    short = [each for each in report.partitions if each.retention_risk.is_time_short]
+    short = [each for each in report.partitions if each.retention_risk.is_time_to_data_loss_short]
     soonest = status_document.find_soonest_data_loss(short)
     if soonest is not None:
         yield FlowHealth.UNHEALTHY, retention_estimate.describe_data_loss(soonest)
@@ -210,17 +210,17 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
         if not report.partitions_on_other_nodes:
             yield FlowHealth.PENDING, topic_rows.NOTHING_TO_COPY
         return
-    yield from _check_old_lag(report, within_s=within_s)
+    yield from _check_unreported_partition_lag(report, within_s=within_s)
     yield from _check_last_batch(report, within_s=within_s)
     lasting = [
         each
         for each in report.partitions
         if each.since_ms is not None
-        if _has_state_lasted(each.since_ms, report.at_ms, PARTITION_WAIT_MAX_S)
+        if _is_state_older_than(each.since_ms, report.at_ms, PARTITION_WAIT_MAX_S)
     ]
     waiting = [each for each in lasting if each.state in _WAITING_STATES]
     if waiting:
-        starts = report.since_ms is not None and not _has_state_lasted(
+        starts = report.since_ms is not None and not _is_state_older_than(
             report.since_ms, report.at_ms, within_s
         )
         count = plurals.format_count(len(waiting), "partition", "are")
@@ -241,14 +241,16 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
         yield FlowHealth.UNKNOWN, f"the lag of {count} is unknown"
 
 
-def _has_state_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
+def _is_state_older_than(since_ms: int, at_ms: int, for_s: float) -> bool:
     """Return True if the state has lasted for at least `for_s` seconds, or if its age is unknown
     because the clock was set."""
     age_ms = replication_latency.compute_age_ms(since_ms, at_ms)
     return age_ms is None or age_ms >= for_s * 1000
 
 
-def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
+def _check_unreported_partition_lag(
+    report: FlowReport, *, within_s: float
+) -> Iterator[_HealthProblem]:
     """Check the partitions for which no copy process reported its status. If their oldest
     unreplicated record is older than `within_s` and no replicating process has reported, yield that
     the health is unknown."""
@@ -288,7 +290,7 @@ def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_Healt
         yield FlowHealth.UNHEALTHY, f"{text} ({allowed})"
 
 
-def _list_notes(report: FlowReport) -> Iterator[str]:
+def _list_health_notes(report: FlowReport) -> Iterator[str]:
     for each in report.unreachable:
         if each.broker:
             yield each.format_description()

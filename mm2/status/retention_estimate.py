@@ -119,7 +119,7 @@ class RetentionRisk:
     """Number of offsets that were deleted before they were replicated."""
 
     @property
-    def is_time_short(self) -> bool:
+    def is_time_to_data_loss_short(self) -> bool:
         """True if so little time is left that a warning should be logged."""
         return self.kind is RiskKind.GONE or (self.share is not None and self.share < SHORT_SHARE)
 

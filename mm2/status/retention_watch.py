@@ -114,12 +114,14 @@ class SourceRetentionReader:
     def close(self) -> None:
         self._close()
 
-    def collect(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
+    def collect_source_snapshots(
+        self, waiting: Mapping[TopicPartition, PartitionStatus]
+    ) -> SourceSnapshots:
         """Collect retention snapshots of the given source partitions. Raises `ConnectError` if the
         source does not respond or denies access."""
         if self._clock.now_s() - self._cache.at_s >= CACHED_CONFIG_MAX_AGE_S:
             self._cache = _CachedReads(at_s=self._clock.now_s())
-        ends = self._source.logs.fetch_bounds(waiting, SOURCE_REQUEST_TIMEOUT_S).succeeded
+        ends = self._source.logs.fetch_log_bounds(waiting, SOURCE_REQUEST_TIMEOUT_S).succeeded
         copied = self._find_positions(waiting, ends)
         lagging = {
             each: max(at, ends[each].start) for each, at in copied.items() if at < ends[each].end
@@ -232,7 +234,7 @@ class SourceRetentionReader:
         for each, seen in sorted(
             found.items(), key=lambda item: item[1].retention_risk.left_ms or 0
         ):
-            if seen.retention_risk.is_time_short:
+            if seen.retention_risk.is_time_to_data_loss_short:
                 worst.setdefault(each.topic, (each, seen.retention_risk))
         now_s = self._clock.now_s()
         due = [
@@ -302,7 +304,9 @@ def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionR
 
     def read_target_positions() -> Mapping[TopicPartition, int]:
         known = mirror_state.read_offset_map(both.target, flow.source, OFFSET_MAP_READ_TIMEOUT_S)
-        found = {each: known.get_partition(each).replicated_to for each in known.list_partitions()}
+        found = {
+            each: known.get_partition(each).next_source_offset for each in known.list_partitions()
+        }
         return {each: at for each, at in found.items() if at is not None}
 
     return SourceRetentionReader(
@@ -408,14 +412,14 @@ class RetentionWatch:
                 each.flow,
                 pulses.get(each.flow, {}).values(),
                 copies=each.has_local_partitions,
-                all_move=each.is_copying_all,
+                all_move=each.is_copying_all_partitions,
                 now_s=now_s,
                 wall_ms=wall_ms,
             )
         self._activity_tracker.retain_flows(found.keys())
         return found
 
-    def list_seconds_left(self) -> dict[tuple[str, ...], float]:
+    def list_seconds_to_data_loss(self) -> dict[tuple[str, ...], float]:
         """Return the seconds until unreplicated records may be deleted, by flow and topic; 0 if
         they may be deleted at any time or some have already been deleted. Topics without an
         estimate are omitted."""
@@ -512,13 +516,14 @@ class RetentionWatch:
                 or paused
                 or each.is_halted
                 or (
-                    not known and (target_lost or self._has_waited_long(status.flow, each, wall_ms))
+                    not known
+                    and (target_lost or self._is_partition_stuck(status.flow, each, wall_ms))
                 )
             ):
                 found[each.partition] = each
         return found
 
-    def _has_waited_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
+    def _is_partition_stuck(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
         """Return True if the partition has been in its current state, for example waiting, for at
         least `UNMOVED_THRESHOLD_MS`. Shorter waits are normal: after a start, all partitions
         wait."""
@@ -532,7 +537,7 @@ class RetentionWatch:
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> SourceSnapshots:
         try:
-            found = self._get_reader(settings, flow).collect(waiting)
+            found = self._get_reader(settings, flow).collect_source_snapshots(waiting)
         except ConnectError as error:
             if flow.name not in self._failing:
                 self._failing.add(flow.name)

@@ -16,7 +16,7 @@ from typing import Any
 from connect_runtime.base.ids import TopicPartition
 from mm2.replication import partition_lag
 from mm2.replication.halt_messages import HaltCause
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
@@ -234,7 +234,8 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
     for each in partitions:
         if each.state in HALTED_STATES:
             found.setdefault(
-                (each.topic, replace_partition_by_topic(each.source_partition, each.reason)), []
+                (each.topic, replace_partition_with_topic_name(each.source_partition, each.reason)),
+                [],
             ).append(each)
     return [
         HaltGroup(
@@ -248,7 +249,7 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
     ]
 
 
-def replace_partition_by_topic(place: TopicPartition, text: str) -> str:
+def replace_partition_with_topic_name(place: TopicPartition, text: str) -> str:
     """Replace a partition's name in a text by its topic's name, for example `orders-3` by
     `orders`."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
@@ -259,7 +260,7 @@ def list_past_problems(report: FlowReport) -> list[FlowProblem]:
     """Return the flow's recorded problems without those that describe current halts, which are
     reported separately."""
     lasting = {
-        replace_partition_by_topic(each.source_partition, each.reason)
+        replace_partition_with_topic_name(each.source_partition, each.reason)
         for each in report.partitions
         if each.state in HALTED_STATES
     }
@@ -324,7 +325,9 @@ def _parse_activity(found: Mapping[str, Any]) -> ReplicationActivity:
         begun_ms=found["begun_ms"],
         last=None
         if last is None
-        else LastReplication(at_ms=last["at_ms"], evidence=ReplicationEvidence[last["evidence"]]),
+        else LastReplication(
+            at_ms=last["at_ms"], evidence=ReplicationEvidenceKind[last["evidence"]]
+        ),
     )
 
 

@@ -214,7 +214,7 @@ def _list_current_problems(status: FlowStatus) -> Iterator[str]:
         [dataclasses.replace(status, partitions=stopped)]
     ):
         told = each.describe.removeprefix(f"{status.flow}: ")
-        yield status_document.replace_partition_by_topic(each.partition, told)
+        yield status_document.replace_partition_with_topic_name(each.partition, told)
 
 
 _NO_SNAPSHOTS: Mapping[TopicPartition, SourcePartitionSnapshot] = {}

@@ -104,7 +104,7 @@ class FlowExplanation:
     """Reason for the flow's state."""
 
     @property
-    def explains_replication(self) -> bool:
+    def explains_whether_topic_is_replicated(self) -> bool:
         """True if the explanation states whether and how the flow replicates the topic."""
         return bool(self.partitions) or (bool(self.exclusion_reason) and self.exists is not False)
 
@@ -188,10 +188,10 @@ class TopicExplanation:
     flows: tuple[FlowExplanation, ...]
 
     @property
-    def explains_replication(self) -> bool:
+    def explains_whether_topic_is_replicated(self) -> bool:
         """True if a flow replicates the topic, or if a flow explains why the topic is not
         replicated."""
-        return any(each.explains_replication for each in self.flows)
+        return any(each.explains_whether_topic_is_replicated for each in self.flows)
 
     @property
     def has_errors(self) -> bool:
@@ -340,7 +340,7 @@ def _explain_flow(
     )
     if status is None and report is not None:
         parts = tuple(
-            _make_unreported_partition(report, far[place])
+            _explain_unreported_partition(report, far[place])
             for place in sorted(far)
             if place.topic == name
         )
@@ -386,7 +386,9 @@ def _describe_unhealthy_flow(report: FlowReport | None, *, within_s: float) -> s
     return "" if verdict.is_healthy else verdict.describe()
 
 
-def _make_unreported_partition(report: FlowReport, each: PartitionReport) -> PartitionExplanation:
+def _explain_unreported_partition(
+    report: FlowReport, each: PartitionReport
+) -> PartitionExplanation:
     """Explain a partition for which the process that replicates it was not queried or did not
     report."""
     state, reason = "unseen", each.reason
@@ -436,12 +438,12 @@ def _explain_partition(
         number=number,
         state="copying",
         reason=reason,
-        path=(*_explain_batch_path(flow, each), *_explain_throttles(topic, holds)),
+        path=(*_explain_replication_path(flow, each), *_explain_throttles(topic, holds)),
         remedy=halt_messages.format_fencing_commands(flow.name, operator) if denied else "",
     )
 
 
-def _explain_batch_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
+def _explain_replication_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
     yield ("re-encoded", each.reencode_reason) if each.reencode_reason else ("passed through", "")
     if each.transactional:
         always = flow.delivery is DeliveryMode.TRANSACTIONAL
@@ -452,7 +454,7 @@ def _explain_batch_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str
 
 
 def _explain_throttles(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str, str]]:
-    own = holds.budgets.get_topic_limit(topic) or 0
+    own = holds.budgets.get_topic_throttle(topic) or 0
     for of, rate in (("the flow", holds.budgets.flow), ("the topic", own)):
         for told in topic_rows.describe_throttle(rate):
             yield told, of

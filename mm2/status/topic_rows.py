@@ -327,7 +327,7 @@ def _make_topic_row(
         state=state,
         in_state=states[state],
         reason="" if state == PAUSED_STATE else describe_state_reason(worst.reason),
-        throttle=status.overrides.budgets.get_topic_limit(topic) or 0,
+        throttle=status.overrides.budgets.get_topic_throttle(topic) or 0,
     )
 
 

@@ -101,7 +101,7 @@ class WorkerSnapshotReader:
             has_joined=herder.is_ready(),
             fatal_error=given_up,
             unreachable=unreachable,
-            stopped_ms=config.target_state_ms(flow_plan.SOURCE_CONNECTOR),
+            stopped_ms=config.target_state_timestamp_ms(flow_plan.SOURCE_CONNECTOR),
             resume=plan.resume_command,
             config_error=refused,
             connector=_make_group_status(

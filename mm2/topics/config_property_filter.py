@@ -28,11 +28,11 @@ DEFAULT_CONFIG_PROPERTIES_EXCLUDE = (
 class ConfigPropertyFilter(Protocol):
     """Selects the topic configs that are synced from the source."""
 
-    def should_replicate(self, name: str) -> bool:
+    def should_replicate_config_property(self, name: str) -> bool:
         """Return whether the config is synced."""
         ...
 
-    def should_replicate_default(self, name: str) -> bool:
+    def should_replicate_source_default(self, name: str) -> bool:
         """Return whether the source's default value is written to the target, instead of keeping
         the target's default."""
         ...
@@ -47,10 +47,10 @@ class DefaultConfigPropertyFilter:
     """True if the source's default values are written to the target
     (`use.defaults.from=source`)."""
 
-    def should_replicate(self, name: str) -> bool:
+    def should_replicate_config_property(self, name: str) -> bool:
         return not self.exclude.matches(name)
 
-    def should_replicate_default(self, name: str) -> bool:
+    def should_replicate_source_default(self, name: str) -> bool:
         return self.source_defaults
 
 
@@ -62,10 +62,10 @@ class CustomConfigPropertyFilter:
     predicate: Callable[[str], bool] = field(repr=False, compare=False)
     default_predicate: Callable[[str], bool] = field(repr=False, compare=False)
 
-    def should_replicate(self, name: str) -> bool:
+    def should_replicate_config_property(self, name: str) -> bool:
         return bool(self.predicate(name))
 
-    def should_replicate_default(self, name: str) -> bool:
+    def should_replicate_source_default(self, name: str) -> bool:
         return bool(self.default_predicate(name))
 
 

@@ -15,7 +15,7 @@ DEFAULT_UNREACHABLE_AFTER_S = 10
 DEFAULT_OFFSET_MAP_BYTES = 16 * 1024 * 1024
 
 
-class StartAt(enum.Enum):
+class StartPositionKind(enum.Enum):
     """Kind of a start position."""
 
     EARLIEST = "earliest"
@@ -27,13 +27,13 @@ class StartAt(enum.Enum):
 class StartPosition:
     """Position at which a partition without any progress starts."""
 
-    kind: StartAt = StartAt.EARLIEST
+    kind: StartPositionKind = StartPositionKind.EARLIEST
     timestamp_ms: int | None = None
     """For `TIMESTAMP`: start at the first record that is not older than this time (UTC
     milliseconds)."""
 
     def __post_init__(self) -> None:
-        assert (self.kind is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
+        assert (self.kind is StartPositionKind.TIMESTAMP) == (self.timestamp_ms is not None), self
 
     @property
     def text(self) -> str:
@@ -62,7 +62,7 @@ class DeliveryMode(enum.Enum):
     """At least once, without a transactional id, so older writers cannot be fenced."""
 
 
-class OnSourceGap(enum.Enum):
+class SourceGapAction(enum.Enum):
     """Action if the source deleted records before they were replicated."""
 
     CONTINUE = "continue"
@@ -90,7 +90,7 @@ class FlowThrottles:
     """Topic throttles. The first matching entry applies to a topic, in addition to the flow's
     throttle."""
 
-    def get_topic_limit(self, topic: str) -> int | None:
+    def get_topic_throttle(self, topic: str) -> int | None:
         """Return the throttle of a topic in bytes per second; None for no limit."""
         found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
         return next(found, 0) or None
@@ -116,7 +116,7 @@ class Flow:
     start: StartPosition = StartPosition()
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
     delivery: DeliveryMode = DeliveryMode.AUTO
-    on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
+    on_source_gap: SourceGapAction = SourceGapAction.CONTINUE
     refresh_topics_interval_s: float | None = 600
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60

@@ -27,7 +27,7 @@ class OverloadState:
     since_s: float | None = None
 
 
-def check_task_load(
+def plan_reassignment_if_overloaded(
     assignments: Sequence[TaskPartitions],
     rates: PartitionByteRates,
     *,

@@ -103,7 +103,7 @@ class TopicsSnapshot:
         """Return whether this cluster supports the topic config; True if that is unknown."""
         return self.config_names is None or name in self.config_names
 
-    def list_timestamp_bounds(self) -> tuple[str, ...]:
+    def list_timestamp_bound_configs(self) -> tuple[str, ...]:
         """Return the timestamp bounds (`TIMESTAMP_BOUND_CONFIGS`) that the brokers support. If
         unknown, return those of current Kafka releases."""
         known: Collection[str] = self.default_configs or self.config_names or ()
@@ -266,7 +266,9 @@ def plan_mirror_topics(
         elif mirror.partitions < pair.topic.partitions <= MIRROR_PARTITIONS_MAX:
             grow.append(pair.plan_partition_increase(mirror))
         change = pair.plan_config_changes(mirror) if mirror is not None else None
-        if not sync_configs and not (flow.syncs_topic_configs and pair.is_unblocked_by(change)):
+        if not sync_configs and not (
+            flow.syncs_topic_configs and pair.is_unblocked_by_config_change(change)
+        ):
             change = None
         if change is not None:
             alter.append(change)
@@ -302,7 +304,9 @@ class _MirrorPair:
 
     def plan_creation(self) -> CreateMirrorTopic:
         configs = {name: value for name, value in self._iter_synced_configs() if value is not None}
-        configs.update(dict.fromkeys(self.target.list_timestamp_bounds(), UNLIMITED_TIMESTAMP_MS))
+        configs.update(
+            dict.fromkeys(self.target.list_timestamp_bound_configs(), UNLIMITED_TIMESTAMP_MS)
+        )
         factor = self.flow.replication_factor
         return CreateMirrorTopic(
             topic=self.topic.name,
@@ -347,7 +351,7 @@ class _MirrorPair:
             delete=tuple(sorted(to_delete)),
         )
 
-    def is_unblocked_by(self, change: AlterMirrorConfigs | None) -> bool:
+    def is_unblocked_by_config_change(self, change: AlterMirrorConfigs | None) -> bool:
         """Return whether the topic can be replicated only after the config change `change`."""
         return _has_stop_finding(self.find_problems(None)) and not _has_stop_finding(
             self.find_problems(change)
@@ -364,12 +368,12 @@ class _MirrorPair:
                 or entry.sensitive
                 or entry.source is ConfigEntrySource.STATIC_BROKER
                 or name in UNSYNCED_CONFIGS
-                or not self.flow.config_filter.should_replicate(name)
+                or not self.flow.config_filter.should_replicate_config_property(name)
                 or not self.target.has_config(name)
             ):
                 continue
             is_default = entry.source is ConfigEntrySource.DEFAULT
-            if is_default and not self.flow.config_filter.should_replicate_default(name):
+            if is_default and not self.flow.config_filter.should_replicate_source_default(name):
                 yield name, None
             elif entry.value is not None:
                 yield name, entry.value
@@ -453,7 +457,7 @@ class _MirrorPair:
             if (
                 self.topic.is_overridden(name)
                 and name not in UNSYNCED_CONFIGS
-                and self.flow.config_filter.should_replicate(name)
+                and self.flow.config_filter.should_replicate_config_property(name)
                 and not self.target.has_config(name)
             ):
                 problem = (
@@ -466,7 +470,7 @@ class _MirrorPair:
     def _check_configs(self, planned: Mapping[str, str]) -> Iterator[MirrorTopicFinding]:
         if planned.get(_TIMESTAMP_TYPE) == "LogAppendTime":
             problem = "message.timestamp.type is LogAppendTime, which replaces every timestamp"
-            remedy = self._create_set_remedy(_TIMESTAMP_TYPE, "CreateTime")
+            remedy = self._create_set_config_remedy(_TIMESTAMP_TYPE, "CreateTime")
             yield self._create_stop_finding(_TIMESTAMP_TYPE, problem, remedy)
         yield from self._check_compression(planned.get(_COMPRESSION_TYPE))
         yield from self._check_cleanup_policy(planned.get(_CLEANUP_POLICY))
@@ -476,22 +480,22 @@ class _MirrorPair:
                 problem = (
                     f"{name} is {planned[name]}: records with timestamps further off are rejected"
                 )
-                remedy = self._create_set_remedy(name, UNLIMITED_TIMESTAMP_MS)
+                remedy = self._create_set_config_remedy(name, UNLIMITED_TIMESTAMP_MS)
                 yield self._create_warning(name, problem, remedy)
 
     def _check_compression(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         if planned in (None, "producer", self.topic.get_config(_COMPRESSION_TYPE)):
             return
         problem = f"compression.type is {planned}: batches with other codecs are re-encoded"
-        remedy = self._create_set_remedy(_COMPRESSION_TYPE, "producer")
+        remedy = self._create_set_config_remedy(_COMPRESSION_TYPE, "producer")
         yield self._create_warning(_COMPRESSION_TYPE, problem, remedy)
 
     def _check_cleanup_policy(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.get_config(_CLEANUP_POLICY)
         if planned is None or expected is None:
             return
-        source, target = _split_policies(expected), _split_policies(planned)
-        remedy = self._create_set_remedy(_CLEANUP_POLICY, expected)
+        source, target = _parse_cleanup_policies(expected), _parse_cleanup_policies(planned)
+        remedy = self._create_set_config_remedy(_CLEANUP_POLICY, expected)
         if "compact" in target - source:
             problem = (
                 f"cleanup.policy is {planned}, but {expected} on the source: the mirror topic "
@@ -529,10 +533,10 @@ class _MirrorPair:
         problem = (
             f"max.message.bytes is {planned}, but {expected} on the source: larger batches fail"
         )
-        remedy = self._create_set_remedy(_MAX_MESSAGE_BYTES, expected)
+        remedy = self._create_set_config_remedy(_MAX_MESSAGE_BYTES, expected)
         yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
 
-    def _create_set_remedy(self, name: str, value: str) -> _FindingRemedy:
+    def _create_set_config_remedy(self, name: str, value: str) -> _FindingRemedy:
         text = f"set {name}={value} on {self.remote} of {self.flow.target}"
         target = self.operator.target
         if self.mirror is not None:
@@ -580,5 +584,5 @@ def _has_stop_finding(findings: Iterator[MirrorTopicFinding]) -> bool:
     return any(each.severity is MirrorFindingSeverity.STOP for each in findings)
 
 
-def _split_policies(policy: str) -> frozenset[str]:
+def _parse_cleanup_policies(policy: str) -> frozenset[str]:
     return frozenset(word.strip() for word in policy.split(",") if word.strip())

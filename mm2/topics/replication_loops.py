@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.topics import naming
-from mm2.topics.flow_config import Flow, StartAt
+from mm2.topics.flow_config import Flow, StartPositionKind
 
 JAVA_LOOP_CAUSE = "java-leads-back"
 
@@ -79,7 +79,11 @@ def explain_loop(flow: Flow, topic: str, *, java: bool) -> str:
     Once MirrorMaker 2 has stopped, a flow that starts at the latest record does not read those
     records.
     """
-    if not java or flow.start.kind is StartAt.LATEST or flow.format_remote_topic(topic) != topic:
+    if (
+        not java
+        or flow.start.kind is StartPositionKind.LATEST
+        or flow.format_remote_topic(topic) != topic
+    ):
         return ""
     back = f"{flow.target}->{flow.source}"
     return (

@@ -139,7 +139,7 @@ def split_throttles(
     """
     plain = [Counter(each.topic for each in share) for share in assignments]
     total = sum(plain, Counter())
-    limits = {topic: whole.get_topic_limit(topic) for topic in total}
+    limits = {topic: whole.get_topic_throttle(topic) for topic in total}
     busy = sum(bool(topics) for topics in plain)
     return [
         TaskThrottle(
@@ -193,7 +193,7 @@ def build_group_task_configs(
     props: Mapping[str, str], assignments: Iterable[Sequence[str]]
 ) -> list[dict[str, str]]:
     """Create one configuration per task with its groups. The caller must exclude group ids for
-    which `is_unwritable_group` returns True."""
+    which `is_group_unsafe_for_task_config` returns True."""
     return _build_task_configs(props, GROUPS_KEY, assignments)
 
 
@@ -238,7 +238,7 @@ def parse_task_index(props: Mapping[str, str]) -> int | None:
     return int(number)
 
 
-def is_unwritable_group(group: str) -> bool:
+def is_group_unsafe_for_task_config(group: str) -> bool:
     """Return whether a group id would be read back differently or as several ids.
 
     Java nevertheless writes such an id to the task configuration, and its task then reads groups
@@ -388,7 +388,7 @@ def find_mirror_name_conflicts(
     return {mirror: frozenset(each) for mirror, each in found.items() if len(each) > 1}
 
 
-def rearrange_assignments(
+def redistribute_partitions(
     before: Sequence[PartitionAssignment], plan: Iterable[Sequence[TopicPartition]]
 ) -> list[PartitionAssignment]:
     """Assign the same partitions according to a new plan. Partitions marked as `added` keep that

@@ -45,7 +45,7 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
     return _is_topic_selected(flow, topic) and not _is_mirror_name_reserved(flow, topic)
 
 
-def has_checkpoints(flow: Flow, topic: str) -> bool:
+def should_checkpoint_topic(flow: Flow, topic: str) -> bool:
     """Return whether positions in a source topic become checkpoints: the flow replicates the topic,
     and as in Java, its topic filter selects the topic.
 

@@ -82,7 +82,10 @@ def find_worst_badge(badges: Sequence[Badge]) -> Badge:
 
 def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
     """Return a partition's badge. GOOD requires a known lag and no long wait."""
-    if each.state in status_document.HALTED_STATES or each.retention_risk.is_time_short:
+    if (
+        each.state in status_document.HALTED_STATES
+        or each.retention_risk.is_time_to_data_loss_short
+    ):
         return Badge.BAD
     if each.state == status_document.COPYING_STATE:
         lag_ms = each.compute_lag_ms(now_ms)
@@ -448,7 +451,7 @@ def _encode_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRep
             "",
         ),
         "data_loss": "" if soonest is None else retention_estimate.describe_data_loss(soonest),
-        "throttle_bytes_s": one.status.overrides.budgets.get_topic_limit(name),
+        "throttle_bytes_s": one.status.overrides.budgets.get_topic_throttle(name),
         **_encode_lag(parts, one.report.at_ms),
         **_encode_rate(one, {name}),
     }

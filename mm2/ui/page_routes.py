@@ -133,7 +133,7 @@ class StatusSite:
         return {
             "/": render_root_page,
             PAGE_PATH: _make_static_page(_STATIC_FILES / "index.html", _HTML),
-            f"{PAGE_PATH}/": _redirect_without_slash,
+            f"{PAGE_PATH}/": _redirect_to_path_without_slash,
             **_make_static_pages(),
             f"{API_PATH}/overview": self._render_overview,
             **{f"{API_PATH}/{name}": self._make_flow_page(make) for name, make in of_flows.items()},
@@ -170,14 +170,14 @@ class StatusSite:
         """Render the consumer groups document, from the groups that the checkpoint tasks report."""
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
-        def make() -> PageResponse:
+        def make_groups_page() -> PageResponse:
             told = self._board.get_snapshot().groups.get(name, {})
             return _make_json_page(
                 json_documents.make_groups_document(seen, one, [*told.values()], text=text)
             )
 
         try:
-            return self._made.get(seen, ("groups", name), make, text=text)
+            return self._made.get(seen, ("groups", name), make_groups_page, text=text)
         except TooManySearchesError as error:
             busy = {**json_documents.make_document_head(seen), "error": str(error)}
             return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
@@ -226,7 +226,7 @@ class StatusSite:
         def render_flow_page(asked: PageRequest) -> PageResponse:
             seen = self._seen.get_current_snapshot()
             one = seen.find_flow(asked.query.get("flow", ""))
-            return _make_flow_not_found(seen) if one is None else make(asked, seen, one)
+            return _make_flow_not_found_response(seen) if one is None else make(asked, seen, one)
 
         return render_flow_page
 
@@ -248,7 +248,7 @@ def render_root_page(asked: PageRequest) -> PageResponse:
     )
 
 
-def _redirect_without_slash(_: PageRequest) -> PageResponse:
+def _redirect_to_path_without_slash(_: PageRequest) -> PageResponse:
     """Redirect to the path without the trailing slash, because the page's links are relative to
     that path."""
     headers = {**_HEADERS, "Location": PAGE_PATH}
@@ -270,7 +270,7 @@ def _make_static_page(file: abc.Traversable, content_type: str) -> PageRenderer:
     return lambda _: page
 
 
-def _make_flow_not_found(seen: PageSnapshot) -> PageResponse:
+def _make_flow_not_found_response(seen: PageSnapshot) -> PageResponse:
     names = [each.flow.name for each in seen.flows]
     told = {
         **json_documents.make_document_head(seen),

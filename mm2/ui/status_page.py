@@ -40,7 +40,7 @@ often."""
 IDLE_SNAPSHOT_INTERVAL_S = 15.0
 
 
-class PageNode(HealthSource, Protocol):
+class StatusPageNode(HealthSource, Protocol):
     """The node that runs the flows; implemented by `mm2.node.node.Mm2Node`."""
 
     @property
@@ -58,7 +58,7 @@ class SnapshotWatch:
 
     def __init__(
         self,
-        running: PageNode,
+        running: StatusPageNode,
         reports: ReportSource,
         *,
         release: str,
@@ -161,7 +161,7 @@ _log = logging.getLogger(__name__)
 class StatusPage:
     """The status page; `pages` contains its pages by path."""
 
-    def __init__(self, running: PageNode, reports: ReportSource) -> None:
+    def __init__(self, running: StatusPageNode, reports: ReportSource) -> None:
         now = SystemClock()
         self._watch = SnapshotWatch(
             running,
@@ -175,10 +175,10 @@ class StatusPage:
         self.pages = StatusSite(self._watch, status_registry.REGISTRY, self._questions).make_pages()
 
     @contextlib.contextmanager
-    def record_charts(self) -> Iterator[None]:
+    def record_chart_points(self) -> Iterator[None]:
         """Context manager that records the charts on a separate thread until the `with` block
         ends."""
-        owned = ThreadGroup(on_unexpected_end=_log_unexpected_end)
+        owned = ThreadGroup(on_unexpected_end=_log_unexpected_thread_end)
         owned.start("status page", self._watch.run)
         try:
             yield
@@ -187,5 +187,5 @@ class StatusPage:
             owned.stop_all(_WATCH_STOP_TIMEOUT_S)
 
 
-def _log_unexpected_end(end: UnexpectedThreadEnd) -> None:
+def _log_unexpected_thread_end(end: UnexpectedThreadEnd) -> None:
     _log.error("the status page's charts are no longer updated: %r", end.error)

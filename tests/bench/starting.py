@@ -72,7 +72,7 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     """The first run of half a minute on a machine lets Spark start sooner from then on; what is
     measured are the others. Where none can be made it is measured without."""
     archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
-    if not archive.should_be_written:
+    if not archive.needs_creation:
         return
     name = kafka.create_topic(clusters.source.client_properties(), "start-archive")
     flow = Flow(
@@ -83,9 +83,7 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
         topics=(name,),
     )
     with Running(contestants.MM2_RUN, flow, folder):
-        clock.wait_until(
-            lambda: not archive.should_be_written, timeout_s=row.limit_s, interval_s=0.5
-        )
+        clock.wait_until(lambda: not archive.needs_creation, timeout_s=row.limit_s, interval_s=0.5)
 
 
 class _Starts:

@@ -21,7 +21,7 @@ from mm2.kafka.client_interfaces import (
     OnRecorded,
     StoredLogRecord,
 )
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
@@ -38,7 +38,7 @@ class Place(Protocol):
 
     alias: str
 
-    def log(self, bounds: UnacknowledgedLimits = ...) -> FlowStateLog: ...
+    def log(self, bounds: UnacknowledgedRecordLimits = ...) -> FlowStateLog: ...
 
     def away(self) -> contextlib.AbstractContextManager[None]: ...
 
@@ -53,7 +53,8 @@ class FakePlace:
         self._cluster = FakeCluster()
 
     def log(
-        self, bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+        self,
+        bounds: UnacknowledgedRecordLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
     ) -> FlowStateLog:
         return FakeFlowStateLog(
             self._cluster, source_alias=self.alias, bounds=bounds, max_record_bytes=200_000
@@ -80,7 +81,8 @@ class RealPlace:
         self._logs: list[FlowStateLog] = []
 
     def log(
-        self, bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+        self,
+        bounds: UnacknowledgedRecordLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
     ) -> FlowStateLog:
         access = cluster_access.of(self._east)
         log = cluster_access.flow_log(access, self.alias, bounds=bounds)
@@ -141,7 +143,7 @@ class Answers:
         return {what: error for what, error in self.heard if error is not None}
 
 
-def opened(place: Place, **options: UnacknowledgedLimits) -> FlowStateLog:
+def opened(place: Place, **options: UnacknowledgedRecordLimits) -> FlowStateLog:
     log = place.log(**options)
     log.open(WAIT_S)
     return log
@@ -306,7 +308,7 @@ def test_a_newly_opened_log_reads_from_the_beginning(place):
 
 
 def test_a_full_log_takes_nothing_until_it_is_polled(place):
-    log = opened(place, bounds=UnacknowledgedLimits(records=3))
+    log = opened(place, bounds=UnacknowledgedRecordLimits(records=3))
     taken = ["a", "b", "c"]
     with place.away():
         for key in taken:
@@ -322,7 +324,7 @@ def test_a_full_log_takes_nothing_until_it_is_polled(place):
 
 
 def test_bytes_are_bounded_too_and_one_record_always_fits(place):
-    log = opened(place, bounds=UnacknowledgedLimits(bytes=100))
+    log = opened(place, bounds=UnacknowledgedRecordLimits(bytes=100))
     with place.away():
         log.append(MAP, b"big", b"x" * 1000, on_recorded=ignore)
         with pytest.raises(FlowStateLogFullError):

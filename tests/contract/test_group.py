@@ -228,7 +228,7 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
     workers.until(lambda: workers.share([one, two], 6))
     workers.close(two)
     for say in (
-        two.group.record_loop_tick,
+        two.group.report_herder_loop_alive,
         two.group.confirm_join_prepared,
         two.group.revoke_all_work,
     ):
@@ -243,7 +243,7 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
 
 def test_nothing_happens_before_the_start(place):
     one = place.member("one")
-    one.record_loop_tick()
+    one.report_herder_loop_alive()
     one.confirm_join_prepared()
     one.rejoin_group("too early")
     assert one.pop_events() == []

@@ -187,7 +187,7 @@ def written(place: Place, group: str, *offsets: int) -> None:
 
 
 def state(place: Place, group: str) -> GroupState:
-    found = place.groups.describe_states([group], WAIT_S)
+    found = place.groups.describe_group_states([group], WAIT_S)
     assert found.failed == {}
     return found.succeeded[group]
 
@@ -200,7 +200,7 @@ def test_a_group_that_was_never_heard_of_is_absent_and_has_nothing(place, group)
     assert listed(place, group) == []
     assert state(place, group) is State.ABSENT
     assert place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ()}
-    assert place.groups.fetch_positions([group], WAIT_S) == PerGroupResult(
+    assert place.groups.fetch_committed_offsets([group], WAIT_S) == PerGroupResult(
         succeeded={group: {}}, failed={}
     )
 
@@ -210,12 +210,12 @@ def test_offsets_make_a_group_that_has_them(place, group):
     assert place.groups.commit_offsets({group: given}, WAIT_S) == PerGroupResult(
         succeeded={group: {}}, failed={}
     )
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: given}
+    assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded == {group: given}
     assert state(place, group) is State.EMPTY
     (found,) = listed(place, group)
     assert found.is_consumer
     written(place, group, 1)
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group][
+    assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded[group][
         partition(place, 0)
     ] == at(1)
 
@@ -233,7 +233,7 @@ def test_a_streams_group_is_listed_as_one_and_has_offsets_like_any_other(place, 
     place.other(group, type=STREAMS, offset=3)
     (found,) = listed(place, group)
     assert (found.unsupported_type, found.is_consumer) == (STREAMS, False)
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {
+    assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded == {
         group: {partition(place, 0): at(3)}
     }
 
@@ -249,8 +249,8 @@ def test_many_groups_are_one_question(place, group):
     names = [f"{group}-{number}" for number in range(30)]
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
     assert place.groups.commit_offsets(offsets, WAIT_S).succeeded == {name: {} for name in names}
-    assert place.groups.fetch_positions(names, WAIT_S).succeeded == offsets
-    assert place.groups.describe_states(names, WAIT_S).succeeded == dict.fromkeys(
+    assert place.groups.fetch_committed_offsets(names, WAIT_S).succeeded == offsets
+    assert place.groups.describe_group_states(names, WAIT_S).succeeded == dict.fromkeys(
         names, State.EMPTY
     )
     assert set(names) <= {each.group for each in place.groups.list_groups(WAIT_S)}
@@ -261,18 +261,18 @@ def test_groups_that_have_what_they_had_are_no_news(place, group):
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
     place.groups.commit_offsets(offsets, WAIT_S)
     seen: ReportedPositions = {}
-    found = place.groups.fetch_changed_positions([*names, group], WAIT_S, seen=seen)
+    found = place.groups.fetch_changed_committed_offsets([*names, group], WAIT_S, seen=seen)
     assert found == PerGroupResult(succeeded={**offsets, group: {}}, failed={})
-    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen) == PerGroupResult(
+    assert place.groups.fetch_changed_committed_offsets(names, WAIT_S, seen=seen) == PerGroupResult(
         succeeded={}, failed={}
     )
     written(place, names[7], 9, 3)
     moved = {partition(place, 0): at(9), partition(place, 1): at(3)}
-    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+    assert place.groups.fetch_changed_committed_offsets(names, WAIT_S, seen=seen).succeeded == {
         names[7]: moved
     }
     del seen[names[8]]
-    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+    assert place.groups.fetch_changed_committed_offsets(names, WAIT_S, seen=seen).succeeded == {
         names[8]: offsets[names[8]]
     }
 
@@ -280,14 +280,16 @@ def test_groups_that_have_what_they_had_are_no_news(place, group):
 def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
     written(place, group, 5)
     with place.pending(group):
-        assert place.groups.fetch_positions([group], WAIT_S).succeeded == {
+        assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded == {
             group: {partition(place, 0): at(5)}
         }
-        found = place.groups.fetch_positions([group, f"{group}-other"], 5.0, stable=True)
+        found = place.groups.fetch_committed_offsets([group, f"{group}-other"], 5.0, stable=True)
         assert found.succeeded == {f"{group}-other": {}}
         assert isinstance(found.failed[group], RetriableError)
     eventually.eventually(
-        lambda: group in place.groups.fetch_positions([group], WAIT_S, stable=True).succeeded,
+        lambda: (
+            group in place.groups.fetch_committed_offsets([group], WAIT_S, stable=True).succeeded
+        ),
         WAIT_S,
         "the transaction has ended",
     )
@@ -295,9 +297,9 @@ def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
 
 def test_nothing_asked_is_nothing_answered(place, group):
     nothing: PerGroupResult[Any] = PerGroupResult(succeeded={}, failed={})
-    assert place.groups.describe_states([], WAIT_S) == nothing
-    assert place.groups.fetch_positions([], WAIT_S) == nothing
-    assert place.groups.fetch_changed_positions([], WAIT_S, seen={}) == nothing
+    assert place.groups.describe_group_states([], WAIT_S) == nothing
+    assert place.groups.fetch_committed_offsets([], WAIT_S) == nothing
+    assert place.groups.fetch_changed_committed_offsets([], WAIT_S, seen={}) == nothing
     assert place.groups.commit_offsets({}, WAIT_S) == nothing
 
 
@@ -314,7 +316,7 @@ def test_a_group_with_members_is_active_and_keeps_its_offsets(place, group, type
     eventually.eventually(
         lambda: state(place, group) is State.EMPTY, WAIT_S, "the group is without members"
     )
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {
+    assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded[group] == {
         partition(place, 0): at(5)
     }
     written(place, group, 9)
@@ -325,7 +327,7 @@ def test_a_partition_that_is_not_there_is_told_beside_the_others(place, group):
     found = place.groups.commit_offsets({group: {there: at(1), beyond: at(2)}}, WAIT_S)
     assert list(found.succeeded[group]) == [beyond]
     assert isinstance(found.succeeded[group][beyond], TopicMissingError)
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {there: at(1)}
+    assert place.groups.fetch_committed_offsets([group], WAIT_S).succeeded[group] == {there: at(1)}
     alone = place.groups.commit_offsets({group: {beyond: at(2)}}, WAIT_S)
     assert isinstance(alone.failed[group], TopicMissingError)
     assert isinstance(alone.get_first_failure(), TopicMissingError)

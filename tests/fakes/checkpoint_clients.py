@@ -90,7 +90,7 @@ class FakeClusters:
     def create_target_admin(self) -> FakeAdmin:
         return self._kept(FakeAdmin(self.target_topics))
 
-    def create_target_log_offsets(self) -> FakeLogs:
+    def create_target_log_offsets_client(self) -> FakeLogs:
         return self._kept(FakeLogs(self.target_ends))
 
     def create_offset_syncs_reader(self) -> FakeTail:

@@ -45,7 +45,7 @@ class FakeCluster:
         self.group_cluster.failure = error
         self.logs.failure = error
 
-    def open_tail(self, topic: str) -> TopicTail:
+    def open_new_record_reader(self, topic: str) -> TopicTail:
         self.tails.append(FakeTail(self.topics, topic))
         return self.tails[-1]
 

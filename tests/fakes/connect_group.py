@@ -80,7 +80,7 @@ class ConnectGroup:
         check(asked, plan)
         for member, held in self.members.items():
             if delivered and member not in missed:
-                kept = held.without(plan.revoked[member].items)
+                kept = held.difference(plan.revoked[member].items)
                 self.members[member] = plan.assigned[member].union(kept)
                 assert set(self.members[member].items) == set(plan.running[member].items)
         return plan

@@ -7,7 +7,7 @@ from typing import Any
 
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.copier import control_messages, progress_reports
-from mm2.copier.control_messages import ConfigureCopy
+from mm2.copier.control_messages import CopyConfiguration
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.copy_engine import CopyJob, CopyState, SlotUsage
 from mm2.copier.progress_reports import PartitionProgressReport
@@ -112,7 +112,7 @@ class FakePlane:
         """The newest."""
         return self.channels[-1]
 
-    def configured(self) -> ConfigureCopy:
+    def configured(self) -> CopyConfiguration:
         """What the newest copy was told to do."""
         return control_messages.decode_copy_configuration(self.copy.told("configure")[0])
 

@@ -118,7 +118,7 @@ class World:
     def do(self, found: list[Instruction]) -> World:
         for each in found:
             self.asked.append(each)
-            if not self.copy.script_runner.is_outstanding(each):
+            if not self.copy.script_runner.is_instruction_outstanding(each):
                 if isinstance(each, AppendToFlowState):
                     self.anchors.append(each)
             elif type(each) in self.withheld:

@@ -21,7 +21,7 @@ from mm2.kafka.client_interfaces import (
     StoredLogRecord,
     StoredRecordHandler,
 )
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.kafka.flow_state_topics import FlowStateTopics
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
@@ -34,7 +34,7 @@ class FakeFlowStateLog:
         cluster: FakeCluster,
         *,
         source_alias: str,
-        bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+        bounds: UnacknowledgedRecordLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
         max_record_bytes: int = 1 << 20,
     ) -> None:
         self._cluster = cluster

@@ -162,7 +162,7 @@ class FakeGroup:
             self._heard_part = self._part
             return taken
 
-    def record_loop_tick(self) -> None:
+    def report_herder_loop_alive(self) -> None:
         self.calls.append("ticked")
 
     def confirm_join_prepared(self) -> None:

@@ -80,7 +80,7 @@ class GroupTalk:
     def entity(self, api: str, version: int | None = None) -> Any:
         """The request that waits, as it would be written."""
         message = self.sent[api].message
-        return message.build_entity(message.high if version is None else version)
+        return message.build_request_message(message.high if version is None else version)
 
     def prepare(self) -> list[MemberInstruction]:
         """The worker answers the last `PrepareJoin`."""

@@ -82,7 +82,7 @@ class FakeGroups:
             for name, each in self._cluster.groups.items()
         ]
 
-    def describe_states(
+    def describe_group_states(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[GroupState]:
         def state(group: str) -> GroupState:
@@ -110,7 +110,7 @@ class FakeGroups:
 
         return self._each("assignors", groups, assignor)
 
-    def fetch_positions(
+    def fetch_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
         def positions(group: str) -> CommittedPositions:
@@ -130,10 +130,10 @@ class FakeGroups:
 
         return self._each("share_partitions", groups, places)
 
-    def fetch_changed_positions(
+    def fetch_changed_committed_offsets(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        found = self.fetch_positions(groups, timeout_s)
+        found = self.fetch_committed_offsets(groups, timeout_s)
         done: dict[str, CommittedPositions] = {}
         for group, positions in found.succeeded.items():
             data = repr(sorted(positions.items())).encode()

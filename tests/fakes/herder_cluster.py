@@ -28,7 +28,6 @@ from connect_runtime.herder.distributed_herder import DistributedHerder
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
     BlockingAction,
-    CloseGroup,
     ConfigWrite,
     ConfirmJoinPrepared,
     DeleteStatuses,
@@ -36,9 +35,10 @@ from connect_runtime.herder.herder_actions import (
     GenerateTaskConfigs,
     HerderAction,
     LeaveGroup,
-    OfferTaskConfigs,
-    PublishRestarting,
+    LeaveGroupPermanently,
+    PublishRestartingStatuses,
     ReadConfigTopic,
+    ReconfigureRunningTasks,
     RejoinGroup,
     RemoveConnectorConfig,
     RevokeAssignment,
@@ -55,24 +55,24 @@ from connect_runtime.herder.herder_actions import (
 )
 from connect_runtime.herder.herder_events import (
     ActionCompleted,
-    ActionDone,
     ActionFailed,
     ActionOutcome,
+    ActionSucceeded,
     ActionTimedOut,
     AssignmentReceived,
     ConfigRecordRead,
     ConnectorNotRunning,
+    ConnectorsAndTasksStarted,
     ConnectorStateReached,
-    EventSnapshot,
     HerderEvent,
     HerderTick,
     JoinRequested,
     RequestSubmitted,
+    RunningTasksReconfigured,
     StoresLoaded,
+    StoreSnapshot,
     TaskConfigsForwarded,
     TaskConfigsGenerated,
-    TaskConfigsOffered,
-    WorkStarted,
 )
 from connect_runtime.herder.herder_requests import (
     HerderReply,
@@ -214,7 +214,7 @@ class Cluster:
     def view(self) -> ClusterConfigState:
         return max((each.log.snapshot() for each in self._alive()), key=lambda each: each.offset)
 
-    def seen(self, worker: Worker) -> EventSnapshot:
+    def seen(self, worker: Worker) -> StoreSnapshot:
         """What this worker sees now."""
         return self._seen(worker.log.snapshot())
 
@@ -227,8 +227,8 @@ class Cluster:
     def _alive(self) -> list[Worker]:
         return [each for each in self.workers if each.alive]
 
-    def _seen(self, view: ClusterConfigState) -> EventSnapshot:
-        return EventSnapshot(
+    def _seen(self, view: ClusterConfigState) -> StoreSnapshot:
+        return StoreSnapshot(
             now_s=self.now_s,
             wall_ms=int(self.now_s * 1000),
             config=view,
@@ -293,15 +293,15 @@ class Cluster:
                     worker.runs.pop(item, None)
             case StartConnectorsAndTasks(what):
                 return self._start(worker, what)
-            case OfferTaskConfigs(tasks):
+            case ReconfigureRunningTasks(tasks):
                 view = worker.log.snapshot()
                 changed = [
                     each for each in tasks if worker.runs.get(each) != view.task_config(each)
                 ]
-                return TaskConfigsOffered(frozenset(changed))
+                return RunningTasksReconfigured(frozenset(changed))
             case GenerateTaskConfigs(name):
                 return self._generate(worker, name)
-        return ActionDone()
+        return ActionSucceeded()
 
     def _append(self, write: ConfigWrite) -> None:
         match write:
@@ -345,7 +345,7 @@ class Cluster:
                 assert state is not None, item
                 worker.inbox.append(ConnectorStateReached(connector=item, state=state))
             self.say(worker, item, RunState.RUNNING)
-        return WorkStarted(tuple(failed))
+        return ConnectorsAndTasksStarted(tuple(failed))
 
     def say(self, worker: Worker, item: WorkItem, state: RunState) -> None:
         status = RunStatus(state=state, worker_id=worker.name, generation=self.generation)
@@ -370,7 +370,7 @@ class Cluster:
                 worker.inbox.append(
                     ConnectorStateReached(connector=order.connector, state=order.state)
                 )
-            case PublishRestarting(what):
+            case PublishRestartingStatuses(what):
                 for item in what.items:
                     self.say(worker, item, RunState.RESTARTING)
             case DeleteStatuses(subjects):
@@ -393,7 +393,7 @@ class Cluster:
                 worker.member, _ = worker.member.abandon_work()
             case ConfirmJoinPrepared():
                 self._prepared(worker)
-            case CloseGroup():
+            case LeaveGroupPermanently():
                 worker.alive = False
                 self.round_wanted = True
 

@@ -47,7 +47,7 @@ from connect_runtime.herder.peer_requests import (
 )
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureInvalid
 from connect_runtime.herder.standalone_group import StandaloneGroup
-from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDeps
+from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDependencies
 from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.config_topic import ConfigChange
@@ -235,7 +235,7 @@ class Node:
 
     def _herder(self) -> WorkerHerder:
         return WorkerHerder(
-            WorkerHerderDeps(
+            WorkerHerderDependencies(
                 loop=self.loop,
                 group_state=self.standing,
                 inbox=self.inbox,

@@ -57,7 +57,7 @@ class FakeLogs:
         self.unheard: set[TopicPartition] = set()
         self.failures: dict[TopicPartition, ConnectError] = {}
 
-    def fetch_bounds(
+    def fetch_log_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         self._answer()

@@ -14,7 +14,7 @@ def view(*topics: str, **given: Any) -> ClusterMetadata:
     """A cluster of broker 1, as `say` tells it of these topics."""
     retry = Backoff(initial_s=0.1, max_s=1.0)
     found = ClusterMetadata(random.Random(1), retry=retry, max_age_s=300.0)
-    found.request_topics(topics)
+    found.set_metadata_topics(topics)
     say(found, **given)
     return found
 

@@ -68,5 +68,5 @@ class FakeSide:
             for key, value in self.topics.topics.get(topic, ())
         ]
 
-    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
+    def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
         raise NotImplementedError(source_alias)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connect_runtime.base.errors import ConnectError
-from mm2.connectors.reverse_producer_ids import ReverseOffsetMapReader, ReverseProducerIds
+from mm2.connectors.reverse_producer_ids import ReverseFlowProducerLookup, ReverseOffsetMapReader
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import (
     MapKey,
@@ -46,7 +46,7 @@ class Source:
         self.tails.append(made)
         return made
 
-    def ids(self) -> ReverseProducerIds:
+    def ids(self) -> ReverseFlowProducerLookup:
         """Whoever asks for them closes them."""
         found = ReverseOffsetMapReader(
             TOPIC,
@@ -55,7 +55,7 @@ class Source:
             clock=Clock(),
             flow="west->east",
         )
-        return ReverseProducerIds(found, name="east->west")
+        return ReverseFlowProducerLookup(found, name="east->west")
 
     def writes(self, producer: int, *, topic: str = "t", partition: int = 0) -> None:
         """The opposite flow stores an id with which it is going to write."""

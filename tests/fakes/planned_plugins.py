@@ -10,7 +10,7 @@ from connect_runtime.api import task
 from connect_runtime.api.config_def import ConfigDef
 from connect_runtime.api.connector import SinkConnector, SourceConnector
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.api.plugin_context import DatedTaskConfig
+from connect_runtime.api.plugin_context import PublishedTaskConfig
 from connect_runtime.api.task import PipelineTask
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.config import worker_config
@@ -171,7 +171,7 @@ class World:
         self.view = cluster_config_state.EMPTY_CONFIG_STATE
         self.membership = Membership()
         self.refuses = False
-        self.given: dict[int, Sequence[DatedTaskConfig]] = {}
+        self.given: dict[int, Sequence[PublishedTaskConfig]] = {}
         self.quiet = None
         self.metrics = WorkerMetrics("here:1", SystemClock())
         self.offsets = LogOffsetBackingStore(MemoryLog("offsets"))

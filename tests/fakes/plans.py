@@ -13,7 +13,7 @@ from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.plan_findings import PlanSeverity
 from mm2.failover.planner import FencedFlowState, MovePlanner
-from mm2.failover.position_translation import OffsetSources
+from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
@@ -25,7 +25,7 @@ from tests.fakes.two_sides import FakeSides
 TOPIC = "orders"
 HERE, THERE = TopicPartition(TOPIC, 0), TopicPartition("east.orders", 0)
 COPIED, DELTA = 100, 5
-ONE_WAY = OffsetSources()
+ONE_WAY = OffsetSyncLocations()
 
 
 class Clock:
@@ -63,7 +63,7 @@ def made(
     found: Mapping[TopicPartition, UnreplicatedTail] | None = None,
     locked: FencingSummary | None = None,
     lost: str = "",
-    ways: OffsetSources = ONE_WAY,
+    ways: OffsetSyncLocations = ONE_WAY,
     find: Callable[[Any], Any] | None = None,
     before: PlanBaseline | None = None,
     **given: Any,

@@ -11,7 +11,7 @@ from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors.flow_state_store import FlowStateStore
-from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
+from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
 from mm2.kafka.client_interfaces import Admin
 from mm2.kafka.flow_state_topics import FlowStateTopics
 from mm2.operator_commands import OperatorCommands
@@ -51,7 +51,7 @@ class FakeClusters:
     def create_target_admin(self) -> FakeAdmin:
         return self._kept(FakeAdmin(self.target))
 
-    def create_syncs_admin(self) -> FakeAdmin:
+    def create_offset_syncs_admin(self) -> FakeAdmin:
         assert self.config is not None
         assert self.config.syncs_topic is not None
         on = self.source if self.config.syncs_topic.on_source else self.target
@@ -63,7 +63,7 @@ class FakeClusters:
     def create_target_acl_admin(self) -> FakeAcls:
         return self._kept(FakeAcls(self.target_rights))
 
-    def create_flow_state_topics(self, target: Admin) -> FlowStateTopics:
+    def create_flow_state_topics_client(self, target: Admin) -> FlowStateTopics:
         return FlowStateTopics(
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
@@ -72,9 +72,11 @@ class FakeClusters:
         log = FakeFlowStateLog(self.target, source_alias="A")
         return FlowStateStore(log, partitions=partitions)
 
-    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def create_java_reverse_flow_detector(
+        self, *, source: Admin, target: Admin
+    ) -> JavaReverseFlowDetector:
         assert self.config is not None
-        return JavaReverseFlow(
+        return JavaReverseFlowDetector(
             self.config.flow,
             source=self._looked_at(source, self.source),
             target=self._looked_at(target, self.target),
@@ -82,13 +84,13 @@ class FakeClusters:
             clock=self.clock,
         )
 
-    def _looked_at(self, asked: Admin, on: FakeCluster) -> ReverseFlowCluster:
+    def _looked_at(self, asked: Admin, on: FakeCluster) -> ReverseFlowClusterClients:
         def tail(topic: str, partitions: int) -> FakeTail:
             assert on.topics[topic].partitions == partitions
             log: list[Record] = [*on.topics[topic].log]
             return self._kept(FakeTail(topic=topic, log=log, failures=[]))
 
-        return ReverseFlowCluster(admin=asked, connect_tail=tail)
+        return ReverseFlowClusterClients(admin=asked, connect_tail=tail)
 
     def get_operator_commands(self) -> OperatorCommands:
         return operator_commands.GENERIC_COMMANDS

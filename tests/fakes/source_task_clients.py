@@ -11,7 +11,7 @@ from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
-from mm2.connectors.reverse_producer_ids import ReverseProducerIds
+from mm2.connectors.reverse_producer_ids import ReverseFlowProducerLookup
 from mm2.copier.control_messages import ClusterAccess
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
@@ -85,19 +85,19 @@ class FakeClusters:
         self.ledgers.append(FlowStateStore(log, partitions=partitions, read_java_progress=java))
         return self.ledgers[-1]
 
-    def create_reverse_producer_ids(self) -> ReverseProducerIds:
+    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
         return Source(self.source_cluster).ids()
 
     def create_offset_syncs_reader(self) -> FakeTail:
         return FakeTail(topic="syncs", log=self.syncs_log, failures=self.syncs_failures)
 
-    def create_sync_writer(self) -> FakeWriter:
+    def create_offset_syncs_writer(self) -> FakeWriter:
         return self.writer
 
-    def get_source_access(self) -> ClusterAccess:
+    def get_source_cluster_access(self) -> ClusterAccess:
         return _access("A")
 
-    def get_target_access(self) -> ClusterAccess:
+    def get_target_cluster_access(self) -> ClusterAccess:
         return _access("B")
 
     def get_operator_commands(self) -> OperatorCommands:

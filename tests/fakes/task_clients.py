@@ -237,7 +237,7 @@ class Plugins:
             raise ConfigError(f"Failed to find any class which name matches {name}")
         return known[name]
 
-    def list_installed(self):
+    def list_installed_plugins(self):
         return [
             InstalledPlugin(kind=Kind.SOURCE, class_name=name, version=None)
             for name in self.classes

@@ -46,7 +46,7 @@ class FakeSide:
         self.logs = FakeLogs({})
         self.topics = FakeStateTopics()
 
-    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
+    def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
         topic = naming.format_offset_map_topic(source_alias)
         return OffsetMapReader(lambda: _Tail(self.topics, topic), where=self.alias)
 

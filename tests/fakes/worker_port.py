@@ -46,7 +46,7 @@ class FakeWorker:
         assert task.task < tasks, f"{task} is none of {tasks}"
         self._begin(task, config, state)
 
-    def offer_task_configs(
+    def try_reconfigure_tasks(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         """What is the same goes on, and what `takes_up` says."""
@@ -90,7 +90,7 @@ class FakeWorker:
         for each in items.items:
             self.runs.pop(each, None)
 
-    def list_running(self) -> ConnectorsAndTasks:
+    def list_started_connectors_and_tasks(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks.from_items(self.runs)
 
     def connector_task_configs(

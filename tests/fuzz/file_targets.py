@@ -9,7 +9,7 @@ from connect_runtime.config import java_properties, yaml_file
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.protocol import cluster_metadata, jaas, security_settings
 from connect_runtime.protocol.jaas import JaasConfigError
-from connect_runtime.protocol.tls_settings import KeyStoreContent, StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreContent, KeyStoreFileReader
 from mm2.config import config_loader
 from tests.fuzz import targets
 
@@ -67,7 +67,7 @@ def _security(text: str) -> None:
 
     lines = (line.partition("=") for line in text.split("\n"))
     properties = {key: value for key, _, value in lines if key}
-    files = StoreFiles(read_text=no_text, read_store=no_store)
+    files = KeyStoreFileReader(read_text=no_text, read_store=no_store)
     for error in security_settings.parse_security_settings(properties, files=files).errors:
         str(error)
 

@@ -90,7 +90,7 @@ def _view(version: int, body: memoryview) -> None:
     view = ClusterMetadata(
         random.Random(1), retry=Backoff(initial_s=0.1, max_s=1.0), max_age_s=300.0
     )
-    view.request_topics(["t", "", "é" * 70])
+    view.set_metadata_topics(["t", "", "é" * 70])
     view.start_refresh()
     view.apply_response(entity, 1.0)
 
@@ -131,7 +131,7 @@ targets.register(
     _versioned(
         8,
         9,
-        lambda version, body: group_requests.build_fetch_offsets_of_groups_request(
+        lambda version, body: group_requests.build_multi_group_offset_fetch_request(
             ["g", "h", "i"]
         ).decode_response(version, body),
     ),

@@ -20,7 +20,7 @@ from mm2.kafka.client_interfaces import (
     StoredLogRecord,
 )
 from mm2.kafka.flow_state_log import KafkaFlowStateLog
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka, log_judge, state_records
 from tests.support.kafka import Outgoing
@@ -200,7 +200,7 @@ def test_waiting_for_a_silent_broker_costs_nothing(own_cluster, logs):
 
 def test_what_the_library_itself_refuses_breaks_the_log(east):
     """And nothing behind it is sent."""
-    bounds = UnacknowledgedLimits(bytes=2 * LIBRARYS_BYTES)
+    bounds = UnacknowledgedRecordLimits(bytes=2 * LIBRARYS_BYTES)
     log = cluster_access.flow_log(cluster_access.of(east), "refused", bounds=bounds)
     log.open(WAIT_S)
     told: list[ConnectError | None] = []

@@ -51,7 +51,7 @@ RESET = connector_offsets.format_offset_change_success(
 def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffsetBackingStore]:
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
-    logs = internal_topic_logs.create_worker_logs(
+    logs = internal_topic_logs.create_internal_topic_logs(
         cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
         internal_topic_settings.read_required_topics(
             {

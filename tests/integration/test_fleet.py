@@ -76,7 +76,7 @@ class Node:
 
     def add(self, flow: tuple[str, str], **more: str) -> FleetMember:
         name = f"{self._group}-{'-'.join(flow).replace(' ', '-')}"
-        settings = distributed_settings.parse_derived_settings(
+        settings = distributed_settings.parse_fleet_worker_settings(
             {
                 **WORKER,
                 **self._on.client_properties(),

@@ -188,7 +188,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     )
 
     def store() -> ConfigBackingStore:
-        logs = internal_topic_logs.create_worker_logs(
+        logs = internal_topic_logs.create_internal_topic_logs(
             place.access,
             topics,
             group_id=name,

@@ -10,7 +10,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka import cluster_access
 from connect_runtime.network import key_stores
 from connect_runtime.system.clock import SystemClock
-from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
+from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.admin import KafkaAdmin
@@ -38,13 +38,13 @@ def test_progress_is_found_in_whichever_partition_it_is(tmp_path, east, topic):
     )
     now = SystemClock()
     asked = KafkaAdmin(access, client_id="test", clock=now)
-    where = ReverseFlowCluster(
+    where = ReverseFlowClusterClients(
         admin=asked,
         connect_tail=lambda name, partitions: TopicReader(
             access, client_id="test", topics=[name], partitions=partitions, clock=now
         ),
     )
-    back = JavaReverseFlow(flow, source=where, target=where, syncs=None, clock=now)
+    back = JavaReverseFlowDetector(flow, source=where, target=where, syncs=None, clock=now)
     assert back.find_topics(30.0) == frozenset()
     name = kafka.create_topic(
         properties,

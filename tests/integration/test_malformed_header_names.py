@@ -7,7 +7,7 @@ import random
 import pytest
 
 from connect_runtime.kafka import internal_topic_writer, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.system.clock import SystemClock
 from mm2.copier.blocking_client import BlockingClient
 from mm2.formats import records
@@ -44,7 +44,7 @@ def test_they_are_told_apart_and_no_call_ends_the_process(east, request):
         access,
         client_id="reads",
         settings={"group.id": "reads", "auto.offset.reset": "earliest"},
-        reports=ConnectionReports(),
+        reports=RecentConnectionErrors(),
     )
     request.addfinalizer(consumer.close)
     consumer.subscribe([topic])

@@ -79,7 +79,7 @@ class World:
 
     def all_there(self, groups: list[str], offset: int) -> bool:
         wanted = self.wanted(offset)
-        found = self.at_target.fetch_positions(groups, WAIT_S)
+        found = self.at_target.fetch_committed_offsets(groups, WAIT_S)
         return all(found.succeeded[each] == wanted for each in groups)
 
     def config(self, topic: str) -> dict[str, str]:

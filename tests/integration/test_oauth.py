@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.kafka import librdkafka_clients
-from connect_runtime.kafka.client_errors import AuthenticationError, ConnectionReports
+from connect_runtime.kafka.client_errors import AuthenticationError, RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget, RequestBuilder
 from connect_runtime.protocol.request_errors import AuthenticationFailed, RequestTimedOut
@@ -88,7 +88,7 @@ def control_refusal(given: dict[str, str]) -> str:
 
 def library_refusal(given: dict[str, str]) -> str:
     """How librdkafka says it, to which Connect's own topics are left."""
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     producer = librdkafka_clients.create_producer(
         access(given), client_id="control", settings={}, reports=reports
     )
@@ -151,7 +151,7 @@ def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
     admin.list_topics(WAIT_S)
     with Driver(given) as driver:
         driver.ask(NodeTarget(1), anything())
-        lane = driver.connections.get_lane(1, "control")
+        lane = driver.connections.get_broker_connection(1, "control")
         first = lane.connection
         driver.until(lambda: found.asked >= 8, 30.0)
         end_s = driver.clock.now_s() + 3.0

@@ -70,7 +70,7 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
     clean(source, name)
 
     def compared(mirror: str) -> TopicsComparison:
-        return replication_proof.compare_with_incidents(
+        return replication_proof.compare_topics_allowing_incidents(
             source, target, {name: mirror}, snapshot=before, incidents=[]
         )
 
@@ -101,7 +101,7 @@ def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
         replication_proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
         with pytest.raises(NothingToCompareError):
-            replication_proof.compare_with_incidents(
+            replication_proof.compare_topics_allowing_incidents(
                 source, target, topics, snapshot={}, incidents=[]
             )
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 def test_java_accepts_the_archive(collector):
     """With `-Xshare:on` a Java that cannot use the archive refuses to start."""
     jars = kafka_jars.ensure_jars()
-    flags = (*collector, *java_class_archive.ensure_archive(jars), "-Xshare:on")
+    flags = (*collector, *java_class_archive.ensure_class_archive(jars), "-Xshare:on")
 
     done = subprocess.run(
         java_server.make_java_command("kafka.Kafka", "--version", jars=jars, flags=flags),
@@ -42,10 +42,10 @@ def test_it_is_made_once_for_each_set_of_jars(tmp_path):
     stale = tmp_path / f"{jars.name}.000000000000.000000000000.jsa"
     stale.touch()
 
-    first = java_class_archive.ensure_archive(own)
+    first = java_class_archive.ensure_class_archive(own)
     (made,) = tmp_path.glob("*.jsa")
     changed = made.stat()
-    second = java_class_archive.ensure_archive(own)
+    second = java_class_archive.ensure_class_archive(own)
 
     assert first == second == (f"-XX:SharedArchiveFile={made}",)
     assert made.stat() == changed

@@ -24,7 +24,7 @@ def _node(folder: Path, runner: ProgramRunner) -> KafkaBroker:
 
 
 def _names(node: KafkaBroker) -> dict[str, str]:
-    lines = (node.data / "meta.properties").read_text().splitlines()
+    lines = (node.data_directory / "meta.properties").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
 
 
@@ -47,7 +47,9 @@ def test_the_second_broker_is_formatted_as_the_tool_formats_the_first(tmp_path: 
         by_tool["node.id"],
         by_tool["version"],
     )
-    files = [sorted(path.name for path in each.data.iterdir()) for each in (first, second)]
+    files = [
+        sorted(path.name for path in each.data_directory.iterdir()) for each in (first, second)
+    ]
     assert files[0] == files[1]
     kept = "bootstrap.checkpoint"
-    assert (second.data / kept).read_bytes() == (first.data / kept).read_bytes()
+    assert (second.data_directory / kept).read_bytes() == (first.data_directory / kept).read_bytes()

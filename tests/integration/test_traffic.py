@@ -336,7 +336,7 @@ def test_a_java_producer_that_fails_says_why(east):
     with pytest.raises(SandboxError, match=r"Java producer for topic .*status 1"):
         JavaPerfProducer(
             east.client_properties() | {"acks": "17"}, "any", records=1, codec="nonsense"
-        ).finish()
+        ).await_completion()
 
 
 def test_a_trickle_is_measured_by_who_reads_it(east, topic):
@@ -346,9 +346,9 @@ def test_a_trickle_is_measured_by_who_reads_it(east, topic):
     steady = TrickleProducer(properties, name, partitions=2, per_second=200)
     probe.start()
     steady.start()
-    eventually.eventually(lambda: probe.count > 50, 60, "a trickle that arrives")
+    eventually.eventually(lambda: probe.sample_count > 50, 60, "a trickle that arrives")
     probe.restart_measurement()
-    eventually.eventually(lambda: probe.count > 50, 60, "a trickle that arrives")
+    eventually.eventually(lambda: probe.sample_count > 50, 60, "a trickle that arrives")
     steady.stop()
     probe.stop()
     records = sum(len(each) for each in kafka.read_topic(properties, name).values())

@@ -14,7 +14,7 @@ from connect_runtime.protocol.fetch import (
 from connect_runtime.protocol.produce import ProduceBatch
 from connect_runtime.protocol.request_builders import (
     CoordinatorTarget,
-    EpochEndQuery,
+    EpochEndOffsetQuery,
     LeaderTarget,
     OffsetQuery,
     RequestBuilder,
@@ -322,7 +322,7 @@ def test_offsets_and_epochs_can_be_asked_for(east, topic):
         ends = driver.ask(
             LeaderTarget(name, 0),
             request_builders.build_offsets_for_leader_epochs_request(
-                {name: [EpochEndQuery(partition=0, current_epoch=0, leader_epoch=0)]}
+                {name: [EpochEndOffsetQuery(partition=0, current_epoch=0, leader_epoch=0)]}
             ),
         )
         assert ends.topics[0].partitions[0].end_offset == 9
@@ -346,7 +346,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
 def test_a_topic_that_appears_later_is_found(east, topic):
     name = topic()
     with Driver(east.client_properties()) as driver:
-        driver.connections.request_topics([name])
+        driver.connections.set_metadata_topics([name])
         driver.until(lambda: driver.connections.view.get_topic(name))
         found = driver.connections.view.get_topic(name)
         assert found is not None

@@ -125,7 +125,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
     properties = guarded.client_properties(mechanism=cluster_security.SCRAM_256)
     with Driver(properties) as driver:
         driver.ask(NodeTarget(1), anything())
-        lane = driver.connections.get_lane(1, "control")
+        lane = driver.connections.get_broker_connection(1, "control")
         first = lane.connection
         clock.wait_until(
             lambda: driver.ask(NodeTarget(1), anything()) is None,

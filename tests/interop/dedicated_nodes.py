@@ -63,7 +63,7 @@ class Kind(enum.Enum):
             return [*program, str(path), "--no-table", "--metrics-port", "0"]
         release = kafka_jars.KAFKA_JARS if self is Kind.JAVA else kafka_jars.CONNECT_3_9_JARS
         jars = kafka_jars.ensure_jars(release)
-        flags = (*java_server.TEST_JVM_FLAGS, *java_class_archive.ensure_archive(jars))
+        flags = (*java_server.TEST_JVM_FLAGS, *java_class_archive.ensure_class_archive(jars))
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         return java_server.make_java_command(main, str(path), jars=jars, flags=flags)
 

@@ -37,8 +37,8 @@ def flow_settings(
         ],
         "configs": {
             name: [
-                flow.config_filter.should_replicate(name),
-                flow.config_filter.should_replicate_default(name),
+                flow.config_filter.should_replicate_config_property(name),
+                flow.config_filter.should_replicate_source_default(name),
             ]
             for name in probes["configs"]
         },

@@ -208,7 +208,10 @@ def our_state(table: OffsetSyncStore, question: Question) -> list[Any]:
     kept = [
         [at, sync.upstream] for at, sync in enumerate(slots) if at == 0 or sync is not slots[at - 1]
     ]
-    return [kept, [java_number(table.translate(partition, each)) for each in question["asked"]]]
+    return [
+        kept,
+        [java_number(table.translate_downstream(partition, each)) for each in question["asked"]],
+    ]
 
 
 def our_store(question: Question) -> list[Any]:
@@ -349,7 +352,7 @@ def our_task(question: Question) -> list[Any]:
         source=question["source"],
         policy=our_policy(question["policy"]),
         takes_topic=functools.partial(takes_topic, question),
-        translate=syncs.translate,
+        translate=syncs.translate_downstream,
     )
     made = []
     for each in question["rounds"]:

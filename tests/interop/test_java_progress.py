@@ -25,7 +25,7 @@ from connect_runtime.api.plugin_context import (
 )
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, UnexpectedThreadEnd
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
@@ -107,7 +107,9 @@ class Alone:
         self.state: PipelineState | None = None
         self._props = props
         self._failures: list[UnexpectedThreadEnd] = []
-        self._thread = OwnedThread("our task", self._run, on_unexpected_end=self._failures.append)
+        self._thread = StoppableThread(
+            "our task", self._run, on_unexpected_end=self._failures.append
+        )
 
     def get_worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {}

@@ -10,7 +10,7 @@ import pytest
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.kafka import internal_topic_logs
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.internal_topic_logs import WorkerLogs
+from connect_runtime.kafka.internal_topic_logs import InternalTopicLogs
 from connect_runtime.storage import internal_topic_settings, offset_store
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
@@ -44,11 +44,11 @@ class Stores:
         self.status = StatusBackingStore(logs.status, clock=CLOCK)
 
     @staticmethod
-    def logs(running: SandboxCluster, name: str) -> WorkerLogs:
+    def logs(running: SandboxCluster, name: str) -> InternalTopicLogs:
         given = connect_workers.storage(name)
         for each in InternalTopicKind:
             given[f"{each.value}replication.factor"] = "1"
-        return internal_topic_logs.create_worker_logs(
+        return internal_topic_logs.create_internal_topic_logs(
             KafkaClusterAccess(bootstrap=(running.bootstrap,)),
             internal_topic_settings.read_required_topics(given),
             group_id=name,

@@ -58,7 +58,7 @@ class Mixed:
         topics = connect_workers.storage(group)
         for each in ("config", "offset", "status"):
             topics[f"{each}.storage.replication.factor"] = "1"
-        logs = internal_topic_logs.create_worker_logs(
+        logs = internal_topic_logs.create_internal_topic_logs(
             KafkaClusterAccess(bootstrap=(running.bootstrap,)),
             internal_topic_settings.read_required_topics(topics),
             group_id=group,
@@ -115,7 +115,7 @@ class Mixed:
         """Whether both are to run half of all, each another."""
         self.refresh(ours)
         half = ours.settled and len(ours.runs.items) == len(ITEMS.items) // 2
-        return half and self.java_has(ITEMS.without(ours.runs.items), java)
+        return half and self.java_has(ITEMS.difference(ours.runs.items), java)
 
     def has_all(self, ours: group_workers.Worker) -> bool:
         self.refresh(ours)
@@ -209,7 +209,7 @@ def test_each_leads_the_other_and_survives_it(mixed):
         assert two.last.is_leader
         assert two.last.protocol is mixed.speaks
         assert two.last.owners is not None
-        theirs = {two.last.owners.url(each) for each in ITEMS.without(two.runs.items).items}
+        theirs = {two.last.owners.url(each) for each in ITEMS.difference(two.runs.items).items}
         assert {str(each).rstrip("/") for each in theirs} == {url}
         heard = len(two.rounds)
     until(lambda: mixed.has_all(two), "ours has all again", deadline_s=WAIT_S)

@@ -13,7 +13,7 @@ from connect_runtime.system.clock import SystemClock
 from mm2.kafka import flow_state_log_writer
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.flow_state_log import KafkaFlowStateLog
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 
@@ -42,7 +42,7 @@ def flow_log(
     source_alias: str,
     *,
     replication_factor: int = 1,
-    bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+    bounds: UnacknowledgedRecordLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
 ) -> KafkaFlowStateLog:
     return KafkaFlowStateLog(
         access,

@@ -67,7 +67,7 @@ class Kind(enum.Enum):
             return [sys.executable, "-m", module, *map(str, files)]
         jars = kafka_jars.ensure_jars(_JARS[self])
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
-        every = (*flags, *java_class_archive.ensure_archive(jars))
+        every = (*flags, *java_class_archive.ensure_class_archive(jars))
         classes = [idle_source.java_classes()]
         return java_server.make_java_command(
             main, *map(str, files), jars=jars, flags=every, classes=classes

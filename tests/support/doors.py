@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system.threads import OwnedThread
+from connect_runtime.system.threads import StoppableThread
 from mm2.sandbox import port_reservation
 
 _CHUNK = 256 * 1024
@@ -48,14 +48,14 @@ class Doors:
         self._doors = doors
         self._selector = selectors.DefaultSelector()
         self._pairs: dict[socket.socket, tuple[Door, socket.socket, bool]] = {}
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
 
     def __enter__(self) -> Self:
         for door in self._doors:
             server = socket.create_server(("127.0.0.1", door.port), backlog=256)
             server.setblocking(False)
             self._selector.register(server, selectors.EVENT_READ, door)
-        self._thread = OwnedThread("doors", self._serve, on_unexpected_end=lambda end: None)
+        self._thread = StoppableThread("doors", self._serve, on_unexpected_end=lambda end: None)
         return self
 
     def __exit__(

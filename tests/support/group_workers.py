@@ -104,7 +104,7 @@ class Worker:
     def turn(self) -> None:
         if not self.ticks:
             return
-        self.group.record_loop_tick()
+        self.group.report_herder_loop_alive()
         if CLOCK.now_s() >= self._rejoin_s:
             self._rejoin_s = float("inf")
             self.group.rejoin_group("the delay is over")
@@ -116,7 +116,7 @@ class Worker:
         match news:
             case JoinRequested(stop):
                 self.joined = False
-                self.runs = self.runs.without(stop.items)
+                self.runs = self.runs.difference(stop.items)
                 self.group.confirm_join_prepared()
             case AssignmentReceived():
                 self._complete(news)
@@ -130,7 +130,7 @@ class Worker:
     def _complete(self, told: AssignmentReceived) -> None:
         self.rounds.append(told)
         self.joined = True
-        self.runs = self.runs.without(told.items_to_stop.items)
+        self.runs = self.runs.difference(told.items_to_stop.items)
         if not told.assignment.failed:
             self.runs = told.assignment.assigned
         delay_s = told.assignment.delay_ms / 1000

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread
+from connect_runtime.system.threads import StoppableThread
 from mm2.sandbox import java_server, port_reservation
 from mm2.sandbox.sandbox_cluster import ClusterListener
 
@@ -125,7 +125,7 @@ def running(*, tls: CertificateAuthority | None = None) -> Iterator[Issuer]:
     def serve(stop: threading.Event) -> None:
         server.serve_forever(poll_interval=0.05)
 
-    thread = OwnedThread("issuer", serve, on_unexpected_end=lambda end: None)
+    thread = StoppableThread("issuer", serve, on_unexpected_end=lambda end: None)
     try:
         yield found
     finally:

@@ -35,7 +35,7 @@ class Scene:
         self.east, self.west = own_cluster("east"), own_cluster("west")
         self.source, self.target = (each.client_properties() for each in (self.east, self.west))
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        simulated_applications.create_group_at_start(
+        simulated_applications.create_group_at_offset_zero(
             self.source, GROUP, TOPIC, partitions=PARTITIONS
         )
         given = mirror.settings(

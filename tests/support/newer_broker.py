@@ -16,7 +16,7 @@ from typing import Any
 import kio.index
 
 from connect_runtime.protocol import framing
-from connect_runtime.system.threads import OwnedThread
+from connect_runtime.system.threads import StoppableThread
 from mm2.sandbox import port_reservation
 from tests.support import kio_bytes
 
@@ -68,10 +68,10 @@ class NewerBroker:
 def in_front_of(address: str) -> Iterator[NewerBroker]:
     reserved = port_reservation.reserve_port()
     broker = NewerBroker(reserved.port, int(address.rpartition(":")[2]))
-    links: list[OwnedThread] = []
+    links: list[StoppableThread] = []
 
-    def start(name: str, serve: Any) -> OwnedThread:
-        return OwnedThread(name, serve, on_unexpected_end=lambda end: None)
+    def start(name: str, serve: Any) -> StoppableThread:
+        return StoppableThread(name, serve, on_unexpected_end=lambda end: None)
 
     with socket.create_server(("127.0.0.1", reserved.port), backlog=256) as server:
         server.settimeout(_TURN_S)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from connect_runtime.protocol import api_versions
-from connect_runtime.system.threads import OwnedThread
+from connect_runtime.system.threads import StoppableThread
 from mm2.sandbox import port_reservation
 
 _SPOKEN = {"produce": (0, 3), "fetch": (0, 4), "list_offsets": (0, 1), "metadata": (0, 4)}
@@ -33,7 +33,7 @@ def serving() -> Iterator[str]:
                         _answer(link)
                         stop.wait(_TURN_S)
 
-        thread = OwnedThread("old broker", serve, on_unexpected_end=lambda end: None)
+        thread = StoppableThread("old broker", serve, on_unexpected_end=lambda end: None)
         try:
             yield f"127.0.0.1:{reserved.port}"
         finally:

@@ -61,8 +61,8 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
     where = _where(operator)
     yield from (each.message for each in halts(operator, hanging=hanging))
     for code in range(-1, 130):
-        yield replication_halts.explain_target_remedy(where, code, size=1_000_000)
-        yield replication_halts.explain_source_remedy(where, code)
+        yield replication_halts.build_target_error_remedy(where, code, size=1_000_000)
+        yield replication_halts.build_source_error_remedy(where, code)
     yield operator_commands.format_remedy(
         replication_halts.format_fencing_acl_command(FLOW.name, operator)
     )

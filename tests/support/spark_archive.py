@@ -24,11 +24,11 @@ def prepare() -> None:
         archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
     except FatalError:
         return  # the tests say what is missing
-    if archive.should_be_written:
+    if archive.needs_creation:
         lock = file_access.find_user_cache_directory() / "spark-archive.lock"
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with kafka_jars.hold_file_lock(lock, report=kafka_jars.print_to_stderr):
-            if archive.should_be_written:
+            if archive.needs_creation:
                 _make(archive)
 
 
@@ -36,6 +36,6 @@ def _make(archive: ClassArchive) -> None:
     driver = SparkEngine(SparkSettings(), clock=SystemClock(), archive_after_s=0.0)
     driver.open()
     try:
-        clock.wait_until(lambda: not archive.should_be_written, timeout_s=_MAKING_S, interval_s=0.1)
+        clock.wait_until(lambda: not archive.needs_creation, timeout_s=_MAKING_S, interval_s=0.1)
     finally:
         driver.stop(_STOPPING_S)

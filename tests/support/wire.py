@@ -128,7 +128,7 @@ class Driver:
         """Wait until the partition has a leader that is known; returns its node id."""
         view = self.connections.view
         if topic not in view.list_requested_topics():
-            self.connections.request_topics([*view.list_requested_topics(), topic])
+            self.connections.set_metadata_topics([*view.list_requested_topics(), topic])
         self.until(lambda: view.get_leader(topic, partition) is not None)
         found = view.get_leader(topic, partition)
         assert found is not None

@@ -42,7 +42,7 @@ class Workers:
         self._java = java
         self.shifts: list[GroupConsumer | ConsoleConsumer] = []
         for properties in sides.values():
-            simulated_applications.create_group_at_start(
+            simulated_applications.create_group_at_offset_zero(
                 properties, group, TOPIC, partitions=PARTITIONS
             )
 

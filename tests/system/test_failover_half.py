@@ -42,7 +42,7 @@ class Scene:
         self.folder = folder
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS, replication_factor=1)
         for name in GROUPS:
-            simulated_applications.create_group_at_start(
+            simulated_applications.create_group_at_offset_zero(
                 self.source, name, TOPIC, partitions=PARTITIONS
             )
         kafka.produce(

@@ -49,7 +49,7 @@ class Scene:
         self.source = own_cluster("east").client_properties()
         self.target = self.west.client_properties()
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        simulated_applications.create_group_at_start(
+        simulated_applications.create_group_at_offset_zero(
             self.source, GROUP, TOPIC, partitions=PARTITIONS
         )
         self._create_mirror()

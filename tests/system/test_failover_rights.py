@@ -59,7 +59,7 @@ def test_missing_rights_are_told_before_anything_is_stopped(
     east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
     source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, TOPIC)
-    simulated_applications.create_group_at_start(source, GROUP, TOPIC, partitions=1)
+    simulated_applications.create_group_at_offset_zero(source, GROUP, TOPIC, partitions=1)
     kafka.produce(source, TOPIC, content.some())
     for each in (east, west):
         granted.allow(each, USER, READING)

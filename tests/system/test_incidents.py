@@ -344,7 +344,7 @@ def test_a_full_disk_of_the_target(
             much = content.some(20_000, bytes_each=1_000)
             kafka.produce(source.client_properties(), scene.topic, much)
         eventually.eventually(
-            lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
+            lambda: not target.brokers[1].is_running, 180.0, "the broker's disk is full"
         )
         scene.expect(dataclasses.replace(TARGET_LOST, lag=1, lag_is_least=True))
         disks.grow(small_disk)

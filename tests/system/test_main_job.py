@@ -76,7 +76,7 @@ class Job:
                 self.east, topic, records=records, record_bytes=size, codec=codec
             )
             try:
-                tool.finish(timeout_s=self.load.timeout_s)
+                tool.await_completion(timeout_s=self.load.timeout_s)
             finally:
                 tool.stop()
 

@@ -63,7 +63,7 @@ class Gap:
         lost = stated.source[1] - stated.source[0]
 
         def equal() -> bool:
-            result = replication_proof.compare_with_incidents(
+            result = replication_proof.compare_topics_allowing_incidents(
                 self.source,
                 self.target,
                 {name: f"east.{name}"},

@@ -69,4 +69,4 @@ def test_who_has_an_archive_keeps_it(
         assert machine.archive is None
     finally:
         machine.kill()
-        machine.end(WAIT_S, keep_logs=False)
+        machine.stop_and_remove_files(WAIT_S, keep_logs=False)

@@ -87,7 +87,7 @@ class SparkDriver:
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
             rows = self._create_empty_rdd().mapPartitions(
-                partial(executor_job.run_partition, ticket)
+                partial(executor_job.run_copy_in_spark_task, ticket)
             )
             # The driver must not unpickle what an executor returns, because that can run code.
             rows._jrdd_deserializer = serializers.NoOpSerializer()  # noqa: SLF001
@@ -167,7 +167,7 @@ class SparkDriver:
 
     def end_jvm(self, timeout_s: float, *, keep_logs: bool) -> None:
         """End the JVM and clear pyspark's references to it."""
-        self.jvm.end(timeout_s, keep_logs=keep_logs)
+        self.jvm.stop_and_remove_files(timeout_s, keep_logs=keep_logs)
         _clear_pyspark_state(self.jvm)
 
     def _create_empty_rdd(self) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters
@@ -233,7 +233,7 @@ class SparkEngine:
         if self._jvm is not None:
             if self._driver is None:
                 self._jvm.kill()
-                self._jvm.end(_KILL_TIMEOUT_S, keep_logs=failed)
+                self._jvm.stop_and_remove_files(_KILL_TIMEOUT_S, keep_logs=failed)
             else:
                 self._driver.end_jvm(end.remaining_s(self._now.now_s()), keep_logs=failed)
         for copy in self._list_copies():
@@ -244,7 +244,7 @@ class SparkEngine:
         with self._lock:
             return list(self._copies_by_group.values())
 
-    def _start_thread(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
+    def _start_thread(self, name: str, body: Callable[[threading.Event], None]) -> StoppableThread:
         with self._spawning:
             return self._threads.start(name, body)
 
@@ -262,7 +262,7 @@ class SparkEngine:
             connected = driver.create_spark_context(self._jvm, self._settings)
             self._total = connected.count_task_slots()
         except (SparkStartError, SparkUnavailableError) as error:
-            self._set_failed(str(error))
+            self._fail_engine(str(error))
             return
         with self._lock:
             self._driver = None if self._stopping.is_set() else connected
@@ -276,7 +276,7 @@ class SparkEngine:
         _log.info("Spark is running at %s after %.1f s", self._settings.master, took_s)
         self._start_finished.set()
         self._start_thread("spark-watch", self._poll_until_stopped)
-        if self._jvm.archive is not None and self._jvm.archive.should_be_written:
+        if self._jvm.archive is not None and self._jvm.archive.needs_creation:
             self._start_thread("spark-archive", self._write_archive)
         self._run_warm_up_copy()
 
@@ -294,7 +294,7 @@ class SparkEngine:
             self.start(empty).wait(WARM_UP_TIMEOUT_S)
         self._warm = True
 
-    def _set_failed(self, reason: str) -> None:
+    def _fail_engine(self, reason: str) -> None:
         """Set the engine state to FAILED and end every copy."""
         with self._lock:
             if self._state in (EngineState.FAILED, EngineState.STOPPED):
@@ -309,7 +309,7 @@ class SparkEngine:
         self._start_finished.set()
 
     def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
-        self._set_failed(f"thread {end.name} failed: {end.error!r}")
+        self._fail_engine(f"thread {end.name} failed: {end.error!r}")
 
     # One thread per copy
 
@@ -341,13 +341,13 @@ class SparkEngine:
             self._wake_up.clear()
             if self._stopping.is_set():
                 break
-            reason = self._poll_spark(self._driver)
+            reason = self._poll_spark_for_failure(self._driver)
             if reason is not None:
-                self._set_failed(reason)
+                self._fail_engine(reason)
                 break
         stop.set()
 
-    def _poll_spark(self, spark: SparkDriver) -> str | None:
+    def _poll_spark_for_failure(self, spark: SparkDriver) -> str | None:
         """Poll Spark once. Return the reason why the engine has failed, or None."""
         if not spark.is_alive():
             return spark_errors.JVM_DIED
@@ -395,7 +395,7 @@ class SparkEngine:
         Runs on a separate thread, because calls into a frozen JVM block without a timeout.
         """
 
-        def stop_gracefully(stop: threading.Event) -> None:
+        def stop_spark_gracefully(stop: threading.Event) -> None:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
                 self._cancel_jobs(spark)
@@ -404,7 +404,7 @@ class SparkEngine:
                 copy.wait(end.remaining_s(self._now.now_s()) / 2)
             spark.stop_context()
 
-        thread = self._start_thread("spark-stop", stop_gracefully)
+        thread = self._start_thread("spark-stop", stop_spark_gracefully)
         if not thread.join(max(0.0, end.remaining_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
             _log.warning("Spark did not stop in time and is being killed")
             spark.jvm.kill()

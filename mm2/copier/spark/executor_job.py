@@ -53,7 +53,7 @@ class SparkCopyParameters:
     """Packages that must be installed on the node."""
 
 
-def run_partition(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Iterator[bytes]:
+def run_copy_in_spark_task(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Iterator[bytes]:
     """Run one copy process and yield one row with its outcome, which `decode_outcome` decodes. This
     is the function passed to `mapPartitions`."""
     from pyspark import TaskContext  # available on executors only
@@ -89,7 +89,7 @@ def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
     if missing:
         return OUTCOME_UNFIT_NODE, describe_missing_packages(missing)
     entry = copy_engine.resolve_entry_point(ticket.entry)
-    _prepare_process_once()
+    _set_up_worker_process_once()
     entry(ticket.address, ticket.token, 0)
     return OUTCOME_ENDED, ""
 
@@ -108,7 +108,7 @@ def describe_missing_packages(missing: list[str]) -> str:
     )
 
 
-def _prepare_process_once() -> None:
+def _set_up_worker_process_once() -> None:
     """Prepare this worker process, which may run several copy processes in sequence.
 
     `gc.freeze` excludes the loaded modules from the garbage collection that Spark runs after each

@@ -27,7 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from connect_runtime.system import clock, file_access, java_installation
-from connect_runtime.system.file_access import ForeignDirectoryError
+from connect_runtime.system.file_access import DirectoryNotPrivateError
 from connect_runtime.system.java_installation import JavaMissingError
 from mm2.copier import run_directory
 from mm2.copier.run_directory import RunDirectory
@@ -100,7 +100,7 @@ class ClassArchive:
         return ""
 
     @property
-    def should_be_written(self) -> bool:
+    def needs_creation(self) -> bool:
         """True if the class-data archive is missing and can be created."""
         return self.jvm_options == _RECORD_CLASSES_OPTION
 
@@ -110,7 +110,7 @@ class ClassArchive:
         users can write to the cache directory."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._is_private_to_user(self._folder.stat()):
-            raise ForeignDirectoryError(f"other users can write to {self._folder}")
+            raise DirectoryNotPrivateError(f"other users can write to {self._folder}")
         # A new file: another user may have prepared a link at a name that can be guessed.
         opened, name = tempfile.mkstemp(dir=self._folder, prefix=f".{self._path.stem}-")
         unfinished = Path(name)
@@ -187,7 +187,7 @@ class DriverJvm:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def end(self, timeout_s: float, *, keep_logs: bool) -> None:
+    def stop_and_remove_files(self, timeout_s: float, *, keep_logs: bool) -> None:
         """Wait up to `timeout_s` for the JVM to exit, kill it after this time, and remove its
         directory.
 
@@ -251,7 +251,7 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
     java_options += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
     if SHARED_ARCHIVE_OPTION in " ".join(java_options):
         return None
-    with suppress(JavaMissingError, ForeignDirectoryError):
+    with suppress(JavaMissingError, DirectoryNotPrivateError):
         return ClassArchive(java_installation.find_java().banner, find_spark_home())
     return None
 
@@ -272,7 +272,7 @@ def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
             else f"the JVM did not start within {JVM_START_TIMEOUT_S:.0f} s"
         )
         jvm.kill()
-        jvm.end(JVM_START_TIMEOUT_S, keep_logs=True)
+        jvm.stop_and_remove_files(JVM_START_TIMEOUT_S, keep_logs=True)
         raise SparkStartError(spark_errors.explain_start_failure(output, master=settings.master))
     jvm.port, jvm.secret = _parse_gateway_file(gateway_file.read_bytes())
     gateway_file.unlink()

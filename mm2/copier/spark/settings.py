@@ -109,7 +109,7 @@ class SparkSettings:
     def is_local(self) -> bool:
         """True if Spark runs entirely in this process, its JVM and its child processes, without a
         network."""
-        return properties_file.is_local_master(self.master)
+        return properties_file.is_local_spark_master(self.master)
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
@@ -119,7 +119,7 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
-    if properties_file.is_local_master(effective.get("spark.master", "")):
+    if properties_file.is_local_spark_master(effective.get("spark.master", "")):
         return None
     encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     if not any(effective.get(key) == "true" for key in encrypted):

@@ -88,7 +88,7 @@ def make_drill_properties(
         if alias is not None and alias not in ends:
             continue
         bare = key.removeprefix(flow).removeprefix(f"{alias}.")
-        if _is_connection_key(bare) or _is_selection_key(bare):
+        if _is_connection_key(bare) or _is_topic_or_group_selection_key(bare):
             continue
         if not bare.endswith(_REPLICATION_FACTOR):
             kept[key] = value
@@ -110,7 +110,7 @@ def _is_connection_key(key: str) -> bool:
     return key.startswith(_CONNECTION_PREFIXES)
 
 
-def _is_selection_key(key: str) -> bool:
+def _is_topic_or_group_selection_key(key: str) -> bool:
     """Return True if the key selects topics or groups of a flow."""
     first, _, rest = key.partition(".")
     return first in _SELECTION_KEYS and (not rest or rest in _EXCLUDE_SUFFIXES)
@@ -309,7 +309,7 @@ class Drill:
             topic_creation.create_topics(
                 made, [TrafficTopic(name=topic, partitions=DRILL_PARTITIONS)]
             )
-            simulated_applications.create_group_at_start(
+            simulated_applications.create_group_at_offset_zero(
                 properties, group, topic, partitions=DRILL_PARTITIONS
             )
         apps = _DrillApplications(
@@ -356,9 +356,9 @@ class Drill:
             made = planner.build_plan(self._build_move_request(MoveKind.EMERGENCY))
         except ConnectError:
             return False
-        return self._covers_all_records(made) and made.verdict is not PlanVerdict.NO_GO
+        return self._plan_covers_all_partitions(made) and made.verdict is not PlanVerdict.NO_GO
 
-    def _covers_all_records(self, made: MovePlan) -> bool:
+    def _plan_covers_all_partitions(self, made: MovePlan) -> bool:
         places = {each.partition for group in made.groups for each in group.partitions}
         wanted = {TopicPartition(DRILL_TOPIC, number) for number in range(DRILL_PARTITIONS)}
         copied = {each.partition for each in made.mirrored if each.copied_to}

@@ -247,7 +247,7 @@ class DemoFailover:
             made, [ORDERS_TOPIC]
         )  # records written to the target later have a separate topic
         for side in (self._source, self._target):
-            simulated_applications.create_group_at_start(
+            simulated_applications.create_group_at_offset_zero(
                 side, DEMO_GROUP, ORDERS_TOPIC.name, partitions=ORDERS_TOPIC.partitions
             )
         self._writing.start()
@@ -306,13 +306,15 @@ class DemoFailover:
         command = processes.build_python_command("mm2.cli.main", "failover", *arguments)
         with said.open("wb") as output:
             self._child = child = processes.start_process(command, output=output)
-            self._wait(lambda: self._answer_hooks() or child.poll() is not None, "mm2 failover")
+            self._wait(
+                lambda: self._respond_to_waiting_hooks() or child.poll() is not None, "mm2 failover"
+            )
         if child.poll():
             raise DemoFailoverError(
                 f"mm2 failover exited with status {child.poll()}: {said.read_text()}"
             )
 
-    def _answer_hooks(self) -> bool:
+    def _respond_to_waiting_hooks(self) -> bool:
         """Stop or start the applications as requested by hooks that are waiting for a response.
         Always returns False, so that the method can be used as a wait condition."""
         for step, do in self._answers.items():
@@ -471,7 +473,7 @@ class Demo:
             failover=self._fail_over() if with_failover else None,
         )
 
-    def start_trickle(self) -> TrickleProducer:
+    def start_trickle_producer(self) -> TrickleProducer:
         """Start sending a trickle of records, which continues until `close`."""
         steady = self._create_trickle_producer(per_second=50)
         steady.start()
@@ -559,7 +561,7 @@ class Demo:
         """
         probe = LatencyProbe(
             self._get_client_properties(TARGET_ALIAS),
-            self._remote_topic_name(TRICKLE_TOPIC.name),
+            self._format_remote_topic(TRICKLE_TOPIC.name),
             partitions=TRICKLE_TOPIC.partitions,
         )
         self._open.callback(probe.stop_quietly)
@@ -568,12 +570,12 @@ class Demo:
         steady.start()
         traffic.start()
         self._waits.wait_with_progress(
-            lambda: probe.count > 0, "waiting for the first record of the trickle"
+            lambda: probe.sample_count > 0, "waiting for the first record of the trickle"
         )
-        self._wait_half_time("sending traffic of every kind")
+        self._wait_half_of_configured_time("sending traffic of every kind")
         traffic.stop()
         probe.restart_measurement()
-        self._wait_half_time(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
+        self._wait_half_of_configured_time(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
         latencies = probe.latencies
         steady.stop()
         probe.stop()
@@ -582,16 +584,16 @@ class Demo:
         )
         return latencies
 
-    def _wait_half_time(self, what: str) -> None:
+    def _wait_half_of_configured_time(self, what: str) -> None:
         """Wait for half of the configured time."""
         until_s = self._clock.now_s() + self._options.seconds / 2
 
-        def is_half_time_over() -> bool:
+        def is_wait_over() -> bool:
             left_s = until_s - self._clock.now_s()
             self._show_activity(f"{what}: {max(0.0, left_s):.0f} s more")
             return left_s <= 0
 
-        self._waits.wait_with_progress(is_half_time_over, what)
+        self._waits.wait_with_progress(is_wait_over, what)
 
     def _wait_for_catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
         ends = self._read_end_offsets(traffic)
@@ -621,7 +623,7 @@ class Demo:
         found = replication_proof.compare_topics(
             self._get_client_properties(SOURCE_ALIAS),
             self._get_client_properties(TARGET_ALIAS),
-            {name: self._remote_topic_name(name) for name in names},
+            {name: self._format_remote_topic(name) for name in names},
             report=print_partition_result,
         )
         partitions = plurals.format_count(len(found.partitions), "partition")
@@ -637,7 +639,7 @@ class Demo:
             self._folder,
             self._get_client_properties(SOURCE_ALIAS),
             self._get_client_properties(TARGET_ALIAS),
-            mirror=self._remote_topic_name(ORDERS_TOPIC.name),
+            mirror=self._format_remote_topic(ORDERS_TOPIC.name),
             wait=self._waits.wait_with_timeout,
             now_s=self._clock.now_s,
         )
@@ -666,7 +668,7 @@ class Demo:
     def _list_topics(self, traffic: TrafficMix) -> list[str]:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]
 
-    def _remote_topic_name(self, topic: str) -> str:
+    def _format_remote_topic(self, topic: str) -> str:
         return self.settings.flows[0].format_remote_topic(topic)
 
     def _create_trickle_producer(self, *, per_second: float) -> TrickleProducer:

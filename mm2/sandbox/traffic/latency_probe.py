@@ -163,7 +163,7 @@ class LatencyProbe(ClientLoop):
         return compute_percentiles(self._samples_ms[:])
 
     @property
-    def count(self) -> int:
+    def sample_count(self) -> int:
         return len(self._samples_ms)
 
     def _run(self, stop: threading.Event) -> None:

@@ -117,7 +117,7 @@ def make_counter_records(batch: BatchSpec) -> Iterator[OutgoingRecord]:
         )
 
 
-def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_documents_with_past_timestamps(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield documents with event timestamps from three days ago, as in a backfill."""
     for number, record in zip(batch.numbers(), make_documents(batch), strict=True):
         yield OutgoingRecord(

@@ -282,7 +282,7 @@ class JavaPerfProducer:
         with self._log.open("wb") as output:
             self._child = processes.start_process(argv, output=output)
 
-    def finish(self, *, timeout_s: float = 120.0) -> None:
+    def await_completion(self, *, timeout_s: float = 120.0) -> None:
         """Wait until the tool has finished. Raises `SandboxError` with the tool's output on
         failure."""
         status = self._child.wait(timeout_s)

@@ -15,7 +15,7 @@ import confluent_kafka
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -40,7 +40,7 @@ class ClientLoop:
         self._stop_s = stop_s
         self._clock = now or SystemClock()
         self._failure: BaseException | None = None
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
         self._threads = ThreadGroup(on_unexpected_end=self._record_thread_end)
 
     def __enter__(self) -> Self:
@@ -178,7 +178,7 @@ class GroupConsumer(ClientLoop):
         self.positions.append((message.partition() or 0, message.offset() or 0))
 
 
-def create_group_at_start(
+def create_group_at_offset_zero(
     properties: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> None:
     """Commit offset 0 of all partitions of a new topic for a consumer group, so that

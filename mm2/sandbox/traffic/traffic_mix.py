@@ -21,7 +21,7 @@ from typing import Protocol, Self
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import payloads, producers, topic_creation
@@ -104,7 +104,7 @@ PLAIN_TRAFFIC = (
     PlainTraffic(
         topic=TrafficTopic(name="three-days-old", partitions=2),
         description="documents with timestamps from three days ago",
-        make_records=payloads.make_old_documents,
+        make_records=payloads.make_documents_with_past_timestamps,
         settings={"compression_type": "lz4", "enable_idempotence": True},
         backlog_share=0.1,
         min_backlog=100,
@@ -148,7 +148,7 @@ class TrafficStream(Protocol):
     def describe(self) -> str: ...
 
     @property
-    def live(self) -> int: ...
+    def live_record_count(self) -> int: ...
 
     def compute_backlog_size(self, records: int) -> int: ...
 
@@ -163,7 +163,7 @@ class PlainStream:
 
     def __init__(self, kind: PlainTraffic, place: StreamContext) -> None:
         self.describe = kind.description
-        self.live = kind.live_records
+        self.live_record_count = kind.live_records
         self._kind = kind
         self._place = place
         self._topic = place.prefix + kind.topic.name
@@ -196,7 +196,7 @@ class TransactionalStream:
     """Sends interleaved transactions. No transaction is open after `send` returns."""
 
     describe = "interleaved transactions, committed and aborted"
-    live = TRANSACTIONS_LIVE_RECORDS
+    live_record_count = TRANSACTIONS_LIVE_RECORDS
 
     def __init__(self, place: StreamContext) -> None:
         topic = place.prefix + TRANSACTIONS_TOPIC.name
@@ -263,7 +263,7 @@ class TrafficMix:
         self._opened: tuple[TrafficStream, ...] = ()
         self._transactional: TransactionalStream | None = None
         self._failure: BaseException | None = None
-        self._thread: OwnedThread | None = None
+        self._thread: StoppableThread | None = None
         self._threads = ThreadGroup(on_unexpected_end=self._record_thread_end)
 
     @property
@@ -302,7 +302,7 @@ class TrafficMix:
             for stream in opened:
                 report(stream.describe)
                 stream.send(stream.compute_backlog_size(self._records))
-            tool.finish()
+            tool.await_completion()
         finally:
             tool.stop()
 
@@ -360,7 +360,7 @@ class TrafficMix:
         try:
             while not stop.wait(_LIVE_ROUND_PAUSE_S):
                 for stream in self._opened:
-                    stream.send(stream.live)
+                    stream.send(stream.live_record_count)
         finally:
             tool.stop()
 

@@ -38,7 +38,7 @@ class AskedAtMarkers(PartitionReplicator):
             if header.is_control and header.base_offset >= self.source.position
         }
         known = self._context.reverse_flow_filter
-        known.add_resolved(found.difference(known.is_reverse_by_id), reverse_producers=())
+        known.add_resolved_producers(found.difference(known.is_reverse_by_id), reverse_producers=())
         return super().on_records_fetched(records, now_s)
 
 

@@ -328,7 +328,7 @@ class AnchorsOutOfPlace(PartitionReplicator):
 class UnknownTakenForDone(PartitionReplicator):
     """No answer is taken for a good one."""
 
-    def on_produce_unanswered(self, reason: str, now_s: float) -> Instructions:
+    def on_produce_response_lost(self, reason: str, now_s: float) -> Instructions:
         del reason
         return self.on_produce_acknowledged(self.in_flight._in_flight[0].target, -1, now_s)
 

@@ -9,8 +9,8 @@ from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
 from mm2.replication.read_committed import SourceBatch, SourceScan
 from mm2.replication.recovery_outcomes import PartitionAcquired
-from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
-from mm2.replication.transactions import BoundaryStep, TransactionMode
+from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
+from mm2.replication.transactions import TransactionModeTracker, TransactionStep
 
 
 class _StartOverlooked(PartitionSendQueue):
@@ -28,15 +28,15 @@ class _GapsUnmapped(PartitionSendQueue):
 
 
 class _OneTooMany(PartitionSendQueue):
-    def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
-        found = super()._find_mergeable(head)
+    def _find_mergeable_batches(self, head: SourceBatch) -> list[SourceBatch]:
+        found = super()._find_mergeable_batches(head)
         if found:
             del self._queue[1]
         return found[1:]
 
 
 class _BackToTheBatch(PartitionSendQueue):
-    def drop_all_batches(self) -> DroppedPosition | None:
+    def drop_all_batches(self) -> DroppedBatchPosition | None:
         opened, staged = self._decoder, bool(self._staged)
         base = self._queue[0].header.base_offset if self._queue else -1
         found = super().drop_all_batches()
@@ -83,15 +83,17 @@ class BackToTheBatch(_Bent):
     outbox_class = _BackToTheBatch
 
 
-class _OpenForNothing(TransactionMode):
+class _OpenForNothing(TransactionModeTracker):
     __slots__ = ()
 
-    def switch_to_next_step(
+    def switch_to_next_transaction_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
-    ) -> BoundaryStep | None:
+    ) -> TransactionStep | None:
         if self.is_open and next_is_old is None and not self.open_bytes and not paused:
             return None
-        return super().switch_to_next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+        return super().switch_to_next_transaction_step(
+            next_is_old=next_is_old, paused=paused, now_s=now_s
+        )
 
 
 class AgeOfTheQueue(_Bent):

@@ -303,7 +303,7 @@ class Owner:
             and machine.source.position >= self.world.source.stable_end
             and not machine.send_queue.queued_batches
             and not machine.in_flight.batch_count
-            and machine.is_fully_recorded
+            and machine.is_all_progress_recorded
         )
 
     def _note(self, what: object) -> None:
@@ -381,7 +381,7 @@ class Owner:
                 self._refresh()
             elif isinstance(
                 each, AppendToFlowState
-            ) and not self.machine.script_runner.is_outstanding(each):
+            ) and not self.machine.script_runner.is_instruction_outstanding(each):
                 self._background_record(each)
             else:
                 self._ask(each)
@@ -462,7 +462,7 @@ class Owner:
         def known() -> None:
             if seen[1] > self._view[1]:
                 self._view = seen
-                self._handle(self.machine.on_leader_epoch(seen[1], self._events.now_s))
+                self._handle(self.machine.on_leader_epoch_received(seen[1], self._events.now_s))
 
         self.deliver_after(self._network.delay_s(), known)
 
@@ -477,7 +477,7 @@ class Owner:
         channel.sent_at.popleft()
         now_s = self._events.now_s
         if code == 0:
-            source = self.machine.in_flight.oldest_source
+            source = self.machine.in_flight.oldest_source_offset
             if source is not None:
                 self._told.acknowledged(source, base)
             self._handle(self.machine.on_produce_acknowledged(base, -1, now_s))
@@ -492,7 +492,7 @@ class Owner:
         self._note(f"connection broken, {waiting} in flight")
         self._channel = Channel(self, self._view[0])
         for _ in range(waiting):
-            self._handle(self.machine.on_produce_unanswered("disconnected", self._events.now_s))
+            self._handle(self.machine.on_produce_response_lost("disconnected", self._events.now_s))
 
     # Fetch
 

@@ -82,7 +82,7 @@ class World:
             back(group_answers.found(self.coordinator.node))
             return
         assert isinstance(send.to, NodeTarget)
-        entity = send.message.build_entity(send.message.high)
+        entity = send.message.build_request_message(send.message.high)
         self.coordinator.receive(send.to.node_id, send.message.api, entity, back)
 
     def _trip_s(self) -> float:

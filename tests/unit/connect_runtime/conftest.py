@@ -60,7 +60,7 @@ def derived(tmp_path: pathlib.Path) -> Callable[..., DistributedSettings]:
     """A worker in a group, of properties that are in no file."""
 
     def read(changed: Mapping[str, str], **environment: str):
-        return distributed_settings.parse_derived_settings(
+        return distributed_settings.parse_fleet_worker_settings(
             {**GROUP, **changed}, source(tmp_path, environment)
         )
 

@@ -95,7 +95,7 @@ TABLE = [
         "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
     ),
     (OperatorCommands(connector="a").build_rebuild_offset_map_command("a->b", "t"), ""),
-    (OPERATOR.build_run_command(), "mm2 run --config /etc/mm2/clusters.yaml"),
+    (OPERATOR.build_mm2_run_command(), "mm2 run --config /etc/mm2/clusters.yaml"),
     (OPERATOR.build_reload_command(), "mm2 reload --config /etc/mm2/clusters.yaml"),
     (
         OPERATOR.build_reset_topic_command("a->b", "t", position="offset:9", partition=3),

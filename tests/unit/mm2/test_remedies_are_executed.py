@@ -108,7 +108,7 @@ SHOWN = {
     "replication.halt_messages._build_invalid_record_remedy": PRINTED,
     "replication.halt_messages._build_mirror_check_remedy": PRINTED,
     "replication.halt_messages._build_source_check_remedy": PRINTED,
-    "replication.halt_messages.explain_hidden_transactions_remedy": PRINTED,
+    "replication.halt_messages.build_describe_producers_remedy": PRINTED,
     "connectors.partition_setup_builder.PartitionSetupBuilder._check_partition": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""

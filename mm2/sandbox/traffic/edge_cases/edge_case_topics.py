@@ -61,7 +61,7 @@ class EdgeCaseTopic:
     future: bool = False
 
 
-def _make_format_config(version: str) -> dict[str, str]:
+def _make_message_format_config(version: str) -> dict[str, str]:
     return {topic_writers.FORMAT_VERSION_CONFIG: version}
 
 
@@ -182,7 +182,7 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_old_format_records,
         features=frozenset({RecordFeature.V0}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V0_VERSION),
+        config=_make_message_format_config(topic_writers.V0_VERSION),
         changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
@@ -191,7 +191,7 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_old_format_records,
         features=frozenset({RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V1_VERSION),
+        config=_make_message_format_config(topic_writers.V1_VERSION),
     ),
     EdgeCaseTopic(
         name="v1-append-time",
@@ -199,7 +199,7 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_old_format_records,
         features=frozenset({RecordFeature.V1, RecordFeature.APPEND_TIME}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V1_VERSION)
+        config=_make_message_format_config(topic_writers.V1_VERSION)
         | {"message.timestamp.type": "LogAppendTime"},
         changes_timestamp_type=True,
     ),
@@ -209,7 +209,7 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_changing_format_records,
         features=frozenset({RecordFeature.V0, RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V0_VERSION),
+        config=_make_message_format_config(topic_writers.V0_VERSION),
         changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
@@ -218,7 +218,8 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_compacted_old_format_records,
         features=frozenset({RecordFeature.V0}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V0_VERSION) | topic_writers.COMPACTED_CONFIG,
+        config=_make_message_format_config(topic_writers.V0_VERSION)
+        | topic_writers.COMPACTED_CONFIG,
         wait_for_cleaner=True,
         changes_timestamp_type=True,
     ),
@@ -228,7 +229,8 @@ OLD_FORMAT_TOPICS = (
         write=topic_writers.write_compacted_old_format_records,
         features=frozenset({RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
-        config=_make_format_config(topic_writers.V1_VERSION) | topic_writers.COMPACTED_CONFIG,
+        config=_make_message_format_config(topic_writers.V1_VERSION)
+        | topic_writers.COMPACTED_CONFIG,
         wait_for_cleaner=True,
     ),
 )
@@ -299,7 +301,7 @@ def write_topics(
     )
     changes = ConfigAlterer(at)
     with RawLog(to) as raw, ConsumerLogReader(to, alias="source") as reader:
-        raw.preload_topics(prefix + one.name for one in chosen)
+        raw.preload_topic_metadata(prefix + one.name for one in chosen)
         writer = _EdgeCaseWriter(at, changes, raw=raw, reader=reader, clock=clock)
         changes.alter_broker_settings(topic_writers.EAGER_CLEANER_CONFIG)
         try:
@@ -385,7 +387,7 @@ class _EdgeCaseWriter:
     def _count_features(self, partitions: Collection[TopicPartition]) -> RecordFeatureCounts:
         found = RecordFeatureCounts()
         for each in partitions:
-            found.start_partition()
+            found.start_counting_next_partition()
             found.count_batches(self._raw.iterate_record_sets(each))
         return found
 

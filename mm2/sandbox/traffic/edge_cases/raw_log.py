@@ -70,11 +70,11 @@ class RawLog:
         self._connections.close()
         self._poller.close()
 
-    def preload_topics(self, topics: Iterable[str]) -> None:
+    def preload_topic_metadata(self, topics: Iterable[str]) -> None:
         """Request the metadata of several topics at once, because each separate request would wait
         for a metadata refresh."""
         view = self._connections.view
-        self._connections.request_topics([*view.list_requested_topics(), *topics])
+        self._connections.set_metadata_topics([*view.list_requested_topics(), *topics])
 
     def iterate_record_sets(
         self, partition: TopicPartition, start: int = 0
@@ -101,7 +101,7 @@ class RawLog:
         """Produce a batch with acks=all. Return its base offset."""
         doing = f"writing a batch to {partition}"
         node_id = self._find_leader(partition)
-        version = self._choose_version(
+        version = self._choose_api_version(
             node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
         )
         chunks = produce.encode_produce_request(
@@ -129,7 +129,9 @@ class RawLog:
 
     def _fetch_records(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
         node_id = self._find_leader(partition)
-        version = self._choose_version(node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
+        version = self._choose_api_version(
+            node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS
+        )
         asked = FetchRequestPartition(
             partition.topic,
             self._find_topic_id(partition.topic),
@@ -164,7 +166,7 @@ class RawLog:
     def _find_leader(self, partition: TopicPartition) -> int:
         view = self._connections.view
         if partition.topic not in view.list_requested_topics():
-            self.preload_topics([partition.topic])
+            self.preload_topic_metadata([partition.topic])
         doing = f"waiting for the leader of {partition}"
         self._wait_until(
             lambda: view.get_leader(partition.topic, partition.partition) is not None, doing=doing
@@ -178,7 +180,7 @@ class RawLog:
         assert found is not None, topic
         return found.topic_id
 
-    def _choose_version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
+    def _choose_api_version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
         self._wait_until(
             lambda: self._connections.choose_version(node_id, api_key, *asked) is not None,
             doing=f"connecting to broker {node_id} of {self._alias}",

@@ -122,7 +122,7 @@ class RecordFeatureCounts:
     features: Counter[RecordFeature] = field(default_factory=Counter)
     _expected: int | None = None
 
-    def start_partition(self) -> None:
+    def start_counting_next_partition(self) -> None:
         """Start counting another partition, so that no gap between the partitions is counted."""
         self._expected = None
 

@@ -117,7 +117,7 @@ class TopicWriter:
     written: int = 0
     _numbers: int = 0
 
-    def choose_amount(self, *, quick: int, full: int) -> int:
+    def choose_amount_for_traffic_size(self, *, quick: int, full: int) -> int:
         """Return `full` if the traffic size is `FULL`, otherwise `quick`."""
         return full if self.size is TrafficSize.FULL else quick
 
@@ -176,7 +176,7 @@ class TopicWriter:
         self.raw.append_batch(TopicPartition(self.name, 0), made)
         self.written += len(records)
 
-    def change_topic(self, changes: Mapping[str, str | None]) -> None:
+    def change_topic_settings(self, changes: Mapping[str, str | None]) -> None:
         """Alter settings of this topic. A value of None resets a setting to its default."""
         self.changes.alter_topic_settings(self.name, changes)
 
@@ -216,7 +216,7 @@ _DELETE_HORIZON = 0x40
 
 def write_compressed_batches(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
-    for _ in range(writer.choose_amount(quick=3, full=100)):
+    for _ in range(writer.choose_amount_for_traffic_size(quick=3, full=100)):
         for codec in WRITER_CODECS:
             writer.send_records(
                 writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec
@@ -229,7 +229,7 @@ def write_varied_records(writer: TopicWriter) -> None:
     for codec, count in (("none", 432), ("zstd", 432)):
         batch = BatchSpec(
             rng=writer.rng,
-            count=writer.choose_amount(quick=count, full=20 * count),
+            count=writer.choose_amount_for_traffic_size(quick=count, full=20 * count),
             partitions=writer.partitions,
             wall_ms=writer.now_ms,
         )
@@ -245,7 +245,7 @@ def write_transactions(writer: TopicWriter) -> None:
         run.run(
             BatchSpec(
                 rng=writer.rng,
-                count=writer.choose_amount(quick=500, full=20_000),
+                count=writer.choose_amount_for_traffic_size(quick=500, full=20_000),
                 partitions=writer.partitions,
                 wall_ms=writer.now_ms,
             )
@@ -267,7 +267,7 @@ def write_large_records(writer: TopicWriter) -> None:
                 timestamp_ms=writer.now_ms,
             )
 
-    count = writer.choose_amount(quick=2, full=10)
+    count = writer.choose_amount_for_traffic_size(quick=2, full=10)
     writer.send_records(make_large_records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
         key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
@@ -279,7 +279,8 @@ def write_append_time_records(writer: TopicWriter) -> None:
     """Write single-record and multi-record batches whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
         writer.send_records(
-            writer.make_next_documents(writer.choose_amount(quick=40, full=2_000)), codec=codec
+            writer.make_next_documents(writer.choose_amount_for_traffic_size(quick=40, full=2_000)),
+            codec=codec,
         )
         writer.send_records(writer.make_next_documents(5), codec=codec, batch_num_messages=1)
 
@@ -299,7 +300,7 @@ def write_future_timestamps(writer: TopicWriter) -> None:
 
 
 def _write_records_with_timestamps(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
-    count = writer.choose_amount(quick=30, full=2_000)
+    count = writer.choose_amount_for_traffic_size(quick=30, full=2_000)
     for codec in WRITER_CODECS:
         mixed = [
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
@@ -317,7 +318,7 @@ def _write_records_with_timestamps(writer: TopicWriter, stamps: tuple[int, ...])
 def write_single_record_batches(writer: TopicWriter) -> None:
     """Write batches of one record, uncompressed and compressed."""
     for codec in WRITER_CODECS:
-        count = writer.choose_amount(quick=40, full=4_000)
+        count = writer.choose_amount_for_traffic_size(quick=40, full=4_000)
         writer.send_records(
             _make_compressible_records(writer, count),
             codec=codec,
@@ -337,7 +338,9 @@ def write_tiny_batches(writer: TopicWriter) -> None:
     for most in (1, 2, 3):
         records = (
             dataclasses.replace(each, value=(each.value or b"")[:40])
-            for each in writer.make_next_documents(writer.choose_amount(quick=1_000, full=40_000))
+            for each in writer.make_next_documents(
+                writer.choose_amount_for_traffic_size(quick=1_000, full=40_000)
+            )
         )
         writer.send_records(records, batch_num_messages=most, linger_ms=0)
 
@@ -345,7 +348,7 @@ def write_tiny_batches(writer: TopicWriter) -> None:
 def write_big_batches(writer: TopicWriter) -> None:
     """Write 4 MB batches of many records that cannot be compressed to less than half their size."""
     for codec in ("none", "lz4", "zstd"):
-        for _ in range(writer.choose_amount(quick=1, full=8)):
+        for _ in range(writer.choose_amount_for_traffic_size(quick=1, full=8)):
             writer.send_records(
                 _make_half_random_bytes(writer, 1_000),
                 codec=codec,
@@ -365,7 +368,7 @@ def write_handmade_batches(writer: TopicWriter) -> None:
     """Write valid batches that no client writes: timestamp 0, decreasing timestamps, unusual base
     timestamps."""
     now = writer.now_ms
-    for _ in range(writer.choose_amount(quick=3, full=300)):
+    for _ in range(writer.choose_amount_for_traffic_size(quick=3, full=300)):
         for compressed in (False, True):
             writer.append_batch(_make_timestamped_records(writer, [0, 0, 0]), compressed=compressed)
             writer.append_batch(_make_timestamped_records(writer, [now]), compressed=compressed)
@@ -420,48 +423,48 @@ _COMPACTED_BATCH_RECORDS = 20
 def write_compacted_records(writer: TopicWriter) -> None:
     """Write to a compacted topic: batches in every codec, tombstones, and batches of idempotent
     producers that have been closed since."""
-    for number in range(writer.choose_amount(quick=6, full=40)):
+    for number in range(writer.choose_amount_for_traffic_size(quick=6, full=40)):
         writer.send_records(
-            _make_compaction_round(writer, number),
+            _make_compaction_round_records(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
             enable_idempotence=True,
             batch_num_messages=_COMPACTED_BATCH_RECORDS,
         )
-    _write_closing_rounds(writer)
+    _roll_segments_before_cleaning(writer)
 
 
 def write_compacted_transactions(writer: TopicWriter) -> None:
     """Write transactions of one producer to a compacted topic. Every third transaction is
     aborted."""
     rounds = (
-        (_make_compaction_round(writer, number), number % 3 != 2)
-        for number in range(writer.choose_amount(quick=6, full=30))
+        (_make_compaction_round_records(writer, number), number % 3 != 2)
+        for number in range(writer.choose_amount_for_traffic_size(quick=6, full=30))
     )
     writer.send_transactions(rounds, transactional_id=writer.name)
-    _write_closing_rounds(writer)
+    _roll_segments_before_cleaning(writer)
 
 
 def write_compacted_old_format_records(writer: TopicWriter) -> None:
     """Write records in an old format to a compacted topic. Old formats have no idempotence, headers
     or zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
-    for number in range(writer.choose_amount(quick=6, full=32)):
+    for number in range(writer.choose_amount_for_traffic_size(quick=6, full=32)):
         writer.send_records(
-            _make_compaction_round(writer, number), codec=codecs[number % len(codecs)]
+            _make_compaction_round_records(writer, number), codec=codecs[number % len(codecs)]
         )
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
-    _write_closing_rounds(writer)
+    _roll_segments_before_cleaning(writer)
 
 
-def _make_compaction_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
+def _make_compaction_round_records(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
     """Yield the records of one write round for a compacted topic.
 
     Each round contains a random subset of the keys. Keys with higher numbers are more likely, and
     keys recur in later rounds, so that earlier batches have gaps or become empty after cleaning.
     """
-    keys = writer.choose_amount(quick=120, full=5_000)
-    at_ms = _compute_round_time_ms(writer, number)
+    keys = writer.choose_amount_for_traffic_size(quick=120, full=5_000)
+    at_ms = _compute_write_round_timestamp_ms(writer, number)
     for key in range(keys):
         for partition in range(writer.partitions):
             if writer.rng.random() < 0.4 + 0.3 * key / keys:
@@ -475,12 +478,12 @@ def _make_compaction_round(writer: TopicWriter, number: int) -> Iterator[Outgoin
                 )
 
 
-def _compute_round_time_ms(writer: TopicWriter, number: int) -> int:
+def _compute_write_round_timestamp_ms(writer: TopicWriter, number: int) -> int:
     """Return the base timestamp of a write round for a compacted topic."""
     return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
 
-def _write_closing_rounds(writer: TopicWriter) -> None:
+def _roll_segments_before_cleaning(writer: TopicWriter) -> None:
     """Write records with unique keys to new segments, so that all earlier segments can be cleaned
     while these records remain.
 
@@ -509,7 +512,7 @@ _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 def write_old_format_records(writer: TopicWriter) -> None:
     """Write records in the topic's old message format with every codec, in record sets of many
     records and of one record."""
-    for _ in range(writer.choose_amount(quick=2, full=60)):
+    for _ in range(writer.choose_amount_for_traffic_size(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
             writer.send_records(
                 writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec
@@ -523,5 +526,5 @@ def write_changing_format_records(writer: TopicWriter) -> None:
     """Write records in formats v0, v1 and v2 to one topic, and then in v1, v0 and v2 again, as in
     the log of a very old topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
-        writer.change_topic({FORMAT_VERSION_CONFIG: version})
+        writer.change_topic_settings({FORMAT_VERSION_CONFIG: version})
         write_old_format_records(writer)

@@ -81,7 +81,7 @@ def test_what_is_refused_and_how(of, given, why):
     with pytest.raises(ConfigError) as caught:
         config_types.parse_value("key", given, of)
     assert str(caught.value) == (
-        f"Invalid value {config_types.format_for_message(given)} for configuration key: {why}"
+        f"Invalid value {config_types.format_value_for_message(given)} for configuration key: {why}"
     )
 
 
@@ -124,8 +124,8 @@ def test_back_to_text(value, of, text):
 
 
 def test_nulls_and_lists_are_shown_as_in_java():
-    assert config_types.format_for_message(None) == "null"
-    assert config_types.format_for_message(["a", True]) == "[a, true]"
+    assert config_types.format_value_for_message(None) == "null"
+    assert config_types.format_value_for_message(["a", True]) == "[a, true]"
     assert (
         str(config_types.build_invalid_value_error("k", None))
         == "Invalid value null for configuration k"

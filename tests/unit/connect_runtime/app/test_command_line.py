@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from connect_runtime.app import command_line
-from connect_runtime.app.command_line import CommandBody, JavaUsageCommand
+from connect_runtime.app.command_line import CommandBody, ConnectWorkerCommand
 from connect_runtime.base import log_context
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.system.signals import StopSignals
@@ -24,8 +24,8 @@ def _talkative():
         logging.getLogger(name).setLevel(level)
 
 
-def made(body: CommandBody) -> JavaUsageCommand:
-    return JavaUsageCommand("probe", body, usage="Probe FILE", help_text="Examples: none")
+def made(body: CommandBody) -> ConnectWorkerCommand:
+    return ConnectWorkerCommand("probe", body, usage="Probe FILE", help_text="Examples: none")
 
 
 def no_body(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:

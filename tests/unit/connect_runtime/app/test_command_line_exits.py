@@ -56,7 +56,7 @@ def serve(worker: FakeWorker, **options) -> int:
         return worker
 
     with StopSignals() as stop:
-        return command_line.serve_worker(make, stop, **options)
+        return command_line.run_worker_until_stopped(make, stop, **options)
 
 
 @pytest.mark.parametrize("number", signals.STOP_SIGNALS)
@@ -99,7 +99,7 @@ def test_settings_may_be_refused_when_it_is_made(caplog):
         raise FatalError("the library takes no such setting")
 
     with StopSignals() as stop:
-        assert command_line.serve_worker(make, stop) == command_line.EXIT_BAD_SETTINGS
+        assert command_line.run_worker_until_stopped(make, stop) == command_line.EXIT_BAD_SETTINGS
     assert "no such setting" in caplog.text
 
 

@@ -74,7 +74,7 @@ def test_plugins_are_not_run_if_it_is_unknown_who_can_write_them(
 
     in_group({"plugin.path": str(tmp_path / "missing")})
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    monkeypatch.setattr(file_access, "find_foreign_folder_writer", fail)
+    monkeypatch.setattr(file_access, "find_untrusted_folder_writer", fail)
     (told,) = refused({"plugin.path": str(tmp_path)})
     assert (
         "plugin.path: the worker cannot determine who can write to the modules in "

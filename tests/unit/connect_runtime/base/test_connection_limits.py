@@ -44,7 +44,7 @@ def held() -> Held:
     ],
 )
 def test_whose_a_connection_is(host, client):
-    assert connection_limits.get_client_key(host) == client
+    assert connection_limits.get_client_network(host) == client
 
 
 def test_an_address_that_has_too_many_loses_the_one_waited_for_longest(held):

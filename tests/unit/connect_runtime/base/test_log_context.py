@@ -34,8 +34,8 @@ def test_the_filter_gives_every_record_its_context():
 
 def test_threads_that_are_started_for_a_flow_log_of_it_alone():
     with log_context.bind_log_fields(flow="a->b", connector="c"):
-        later = log_context.bind_current_flow()
+        later = log_context.bind_caller_flow_to_log_fields()
     with later:
         assert log_context.format_log_prefix() == "[a->b] "
-    with log_context.bind_current_flow():
+    with log_context.bind_caller_flow_to_log_fields():
         assert log_context.format_log_prefix() == ""

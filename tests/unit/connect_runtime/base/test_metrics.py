@@ -80,11 +80,11 @@ def test_readers_see_what_was_published_and_nothing_later():
     made = registry()
     made.increase_counter(COUNTER, 3, labels=("orders",))
     assert made.all_families == ()
-    made.publish_values()
+    made.publish_metric_families()
     before = published(made, COUNTER)
     made.increase_counter(COUNTER, 4, labels=("orders",))
     assert before == {("orders",): 3}
-    made.publish_values()
+    made.publish_metric_families()
     assert published(made, COUNTER) == {("orders",): 7}
 
 
@@ -92,7 +92,7 @@ def test_a_gauge_is_replaced_whole():
     made = registry()
     made.set_gauge_series(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
     made.set_gauge_series(GAUGE, {("payments",): 2.0})
-    made.publish_values()
+    made.publish_metric_families()
     assert published(made, GAUGE) == {("payments",): 2.0}
 
 
@@ -102,7 +102,7 @@ def test_a_counter_never_falls(amounts):
     before = 0.0
     for amount in amounts:
         made.increase_counter(COUNTER, amount, labels=("orders",))
-        made.publish_values()
+        made.publish_metric_families()
         now = published(made, COUNTER)[("orders",)]
         assert now >= before
         before = now
@@ -130,7 +130,7 @@ def test_a_histogram_counts_on():
     made.add_observations(HISTOGRAM, HistogramValue((0, 0, 0), 0.0), labels=("idle",))
     for _ in range(2):
         made.add_observations(HISTOGRAM, HistogramValue((1, 0, 2), 7.5), labels=("orders",))
-    made.publish_values()
+    made.publish_metric_families()
     made.check_invariants()
     assert made.all_families[2].distributions == {
         ("idle",): HistogramValue((0, 0, 0), 0.0),
@@ -143,18 +143,18 @@ def test_what_is_forgotten_is_told_no_more_and_begins_anew():
     for topic in ("orders", "orders2"):
         made.increase_counter(COUNTER, 3, labels=(topic,))
         made.add_observations(HISTOGRAM, HistogramValue((1, 0, 0), 0.5), labels=(topic,))
-    made.publish_values()
+    made.publish_metric_families()
     before = made.all_families
     made.remove_series(COUNTER, ("nothing",))
-    made.publish_values()
+    made.publish_metric_families()
     assert [*map(id, made.all_families)] == [*map(id, before)]
     made.remove_series(COUNTER, ("orders",))
     made.remove_series(HISTOGRAM, ())
-    made.publish_values()
+    made.publish_metric_families()
     assert published(made, COUNTER) == {("orders2",): 3}
     assert made.all_families[2].distributions == {}
     made.increase_counter(COUNTER, 1, labels=("orders",))
-    made.publish_values()
+    made.publish_metric_families()
     assert published(made, COUNTER) == {("orders2",): 3, ("orders",): 1}
     with pytest.raises(AssertionError):
         made.remove_series(GAUGE, ())
@@ -165,13 +165,13 @@ def test_what_has_not_changed_is_published_as_the_same_object():
     made = registry()
     made.increase_counter(COUNTER, 1, labels=("orders",))
     made.set_gauge_series(GAUGE, {("orders",): 1.0})
-    made.publish_values()
+    made.publish_metric_families()
     before = made.all_families
     made.increase_counter(COUNTER, 0, labels=("orders",))
     made.set_gauge_series(GAUGE, {("orders",): 1.0})
-    made.publish_values()
+    made.publish_metric_families()
     assert [*map(id, made.all_families)] == [*map(id, before)]
     made.set_gauge_series(GAUGE, {})
-    made.publish_values()
+    made.publish_metric_families()
     assert published(made, GAUGE) == {}
     assert made.all_families[0] is before[0]

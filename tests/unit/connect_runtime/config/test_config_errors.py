@@ -50,7 +50,7 @@ def test_the_error_tells_all_problems_in_the_order_of_the_file():
     ]
     with (
         pytest.raises(SettingsError) as raised,
-        config_errors.append_consequence_to_errors("nothing was started"),
+        config_errors.add_consequence_to_settings_error("nothing was started"),
     ):
         raise error
     assert str(raised.value).endswith("\n2 problems in c.yaml: nothing was started")

@@ -154,9 +154,9 @@ def test_what_a_provider_returns_is_not_searched_again(providers):
 
 
 def test_variables_that_were_used_are_known(providers):
-    assert providers.environment_names == frozenset()
+    assert providers.referenced_env_variables == frozenset()
     providers.resolve_placeholders("${env:OTHER}")
-    assert providers.environment_names == {"OTHER"}
+    assert providers.referenced_env_variables == {"OTHER"}
 
 
 def test_absolute_paths_stand_for_themselves(providers, tmp_path):
@@ -279,7 +279,7 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
         reads.append(file)
         return file.read_bytes()
 
-    monkeypatch.setattr(file_access, "read_file_bounded", read)
+    monkeypatch.setattr(file_access, "read_file_with_limit", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
         providers.resolve_placeholders(text)

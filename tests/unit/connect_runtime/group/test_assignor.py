@@ -111,10 +111,10 @@ def test_connectors_and_tasks_are_handed_out_apart():
     other = ConnectorsAndTasks(tasks=connect_group.tasks("c1", 2))
     found = loads(a=one, b=other)
     found.assign_work_evenly(["c3", *connect_group.tasks("c3", 1)])
-    assert found.get_work("b") == ConnectorsAndTasks(
+    assert found.get_assigned_work("b") == ConnectorsAndTasks(
         connectors=("c3",), tasks=connect_group.tasks("c1", 2)
     )
-    assert found.get_work("a") == ConnectorsAndTasks(
+    assert found.get_assigned_work("a") == ConnectorsAndTasks(
         connectors=("c1", "c2"), tasks=connect_group.tasks("c3", 1)
     )
 
@@ -190,9 +190,11 @@ def test_loads_are_added_to_and_taken_from():
     assert list(found.idle_members) == ["b"]
     assert set(found.members) == {"a", "b"}
     found.remove_from_member("a", frozenset(connect_group.tasks("c1", 2)))
-    assert found.get_work("a") == ConnectorsAndTasks(tasks=connect_group.tasks("c1", 1, start=2))
+    assert found.get_assigned_work("a") == ConnectorsAndTasks(
+        tasks=connect_group.tasks("c1", 1, start=2)
+    )
     found.assign_to_member("b", ["c2"])
-    assert found.get_work("b") == ConnectorsAndTasks(connectors=("c2",))
+    assert found.get_assigned_work("b") == ConnectorsAndTasks(connectors=("c2",))
     assert list(found.idle_members) == []
     assert held.connectors == ("c1",), "what came in is left alone"
 

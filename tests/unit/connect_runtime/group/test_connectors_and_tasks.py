@@ -19,7 +19,7 @@ def test_items_are_told_apart_in_their_order():
 
 def test_a_connector_is_not_its_task():
     found = ConnectorsAndTasks(connectors=("a-0",), tasks=tasks("a-0"))
-    assert found.without({"a-0"}) == ConnectorsAndTasks(tasks=tasks("a-0"))
+    assert found.difference({"a-0"}) == ConnectorsAndTasks(tasks=tasks("a-0"))
 
 
 def test_work_is_added_behind_and_never_twice():
@@ -42,7 +42,7 @@ def test_what_is_configured_is_listed_in_order_and_an_incomplete_connector_witho
 
 def test_names_are_ordered_as_java_orders_them():
     """U+1F600 is written with surrogates, which come before U+FF5E."""
-    assert sorted(["\uff5e", "\U0001f600"], key=connectors_and_tasks.build_java_sort_key) == [
+    assert sorted(["\uff5e", "\U0001f600"], key=connectors_and_tasks.build_utf16_sort_key) == [
         "\U0001f600",
         "\uff5e",
     ]

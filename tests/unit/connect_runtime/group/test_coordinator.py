@@ -46,7 +46,7 @@ def test_a_lost_coordinator_is_asked_for_at_once_but_not_again_and_again(made):
     made.on_coordinator_found(3)
     made.on_coordinator_lost(101.0)
     assert made.lost_since_s == 100.0, "nobody has answered since"
-    assert made.work_deadline_s == 103.0, "a heartbeat's time"
+    assert made.work_stop_deadline_s == 103.0, "a heartbeat's time"
     assert made.compute_next_lookup_time_s() > 101.0
 
 
@@ -56,7 +56,7 @@ def test_silence_ends_when_one_answers(made):
     assert made.lost_since_s == 100.0
     made.on_coordinator_response()
     assert (made.lost_since_s, made.compute_next_lookup_time_s()) == (None, math.inf)
-    assert made.work_deadline_s == math.inf
+    assert made.work_stop_deadline_s == math.inf
     made.on_coordinator_lost(200.0)
     assert [made.lost_since_s, made.compute_next_lookup_time_s()] == [200.0, 200.0]
 
@@ -64,8 +64,8 @@ def test_silence_ends_when_one_answers(made):
 def test_older_brokers_are_asked_for_one_group(made):
     assert (made.build_request().low, made.build_request().high) == (4, 6)
     made.pending_token = 1
-    made.use_single_lookup()
-    assert made.uses_single_lookup
+    made.switch_to_single_group_lookups()
+    assert made.looks_up_single_groups
     assert made.pending_token is None
     assert (made.build_request().low, made.build_request().high) == (1, 3)
 

@@ -86,9 +86,11 @@ def test_cooperative_answers_add_and_take_away(version):
     found = after(one, version, 2, assigned=C2, revoked=gone, delay_ms=9)
     assert found.work_to_stop == gone
     assert found.assignment.revoked == gone
-    assert found.assignment.assigned == C2.union(C1.without(gone.items)), "what is new comes first"
+    assert found.assignment.assigned == C2.union(C1.difference(gone.items)), (
+        "what is new comes first"
+    )
     assert found.assignment.delay_ms == 9
-    assert found.find_work_to_start(C1.without(gone.items).items) == C2
+    assert found.find_work_to_start(C1.difference(gone.items).items) == C2
     assert found.member.assigned_work == found.assignment.assigned
     assert found.member.last_generation == 2
     assert found.member.current_protocol is version
@@ -157,11 +159,11 @@ def test_the_group_may_change_its_protocol_both_ways():
     assert up.find_work_to_start(()) == C2
 
 
-@pytest.mark.parametrize("told", [{"assigned": C2.union(C1.without(C1.tasks))}, {"error": 1}])
+@pytest.mark.parametrize("told", [{"assigned": C2.union(C1.difference(C1.tasks))}, {"error": 1}])
 def test_what_ran_before_the_group_fell_back_to_the_eager_protocol_stops(told):
     """Nothing was stopped before that round, as it began under the other protocol."""
     found = after(running(V2), V0, 2, **told)
-    assert found.work_to_stop == C1.without(found.assignment.assigned.items)
+    assert found.work_to_stop == C1.difference(found.assignment.assigned.items)
     assert found.work_to_stop.tasks == C1.tasks
     assert not found.assignment.revoked
 

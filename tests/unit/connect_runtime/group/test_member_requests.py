@@ -14,19 +14,21 @@ from kio.static.constants import EntityType
 from connect_runtime.group import member_events, member_requests
 from connect_runtime.group.coordinator import CoordinatorLookup
 from connect_runtime.group.member_events import MemberLogLine, PrepareJoin, SendGroupRequest
-from connect_runtime.group.member_requests import MemberStepOutput
+from connect_runtime.group.member_requests import MemberInstructionCollector
 from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig
 from connect_runtime.protocol import framing
 from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget, RequestBuilder
 
 
 @pytest.fixture
-def box() -> MemberStepOutput:
+def box() -> MemberInstructionCollector:
     options = GroupRebalanceConfig(group_id="g")
     found = CoordinatorLookup(settings=options, rng=random.Random(1))
     found.on_coordinator_found(3)
     generation = GroupGeneration(number=4, member_id="m", protocol="sessioned")
-    return MemberStepOutput(settings=options, coordinator_lookup=found, generation=generation)
+    return MemberInstructionCollector(
+        settings=options, coordinator_lookup=found, generation=generation
+    )
 
 
 def test_everything_is_told_once_and_in_order(box):
@@ -98,7 +100,8 @@ EVERY = [
 
 def written(message: RequestBuilder, version: int) -> Any:
     body = b"".join(
-        bytes(chunk) for chunk in [framing.encode_request_body(message.build_entity(version))]
+        bytes(chunk)
+        for chunk in [framing.encode_request_body(message.build_request_message(version))]
     )
     schema = kio.index.load_request_schema(message.api_key, version)
     found, size = entity_reader(schema)(body, 0)
@@ -109,7 +112,7 @@ def written(message: RequestBuilder, version: int) -> Any:
 @pytest.mark.parametrize(("message", "version"), EVERY)
 def test_every_version_says_who_asks_for_which_group(message, version):
     found = written(message, version)
-    assert found == message.build_entity(version)
+    assert found == message.build_request_message(version)
     assert found.group_id == "g"
     member = found.members[0] if message is LEAVE else found
     assert member.member_id == "m"

@@ -14,12 +14,12 @@ from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import herder_requests, session_keys
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
-    CloseGroup,
     DeleteStatuses,
     FenceZombieProducers,
     ForwardTaskConfigs,
     HandleOffsetsRequest,
-    PublishRestarting,
+    LeaveGroupPermanently,
+    PublishRestartingStatuses,
     ResetActiveTopics,
     SendReply,
     SetLoggerLevel,
@@ -97,7 +97,7 @@ def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog
     with caplog.at_level(logging.INFO):
         node.orders.execute_action(WriteLogLine("something changed"))
         node.orders.execute_action(WriteLogLine("somebody is lost", is_warning=True))
-        node.orders.execute_action(CloseGroup())
+        node.orders.execute_action(LeaveGroupPermanently())
     told = [(each.levelname, each.message) for each in caplog.records]
     assert told == [("INFO", "something changed"), ("WARNING", "somebody is lost")]
 
@@ -112,7 +112,7 @@ def test_the_worker_is_told_of_target_states(node):
 def test_statuses_are_said_and_forgotten(node):
     node.standing.generation = 7
     node.orders.execute_action(
-        PublishRestarting(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,)))
+        PublishRestartingStatuses(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,)))
     )
     said = node.statuses.snapshot()
     expected = RunStatus(state=RunState.RESTARTING, worker_id="a", generation=7)

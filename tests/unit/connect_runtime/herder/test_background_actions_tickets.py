@@ -41,7 +41,7 @@ def test_settled_with_what_comes_of_a_call(asked):
     answers = []
     for each in outcomes:
         ticket, future = asked.create_reply_future()
-        asked.complete_from_future(ticket, each)
+        asked.complete_reply_from_future(ticket, each)
         answers.append(future)
     assert not any(each.done() for each in answers)
     outcomes[0].set_result(YES)

@@ -18,7 +18,7 @@ from connect_runtime.herder.herder_actions import (
     FenceConfigWriters,
     FlushStatuses,
     GenerateTaskConfigs,
-    PublishRestarting,
+    PublishRestartingStatuses,
     ReadConfigTopic,
     RemoveConnectorConfig,
     StartConnectorsAndTasks,
@@ -32,8 +32,8 @@ from connect_runtime.herder.herder_actions import (
     WriteTaskCount,
 )
 from connect_runtime.herder.herder_events import (
-    ActionDone,
     ActionFailed,
+    ActionSucceeded,
     ActionTimedOut,
     ConnectorNotRunning,
     TaskConfigsGenerated,
@@ -50,7 +50,7 @@ from tests.fakes.worker_port import FakeWorker
 from tests.support import eventually
 
 STOPPED = TargetState.STOPPED
-DONE = ActionDone()
+DONE = ActionSucceeded()
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_statuses_are_waited_for_and_who_gives_up_on_them_says_so(
     monkeypatch.setattr("connect_runtime.herder.blocking_actions.STATUS_FLUSH_TIMEOUT_S", 0.02)
     assert node.questions.execute_action(FlushStatuses()) == DONE
     with cluster.statuses.unreachable():
-        node.orders.execute_action(PublishRestarting(ConnectorsAndTasks(connectors=("c",))))
+        node.orders.execute_action(PublishRestartingStatuses(ConnectorsAndTasks(connectors=("c",))))
         outcome = node.questions.execute_action(FlushStatuses())
         assert isinstance(outcome, ActionFailed)
         assert "1 status was" in outcome.reason

@@ -8,12 +8,12 @@ from connect_runtime.herder import herder_requests
 from connect_runtime.herder.distributed_herder import DistributedHerder
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
-    CloseGroup,
     ConfirmJoinPrepared,
     FlushStatuses,
     ForwardTaskConfigs,
-    OfferTaskConfigs,
-    PublishRestarting,
+    LeaveGroupPermanently,
+    PublishRestartingStatuses,
+    ReconfigureRunningTasks,
     RejoinGroup,
     SendReply,
     SetLoggerLevel,
@@ -23,16 +23,16 @@ from connect_runtime.herder.herder_actions import (
 )
 from connect_runtime.herder.herder_events import (
     ActionCompleted,
-    ActionDone,
+    ActionSucceeded,
     ConfigRecordRead,
     CoordinatorLost,
-    EventSnapshot,
     HerderShutdownRequested,
     HerderTick,
     JoinRequested,
     RequestSubmitted,
+    RunningTasksReconfigured,
     StoresLoaded,
-    TaskConfigsOffered,
+    StoreSnapshot,
 )
 from connect_runtime.herder.herder_requests import (
     CheckHealth,
@@ -118,7 +118,7 @@ def test_a_task_to_which_new_configs_make_no_difference_goes_on(world, worker):
 
 @NO_STOP
 def test_a_task_that_takes_its_configuration_up_goes_on(world, worker):
-    worker.outcomes[OfferTaskConfigs] = [TaskConfigsOffered(frozenset())]
+    worker.outcomes[ReconfigureRunningTasks] = [RunningTasksReconfigured(frozenset())]
     before = len(worker.said)
     world.write(
         *config_records.encode_task_configs("c", [{"n": "x"}, {"n": "1"}]),
@@ -174,7 +174,9 @@ def test_of_several_restarts_the_strongest_is_done_once(world, worker):
     strong = RestartRequest(connector="c", include_tasks=True)
     before = len(worker.said)
     world.write(*map(config_records.encode_restart_request, (weak, strong, weak)))
-    restarted = [each for each in worker.said[before:] if isinstance(each, PublishRestarting)]
+    restarted = [
+        each for each in worker.said[before:] if isinstance(each, PublishRestartingStatuses)
+    ]
     assert [str(item) for each in restarted for item in each.work.items] == ["c", "c-0", "c-1"]
 
 
@@ -194,7 +196,7 @@ def test_what_was_deleted_meanwhile_is_not_restarted(world, worker):
         config_records.encode_restart_request(request),
         *config_records.encode_connector_deletion("c"),
     )
-    assert worker.of(PublishRestarting) == []
+    assert worker.of(PublishRestartingStatuses) == []
     assert sorted(world.owners()) == ["d", "d-0"]
 
 
@@ -219,7 +221,7 @@ def test_between_a_change_and_its_round_owners_are_not_told(world, worker):
     [question] = herder.process_event(RequestSubmitted(ticket=90, request=put), seen)
     herder.process_event(ConfigRecordRead(change), seen)
     herder.process_event(RequestSubmitted(ticket=91, request=DescribeConnector("c")), seen)
-    said = herder.process_event(ActionCompleted(ActionDone()), seen)
+    said = herder.process_event(ActionCompleted(ActionSucceeded()), seen)
     assert isinstance(question, WriteConfigTopic)
     [described] = [each for each in said if isinstance(each, SendReply) and each.ticket == 91]
     assert described.reply.status == 409
@@ -280,10 +282,10 @@ def test_a_worker_that_ends_stops_its_work_answers_everybody_and_leaves_last():
     world.tell(worker, HerderShutdownRequested())
     assert worker.runs == {}
     assert worker.replies[later] == RequestRefused(500, "Worker is shutting down")
-    assert worker.said[-1] == CloseGroup()
+    assert worker.said[-1] == LeaveGroupPermanently()
     assert worker.herder.is_closed
     assert worker.herder.get_next_tick_s() is None
-    seen = EventSnapshot(
+    seen = StoreSnapshot(
         now_s=0,
         wall_ms=0,
         config=cluster_config_state.EMPTY_CONFIG_STATE,
@@ -300,10 +302,12 @@ def test_what_is_asked_while_it_ends_is_refused():
     asked = RequestSubmitted(ticket=4, request=CheckHealth())
     [answer] = herder.process_event(asked, SEEN)
     assert answer == SendReply(4, RequestRefused(500, "Worker is shutting down"))
-    assert herder.process_event(ActionCompleted(ActionDone()), SEEN) == [CloseGroup()]
+    assert herder.process_event(ActionCompleted(ActionSucceeded()), SEEN) == [
+        LeaveGroupPermanently()
+    ]
 
 
-SEEN = EventSnapshot(
+SEEN = StoreSnapshot(
     now_s=10,
     wall_ms=10_000,
     config=cluster_config_state.EMPTY_CONFIG_STATE,
@@ -342,14 +346,14 @@ def test_what_happens_while_a_question_is_open_is_only_noted():
     asked = RequestSubmitted(ticket=51, request=CheckHealth())
     assert herder.process_event(asked, seen) == []
     assert herder.get_next_tick_s() is None
-    answers = herder.process_event(ActionCompleted(ActionDone()), seen)
+    answers = herder.process_event(ActionCompleted(ActionSucceeded()), seen)
     assert [each.ticket for each in answers] == [50, 51]
 
 
 def test_an_answer_to_nothing_is_a_mistake_of_the_driver():
     herder = DistributedHerder(HerderSettings(), SEEN)
     with pytest.raises(AssertionError):
-        herder.process_event(ActionCompleted(ActionDone()), SEEN)
+        herder.process_event(ActionCompleted(ActionSucceeded()), SEEN)
 
 
 def test_the_loss_of_the_coordinator_stops_everything_until_the_next_round():

@@ -93,7 +93,7 @@ class Worker:
     def metadata(self) -> WorkerMetadata:
         """What the join says that was sent last."""
         self.collect()
-        entity = self.sent["join_group"].message.build_entity(9)
+        entity = self.sent["join_group"].message.build_request_message(9)
         return connect_protocol.decode_metadata(entity.protocols[0].metadata)
 
 

@@ -16,8 +16,8 @@ from connect_runtime.herder.herder_actions import (
     ForwardTaskConfigs,
     GenerateTaskConfigs,
     HerderAction,
-    OfferTaskConfigs,
     ReadConfigTopic,
+    ReconfigureRunningTasks,
     RemoveConnectorConfig,
     StartConnectorsAndTasks,
     StopConnectorsAndTasks,
@@ -73,7 +73,7 @@ STATE = TargetState.STOPPED
         (StopConnectorsAndTasks(WORK), "stopping 2 connector(s) and 0 task(s)"),
         (StartConnectorsAndTasks(WORK), "starting 2 connector(s) and 0 task(s)"),
         (
-            OfferTaskConfigs((ConnectorTaskId("c", 0),)),
+            ReconfigureRunningTasks((ConnectorTaskId("c", 0),)),
             "offering new configurations to 1 task(s)",
         ),
         (GenerateTaskConfigs("c"), "generating task configs for connector c"),

@@ -6,14 +6,14 @@ import typing
 from connect_runtime.herder.herder_events import (
     ActionCompleted,
     ActionOutcome,
-    EventSnapshot,
     HerderEvent,
+    StoreSnapshot,
     TaskConfigsGenerated,
 )
 
 
 def test_events_are_frozen_facts_and_every_outcome_comes_in_an_answer():
-    for kind in (*typing.get_args(HerderEvent), *typing.get_args(ActionOutcome), EventSnapshot):
+    for kind in (*typing.get_args(HerderEvent), *typing.get_args(ActionOutcome), StoreSnapshot):
         assert dataclasses.is_dataclass(kind), kind
         assert kind.__dataclass_params__.frozen, kind
         assert kind.__doc__, kind

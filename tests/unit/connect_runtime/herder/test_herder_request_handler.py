@@ -17,10 +17,10 @@ from connect_runtime.herder.herder_actions import (
 from connect_runtime.herder.herder_events import (
     ActionFailed,
     ActionTimedOut,
+    ConnectorsAndTasksStarted,
     ConnectorStateReached,
     RequestSubmitted,
     TaskReconfigurationRequested,
-    WorkStarted,
 )
 from connect_runtime.herder.herder_requests import (
     CheckHealth,
@@ -188,7 +188,7 @@ def test_restarting_a_connector_is_answered_when_it_was_asked_for_its_tasks(worl
 
 
 def test_a_connector_that_does_not_start_again_is_told(world, worker):
-    worker.outcomes[StartConnectorsAndTasks] = [WorkStarted()]
+    worker.outcomes[StartConnectorsAndTasks] = [ConnectorsAndTasksStarted()]
     ticket = world.ask(worker, RestartConnector("c"))
     assert ticket not in worker.replies
     state = TargetState.STARTED
@@ -197,7 +197,9 @@ def test_a_connector_that_does_not_start_again_is_told(world, worker):
 
 
 def test_a_connector_that_cannot_even_be_begun_is_told_at_once(world, worker):
-    worker.outcomes[StartConnectorsAndTasks] = [WorkStarted((("c", "no such class"),))]
+    worker.outcomes[StartConnectorsAndTasks] = [
+        ConnectorsAndTasksStarted((("c", "no such class"),))
+    ]
     ticket = world.ask(worker, RestartConnector("c"))
     assert worker.replies[ticket].message == "Failed to start connector: c: no such class"
     state = TargetState.STARTED
@@ -214,7 +216,7 @@ def test_a_paused_connector_is_restarted_without_its_tasks(world, worker):
 def test_a_task_is_restarted_or_why_not(world, worker):
     request = RestartTask(TASK)
     assert ask(world, worker, request) == RequestSucceeded()
-    worker.outcomes[StartConnectorsAndTasks] = [WorkStarted(((TASK, "no plugin"),))]
+    worker.outcomes[StartConnectorsAndTasks] = [ConnectorsAndTasksStarted(((TASK, "no plugin"),))]
     assert ask(world, worker, request) == RequestRefused(
         500, "Failed to start task: c-0: no plugin"
     )
@@ -230,10 +232,11 @@ def test_a_restart_of_everything_is_written_planned_and_done(world, worker):
     assert [
         each
         for each in kinds
-        if each in ("StopConnectorsAndTasks", "PublishRestarting", "StartConnectorsAndTasks")
+        if each
+        in ("StopConnectorsAndTasks", "PublishRestartingStatuses", "StartConnectorsAndTasks")
     ] == [
         "StopConnectorsAndTasks",
-        "PublishRestarting",
+        "PublishRestartingStatuses",
         "StartConnectorsAndTasks",
     ]
     assert sorted(world.owners()) == ["c", "c-0", "c-1"]

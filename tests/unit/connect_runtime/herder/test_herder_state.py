@@ -14,12 +14,12 @@ from connect_runtime.herder.herder_actions import (
     WriteConfigTopic,
 )
 from connect_runtime.herder.herder_events import (
-    ActionDone,
     ActionFailed,
+    ActionSucceeded,
     ActionTimedOut,
     AssignmentReceived,
-    EventSnapshot,
-    WorkStarted,
+    ConnectorsAndTasksStarted,
+    StoreSnapshot,
 )
 from connect_runtime.herder.herder_state import HerderSettings, HerderState
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
@@ -28,7 +28,7 @@ from tests.fakes import herder_cluster
 
 TASK = herder_cluster.task("c", 0)
 WORK = ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))
-SEEN = EventSnapshot(
+SEEN = StoreSnapshot(
     now_s=1.0,
     wall_ms=1,
     config=ClusterConfigState(offset=8),
@@ -52,16 +52,16 @@ def run(script, *outcomes):
 
 
 def test_work_is_remembered_from_its_start_to_its_stop(m):
-    assert run(herder_state.start_connectors_and_tasks(m, WORK), WorkStarted())[0] == [
-        StartConnectorsAndTasks(WORK)
-    ]
+    assert run(herder_state.start_connectors_and_tasks(m, WORK), ConnectorsAndTasksStarted())[
+        0
+    ] == [StartConnectorsAndTasks(WORK)]
     assert m.running == WORK
     tasks = ConnectorsAndTasks(tasks=(TASK,))
-    run(herder_state.stop_connectors_and_tasks(m, tasks, for_good=False), ActionDone())
+    run(herder_state.stop_connectors_and_tasks(m, tasks, for_good=False), ActionSucceeded())
     assert m.running == WORK
     m.tasks_to_restart.add(TASK)
     m.check_invariants()
-    run(herder_state.stop_connectors_and_tasks(m, tasks), ActionDone())
+    run(herder_state.stop_connectors_and_tasks(m, tasks), ActionSucceeded())
     assert m.running == ConnectorsAndTasks(connectors=("c",))
     assert m.tasks_to_restart == set()
 
@@ -69,7 +69,7 @@ def test_work_is_remembered_from_its_start_to_its_stop(m):
 def test_nothing_is_asked_about_no_work(m):
     assert run(herder_state.start_connectors_and_tasks(m, connectors_and_tasks.NO_WORK)) == (
         [],
-        WorkStarted(),
+        ConnectorsAndTasksStarted(),
     )
     assert run(herder_state.stop_connectors_and_tasks(m, connectors_and_tasks.NO_WORK)) == (
         [],
@@ -78,7 +78,7 @@ def test_nothing_is_asked_about_no_work(m):
 
 
 def test_reading_configs_takes_up_what_was_read(m):
-    said, ok = run(herder_state.read_config_topic(m), ActionDone())
+    said, ok = run(herder_state.read_config_topic(m), ActionSucceeded())
     assert (said, ok) == ([ReadConfigTopic(3.0)], True)
     assert m.config.offset == 8
     _, ok = run(herder_state.read_config_topic(m), ActionTimedOut())
@@ -87,7 +87,7 @@ def test_reading_configs_takes_up_what_was_read(m):
 
 def test_a_write_says_why_it_failed_and_whether_the_right_is_lost(m):
     write = RemoveConnectorConfig("c")
-    assert run(herder_state.write_to_config_topic(m, write), ActionDone()) == (
+    assert run(herder_state.write_to_config_topic(m, write), ActionSucceeded()) == (
         [WriteConfigTopic(write)],
         None,
     )

@@ -6,7 +6,7 @@ from connect_runtime.herder import leader_duties
 from connect_runtime.herder.herder_actions import (
     DeleteStatuses,
     FenceConfigWriters,
-    LeadershipAcquired,
+    RunLeadershipCallback,
     StartConnectorsAndTasks,
     WriteConfigTopic,
     WriteSessionKey,
@@ -55,16 +55,16 @@ def test_a_leader_is_told_that_it_leads_when_its_work_is_begun():
     first = world.join("a")
     world.create(first, "c", tasks=2)
     second = world.join("b")
-    told = [each for each in first.said if isinstance(each, LeadershipAcquired)]
+    told = [each for each in first.said if isinstance(each, RunLeadershipCallback)]
     assert len(told) == 1
-    assert second.of(LeadershipAcquired) == []
+    assert second.of(RunLeadershipCallback) == []
     world.kill(first)
     starts = [
         type(each)
         for each in second.said
-        if isinstance(each, LeadershipAcquired | StartConnectorsAndTasks)
+        if isinstance(each, RunLeadershipCallback | StartConnectorsAndTasks)
     ]
-    assert starts[-2:] == [StartConnectorsAndTasks, LeadershipAcquired]
+    assert starts[-2:] == [StartConnectorsAndTasks, RunLeadershipCallback]
 
 
 def test_a_leader_writes_a_key_where_there_is_none_and_another_when_it_is_due():

@@ -6,9 +6,9 @@ import pytest
 
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.herder.herder_actions import (
-    CloseGroup,
     ConfirmJoinPrepared,
     ForwardTaskConfigs,
+    LeaveGroupPermanently,
     RejoinGroup,
     StartConnectorsAndTasks,
 )
@@ -20,7 +20,7 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
     StopConnector,
 )
-from connect_runtime.herder.standalone_group import StandaloneGroupMachine
+from connect_runtime.herder.standalone_group import StandaloneGroupStateMachine
 from connect_runtime.storage.cluster_config_state import TargetState
 from tests.fakes import herder_cluster
 from tests.fakes.herder_cluster import Cluster
@@ -30,7 +30,7 @@ class Standalone(Cluster):
     """Rounds come from `Alone`."""
 
     def start(self):
-        self.group = StandaloneGroupMachine(url="http://a/")
+        self.group = StandaloneGroupStateMachine(url="http://a/")
         worker = self.join("a")
         for event in self.group.create_initial_events():
             self.tell(worker, event)
@@ -40,7 +40,7 @@ class Standalone(Cluster):
         return False
 
     def _obey_for_group(self, worker, order):
-        worker.inbox.extend(self.group.execute_action(order, worker.log.snapshot()))
+        worker.inbox.extend(self.group.execute_group_action(order, worker.log.snapshot()))
         if not isinstance(order, RejoinGroup | ConfirmJoinPrepared):
             super()._obey_for_group(worker, order)
 
@@ -67,7 +67,7 @@ def test_connectors_come_change_and_go(world):
     assert sorted(world.owners()) == ["c"]
     world.tell(worker, HerderShutdownRequested())
     assert worker.runs == {}
-    assert worker.said[-1] == CloseGroup()
+    assert worker.said[-1] == LeaveGroupPermanently()
 
 
 def test_nothing_is_signed_and_nobody_else_is_asked(world):

@@ -12,7 +12,7 @@ from connect_runtime.herder.herder_actions import (
     RevokeAssignment,
     WriteLogLine,
 )
-from connect_runtime.herder.herder_events import ActionDone, AssignmentReceived
+from connect_runtime.herder.herder_events import ActionSucceeded, AssignmentReceived
 from connect_runtime.herder.herder_requests import DeleteConnector
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.storage import config_records
@@ -134,7 +134,7 @@ def test_a_leader_that_is_behind_reads_on_and_the_next_round_holds():
 
     def catch_up():
         first.reads_to = None
-        return ActionDone()
+        return ActionSucceeded()
 
     first.outcomes[ReadConfigTopic] = [catch_up]
     world.join("b2")

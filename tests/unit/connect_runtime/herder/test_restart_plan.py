@@ -65,17 +65,17 @@ def test_a_worker_restarts_its_own_part():
         request(tasks=True, failed=False), standing(State.RUNNING, State.RUNNING, State.RUNNING)
     )
     ours = ConnectorsAndTasks(connectors=("d",), tasks=(T1, ConnectorTaskId("d", 0)))
-    assert plan.select_assigned_items(ours) == ConnectorsAndTasks(tasks=(T1,))
-    assert plan.select_assigned_items(ConnectorsAndTasks(connectors=("c",))) == ConnectorsAndTasks(
-        connectors=("c",)
-    )
+    assert plan.select_assigned_connectors_and_tasks(ours) == ConnectorsAndTasks(tasks=(T1,))
+    assert plan.select_assigned_connectors_and_tasks(
+        ConnectorsAndTasks(connectors=("c",))
+    ) == ConnectorsAndTasks(connectors=("c",))
     assert str(plan) == "restart the connector and 2 of 2 tasks of c"
 
 
 def test_a_connector_that_need_not_restart_stays():
     plan = restart_plan.plan_restart(request(tasks=True, failed=True), standing(State.RUNNING))
     assert (
-        plan.select_assigned_items(ConnectorsAndTasks(connectors=("c",)))
+        plan.select_assigned_connectors_and_tasks(ConnectorsAndTasks(connectors=("c",)))
         == connectors_and_tasks.NO_WORK
     )
 

@@ -8,15 +8,15 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
 from connect_runtime.herder.herder_actions import (
-    CloseGroup,
     ConfirmJoinPrepared,
     LeaveGroup,
+    LeaveGroupPermanently,
     RejoinGroup,
     RevokeAssignment,
     WriteLogLine,
 )
 from connect_runtime.herder.herder_events import AssignmentReceived, JoinRequested
-from connect_runtime.herder.standalone_group import StandaloneGroup, StandaloneGroupMachine
+from connect_runtime.herder.standalone_group import StandaloneGroup, StandaloneGroupStateMachine
 from connect_runtime.storage import cluster_config_state
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, ConnectorConfigEntry
 from tests.fakes.plugin_contexts import Clock
@@ -52,7 +52,7 @@ def test_asks_to_join_then_leads_alone(group, wakes):
 
 def test_everything_new_wakes_the_herder(group, wakes):
     for count, act in enumerate(
-        (group.record_loop_tick, group.confirm_join_prepared, group.revoke_all_work), 1
+        (group.report_herder_loop_alive, group.confirm_join_prepared, group.revoke_all_work), 1
     ):
         act()
         assert len(wakes) == min(count, 2), act
@@ -96,7 +96,7 @@ def completed(group, config):
 
 
 def test_everything_is_for_the_one_who_is_there():
-    group = StandaloneGroupMachine(url="http://me/")
+    group = StandaloneGroupStateMachine(url="http://me/")
     assert group.create_initial_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
     event = completed(group, view(5, c=2, d=0))
     assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c", "d"), tasks=(T0, T1))
@@ -110,9 +110,9 @@ def test_everything_is_for_the_one_who_is_there():
 
 
 def test_what_is_configured_no_more_is_to_stop():
-    group = StandaloneGroupMachine(url="http://me/")
+    group = StandaloneGroupStateMachine(url="http://me/")
     completed(group, view(5, c=2, d=0))
-    assert group.execute_action(RejoinGroup("why"), view(9, c=1)) == [
+    assert group.execute_group_action(RejoinGroup("why"), view(9, c=1)) == [
         JoinRequested(connectors_and_tasks.NO_WORK)
     ]
     event = completed(group, view(9, c=1))
@@ -121,14 +121,14 @@ def test_what_is_configured_no_more_is_to_stop():
 
 
 def test_what_was_given_up_is_assigned_again():
-    group = StandaloneGroupMachine(url="http://me/")
+    group = StandaloneGroupStateMachine(url="http://me/")
     completed(group, view(5, c=2))
-    assert group.execute_action(RevokeAssignment(), view(5)) == []
+    assert group.execute_group_action(RevokeAssignment(), view(5)) == []
     assert completed(group, view(5, c=0)).items_to_stop == connectors_and_tasks.NO_WORK
 
 
 def test_other_orders_are_not_for_a_group_and_after_the_end_nothing_is():
-    group = StandaloneGroupMachine(url="http://me/")
-    for order in (WriteLogLine("x"), LeaveGroup("x"), CloseGroup()):
-        assert group.execute_action(order, view(0)) == []
-    assert group.execute_action(ConfirmJoinPrepared(), view(0)) == []
+    group = StandaloneGroupStateMachine(url="http://me/")
+    for order in (WriteLogLine("x"), LeaveGroup("x"), LeaveGroupPermanently()):
+        assert group.execute_group_action(order, view(0)) == []
+    assert group.execute_group_action(ConfirmJoinPrepared(), view(0)) == []

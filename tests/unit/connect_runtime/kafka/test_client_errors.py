@@ -7,8 +7,8 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.client_errors import (
     AuthenticationError,
-    ConnectionReports,
     NotAuthorizedError,
+    RecentConnectionErrors,
     TopicExistsError,
     TopicMissingError,
     UnreachableError,
@@ -74,7 +74,7 @@ def test_the_librarys_inner_state_is_left_out():
 
 
 def test_a_mere_time_out_is_explained_by_what_connections_said():
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     reports.record_connection_error(
         KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
@@ -98,7 +98,7 @@ def test_a_mere_time_out_is_explained_by_what_connections_said():
     ],
 )
 def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     reports.record_connection_error(
         KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}")
     )
@@ -108,7 +108,7 @@ def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
 
 
 def test_what_a_broker_answered_is_not_overruled_by_reports():
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     assert isinstance(
         translate(KafkaError.TOPIC_AUTHORIZATION_FAILED, reports=reports),
@@ -117,7 +117,7 @@ def test_what_a_broker_answered_is_not_overruled_by_reports():
 
 
 def test_reports_are_forgotten_after_an_answer_and_keep_one_of_each_kind():
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     for number in range(1000):
         reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, str(number)))
         reports.record_connection_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, str(number)))
@@ -155,7 +155,7 @@ def test_what_a_code_means_to_one_question_goes_before_what_it_means_to_all():
 
 
 def test_one_topic_may_bring_an_answer_upon_all():
-    whole = client_errors.may_concern_whole_request
+    whole = client_errors.is_whole_request_error_code
     assert whole(KafkaError.POLICY_VIOLATION)
     assert not whole(KafkaError.TOPIC_ALREADY_EXISTS)
 

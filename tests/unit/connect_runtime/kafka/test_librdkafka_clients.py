@@ -14,18 +14,18 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka import cluster_access, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.librdkafka_clients import SafelyFreedAdminClient
+from connect_runtime.kafka.librdkafka_clients import DeferredFreeAdminClient
 from connect_runtime.protocol.security_settings import OAuthSettings, SecuritySettings
 
 LET_GO_BY_ITS_OWN_CALLBACK = """
 import sys, threading
 import confluent_kafka.admin
-from connect_runtime.kafka.librdkafka_clients import SafelyFreedAdminClient
+from connect_runtime.kafka.librdkafka_clients import DeferredFreeAdminClient
 
 def ends():
-    kind = {"ours": SafelyFreedAdminClient, "plain": confluent_kafka.admin.AdminClient}
+    kind = {"ours": DeferredFreeAdminClient, "plain": confluent_kafka.admin.AdminClient}
     held = [kind[sys.argv[1]]({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})]
     let_go = threading.Event()
     def answered(future):
@@ -60,20 +60,20 @@ def test_the_librarys_own_would_end_it():
 def test_more_clients_can_follow_each_other_than_a_process_has_room_for():
     """Some 1,000 fit."""
     for _ in range(1_200):
-        SafelyFreedAdminClient(NOBODY)
+        DeferredFreeAdminClient(NOBODY)
 
 
 def test_what_was_let_go_is_freed_when_another_is_polled():
-    other = SafelyFreedAdminClient(NOBODY)
-    SafelyFreedAdminClient(NOBODY)
-    assert SafelyFreedAdminClient._dropped.qsize() == 1
+    other = DeferredFreeAdminClient(NOBODY)
+    DeferredFreeAdminClient(NOBODY)
+    assert DeferredFreeAdminClient._dropped.qsize() == 1
     other.poll(0)
-    assert SafelyFreedAdminClient._dropped.qsize() == 0
+    assert DeferredFreeAdminClient._dropped.qsize() == 0
 
 
 def test_what_the_library_refuses_is_raised_as_it_says_it():
     with pytest.raises(Exception, match="No such configuration property"):
-        SafelyFreedAdminClient({"no.such": "setting"})
+        DeferredFreeAdminClient({"no.such": "setting"})
 
 
 def an_access(security=None, **properties):
@@ -90,7 +90,7 @@ def config(given, reports=None, **settings):
         given,
         client_id="me",
         settings=settings,
-        reports=reports or ConnectionReports(),
+        reports=reports or RecentConnectionErrors(),
     )
 
 
@@ -116,7 +116,7 @@ def test_a_clients_own_settings_win_over_what_all_share():
 
 def test_every_translated_name_is_known_to_the_library():
     given = an_access(**{name.replace(".", "_"): "1000" for name in cluster_access.NUMBER_SETTINGS})
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     librdkafka_clients.create_producer(given, client_id="c", settings={}, reports=reports).poll(0)
 
 
@@ -142,7 +142,7 @@ def test_settings_that_the_library_refuses_are_named_without_the_others():
                 an_access(security, sasl_jaas_config="pass-word"),
                 client_id="c",
                 settings=extra,
-                reports=ConnectionReports(),
+                reports=RecentConnectionErrors(),
             )
         assert told in str(refused.value)
         assert "west" in str(refused.value)
@@ -155,7 +155,7 @@ def test_settings_that_the_library_refuses_are_named_without_the_others():
 def test_an_issuers_secret_is_in_no_report():
     oauth = OAuthSettings(endpoint="http://h", client_id="c", client_secret="s3 cret")
     security = SecuritySettings(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", oauth=oauth)
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     said = confluent_kafka.KafkaError(
         confluent_kafka.KafkaError._AUTHENTICATION, "it said s3 cret, as sent s3+cret"
     )
@@ -166,7 +166,7 @@ def test_an_issuers_secret_is_in_no_report():
 
 
 def test_the_librarys_log_goes_to_its_logger_and_nowhere_else(caplog, capfd):
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     with caplog.at_level(logging.DEBUG, logger="librdkafka"):
         producer = librdkafka_clients.create_producer(
             an_access(), client_id="me", settings={}, reports=reports

@@ -10,7 +10,7 @@ import pytest
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.admin_client import AdminClient
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.kafka_shared_log import LogOffsetRanges, SharedLogReader
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
@@ -27,7 +27,7 @@ def access():
 
 
 def create(create_client, access, **settings):
-    return create_client(access, client_id="c", settings=settings, reports=ConnectionReports())
+    return create_client(access, client_id="c", settings=settings, reports=RecentConnectionErrors())
 
 
 def test_a_consumer_raises_a_transient_error_that_names_the_cluster(access):
@@ -57,7 +57,7 @@ def test_a_reader_records_the_failure_and_reads_on(access):
     class Reader(SharedLogReader):
         def _assign_positions(self, found):
             positions.append(dict(found))
-            super()._assign_positions(found)
+            super()._assign_partitions_at_positions(found)
 
     reader = Reader(
         access,
@@ -107,7 +107,7 @@ class Unreadable(confluent_kafka.KafkaError):
 
 
 def test_an_error_with_malformed_text_is_translated_by_its_code():
-    reports = ConnectionReports()
+    reports = RecentConnectionErrors()
     reports.record_connection_error(Unreadable(confluent_kafka.KafkaError._TRANSPORT))
     found = client_errors.translate_error(
         Unreadable(confluent_kafka.KafkaError._TRANSPORT), "reading", where="here", reports=reports

@@ -22,7 +22,7 @@ TOPICS = internal_topic_settings.read_required_topics(
 
 
 def make(**options):
-    return internal_topic_logs.create_worker_logs(
+    return internal_topic_logs.create_internal_topic_logs(
         KafkaClusterAccess(bootstrap=("127.0.0.1:1",)),
         TOPICS,
         group_id="g",

@@ -47,7 +47,7 @@ def registry():
     made.declare_metric(LAG)
     made.increase_counter(RECORDS, 5, labels=("a->b", 'odd"\\\ntopic'))
     made.set_gauge_series(LAG, {("a->b",): 0.25})
-    made.publish_values()
+    made.publish_metric_families()
     return made
 
 
@@ -88,7 +88,7 @@ def test_who_accepts_it_is_answered_compressed(exporter):
 def test_a_scrape_shows_the_newest_values(exporter, registry):
     registry.set_gauge_series(LAG, {("a->b",): 7.0})
     assert "lag_seconds{" + 'flow="a->b"} 0.25' in get(exporter.url)
-    registry.publish_values()
+    registry.publish_metric_families()
     assert "lag_seconds{" + 'flow="a->b"} 7.0' in get(exporter.url)
 
 

@@ -304,7 +304,7 @@ def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
     link = world.connect(broker.address)
     world.until(lambda: 1 in link.view.brokers)
     broker.refuses = True
-    link.get_lane(1, "fetch").request_connection()
+    link.get_broker_connection(1, "fetch").request_connection()
     world.until(lambda: link.get_connection_error(1))
     broker.refuses = False
     world.settle(1.0)

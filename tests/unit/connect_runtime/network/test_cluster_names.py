@@ -84,7 +84,7 @@ def test_a_resolver_that_hangs_holds_up_no_broker_whose_address_is_known(hanging
     loop = Loop("away.test:9092")
     for lane in ("control", "other"):
         for node_id in (-2, -3):  # in what order they are is left to chance
-            loop.link.get_lane(node_id, lane).request_connection()
+            loop.link.get_broker_connection(node_id, lane).request_connection()
     loop.until(lambda: hanging.asked_on)
     assert asked(loop).failure is None
     assert asked(loop).failure is None

@@ -196,7 +196,7 @@ class Names(HostResolver):
     def get_cached_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
         return self.before
 
-    def get_fallback_result(self, question: HostLookup) -> LookupResult:
+    def get_fallback_lookup_result(self, question: HostLookup) -> LookupResult:
         return self.before or GONE
 
     def told(self, answer: LookupResult) -> None:

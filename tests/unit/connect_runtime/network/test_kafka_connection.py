@@ -12,7 +12,7 @@ from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
 
@@ -118,27 +118,31 @@ def test_what_only_settings_cure_is_fatal(error, text):
 @pytest.mark.parametrize(
     ("error", "options", "layer"),
     [
-        (OSError(errno.ECONNREFUSED, "x"), {"stage": "connecting"}, FailureLayer.NETWORK),
-        (EOFError(), {}, FailureLayer.LISTENER),
-        (EOFError(), {"answered": True}, FailureLayer.NETWORK),
-        (EOFError(), {"stage": "waiting for 1 responses"}, FailureLayer.LISTENER),
-        (ssl.SSLEOFError(8, "x"), {"security": SSL}, FailureLayer.LISTENER),
-        (ssl.SSLZeroReturnError(6, "x"), {"security": SSL}, FailureLayer.LISTENER),
-        (verification("certificate has expired"), {"security": SSL}, FailureLayer.TLS),
+        (OSError(errno.ECONNREFUSED, "x"), {"stage": "connecting"}, RequestFailureLayer.NETWORK),
+        (EOFError(), {}, RequestFailureLayer.LISTENER),
+        (EOFError(), {"answered": True}, RequestFailureLayer.NETWORK),
+        (EOFError(), {"stage": "waiting for 1 responses"}, RequestFailureLayer.LISTENER),
+        (ssl.SSLEOFError(8, "x"), {"security": SSL}, RequestFailureLayer.LISTENER),
+        (ssl.SSLZeroReturnError(6, "x"), {"security": SSL}, RequestFailureLayer.LISTENER),
+        (verification("certificate has expired"), {"security": SSL}, RequestFailureLayer.TLS),
         (
             tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"),
             {"security": SSL},
-            FailureLayer.LISTENER,
+            RequestFailureLayer.LISTENER,
         ),
         (
             tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
             {"security": SSL},
-            FailureLayer.TLS,
+            RequestFailureLayer.TLS,
         ),
-        (tls_error(ssl.SSLError, "UNSUPPORTED_PROTOCOL"), {"security": SSL}, FailureLayer.TLS),
-        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), {}, FailureLayer.LISTENER),
-        (InvalidFrameSize(b"HTTP", 1213486160), {}, FailureLayer.LISTENER),
+        (
+            tls_error(ssl.SSLError, "UNSUPPORTED_PROTOCOL"),
+            {"security": SSL},
+            RequestFailureLayer.TLS,
+        ),
+        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), {}, RequestFailureLayer.LISTENER),
+        (InvalidFrameSize(b"HTTP", 1213486160), {}, RequestFailureLayer.LISTENER),
     ],
 )
 def test_what_failed_on_the_way_is_known(error, options, layer):
-    assert request_errors.find_failure_layer(explain(error, **options)) is layer
+    assert request_errors.find_request_failure_layer(explain(error, **options)) is layer

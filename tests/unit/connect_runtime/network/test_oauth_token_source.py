@@ -135,6 +135,6 @@ def test_who_closes_waits_for_nothing():
     with issuer.running() as found, Loop(oauth_of(found)) as loop:
         assert loop.source.get_or_request_token() is None
         loop.turn()
-        assert loop.source.is_requesting
+        assert loop.source.is_token_request_in_flight
         loop.source.close()
         assert loop.poller.poll(0.0) == 0

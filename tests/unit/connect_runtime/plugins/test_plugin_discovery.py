@@ -74,7 +74,7 @@ def test_file_stream_connectors_are_off_unless_paths_are_allowed(name):
     found = plugin_discovery.discover_plugins()
     with pytest.raises(ConfigError, match=r"file\.stream\.allowed\.paths"):
         found.find_plugin_class(name, *CONNECTORS)
-    assert not [each for each in found.list_installed() if "FileStream" in each.class_name]
+    assert not [each for each in found.list_installed_plugins() if "FileStream" in each.class_name]
 
 
 def test_kinds_are_told_apart():
@@ -86,7 +86,7 @@ def test_kinds_are_told_apart():
 
 
 def test_what_is_there_is_listed_with_versions():
-    installed = plugin_discovery.discover_plugins(file_paths=["/"]).list_installed()
+    installed = plugin_discovery.discover_plugins(file_paths=["/"]).list_installed_plugins()
     found = {(each.kind, each.class_name): each.version for each in installed}
     name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     assert found[Kind.SINK, name] == FileStreamSinkConnector().version()
@@ -98,7 +98,7 @@ def test_a_folder_of_modules_brings_plugins(folder):
     found = plugin_discovery.discover_plugins([str(folder)])
     for name in ("acme_orders.OrdersConnector", "OrdersConnector", "Orders"):
         assert found.find_plugin_class(name, *CONNECTORS).__module__ == "acme_orders"
-    listed = [each for each in found.list_installed() if "acme_orders" in each.class_name]
+    listed = [each for each in found.list_installed_plugins() if "acme_orders" in each.class_name]
     assert [(each.kind, each.version) for each in listed] == [(Kind.SOURCE, "7")]
 
 
@@ -157,7 +157,9 @@ def test_entry_points_may_bring_a_name_of_javas(folder):
     found = plugin_discovery.discover_plugins()
     for name in ("org.acme.MirrorConnector", "MirrorConnector", "Mirror", "declared_plugin:Mirror"):
         assert found.find_plugin_class(name, *CONNECTORS).__name__ == "Mirror"
-    assert "org.acme.MirrorConnector" in [each.class_name for each in found.list_installed()]
+    assert "org.acme.MirrorConnector" in [
+        each.class_name for each in found.list_installed_plugins()
+    ]
 
 
 MARKS = """

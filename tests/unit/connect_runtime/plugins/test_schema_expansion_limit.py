@@ -368,10 +368,10 @@ def test_values_and_texts_are_linear_in_the_size_of_a_record(seed, default_for_n
 def test_what_is_counted():
     limit = schema_expansion_limit.SchemaExpansionLimit()
     limit.add_absent_field("name")
-    limit.add_default(5)
-    limit.add_default("text")
+    limit.add_default_value(5)
+    limit.add_default_value("text")
     assert limit.values == 1
-    limit.add_default([1, {"key": ("x", None)}])
+    limit.add_default_value([1, {"key": ("x", None)}])
     assert limit.values == 8
     limit.start_record()
     assert limit.values == 0

@@ -18,7 +18,7 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_rights_on_topics_are_asked_for_in_every_version(version):
-    request = acl_requests.build_topic_operations_request(["a", "b"]).build_entity(version)
+    request = acl_requests.build_topic_operations_request(["a", "b"]).build_request_message(version)
     assert [each.name for each in request.topics] == ["a", "b"]
     assert request.include_topic_authorized_operations
     assert not request.allow_auto_topic_creation
@@ -26,7 +26,7 @@ def test_rights_on_topics_are_asked_for_in_every_version(version):
 
 @pytest.mark.parametrize("version", range(3, 6))
 def test_rights_on_a_group_are_asked_for_in_every_version(version):
-    request = acl_requests.build_group_operations_request("g").build_entity(version)
+    request = acl_requests.build_group_operations_request("g").build_request_message(version)
     assert request.groups == ("g",)
     assert request.include_authorized_operations
 
@@ -34,7 +34,7 @@ def test_rights_on_a_group_are_asked_for_in_every_version(version):
 def test_rights_on_the_cluster_are_asked_for():
     assert (
         acl_requests.build_cluster_operations_request()
-        .build_entity(0)
+        .build_request_message(0)
         .include_cluster_authorized_operations
     )
 
@@ -77,7 +77,7 @@ STRANGE = AclDescription(
 
 def written(message: RequestBuilder, version: int) -> Any:
     """What a broker reads."""
-    body = bytes(framing.encode_request_body(message.build_entity(version)))
+    body = bytes(framing.encode_request_body(message.build_request_message(version)))
     found, size = entity_reader(kio.index.load_request_schema(message.api_key, version))(body, 0)
     assert size == len(body)
     return found

@@ -66,7 +66,7 @@ def refreshed(view: ClusterMetadata, response, now_s: float = 0.0) -> tuple[str,
 def test_it_is_due_at_once_then_knows_leaders_ids_and_brokers():
     view = new_view()
     assert view.get_next_refresh_time_s() == -math.inf
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     assert view.get_leader("t", 0) is None
     assert refreshed(view, metadata([topic()])) == ("t",)
     assert view.get_leader("t", 1) == PartitionLeader(2, 5)
@@ -102,7 +102,7 @@ def test_only_one_refresh_at_a_time_and_a_failed_one_is_repeated_ever_later():
 )
 def test_while_something_is_missing_it_asks_again_soon(unsettled):
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, unsettled, now_s=50.0)
     assert view.get_next_refresh_time_s() == pytest.approx(50.1)
     refreshed(view, unsettled, now_s=50.1)
@@ -127,7 +127,7 @@ def test_requests_for_a_refresh_are_spaced_and_start_anew_after_a_quiet_time():
 def test_a_request_made_while_one_is_under_way_is_not_lost():
     view = new_view()
     asked = view.start_refresh()
-    view.request_topics(["new"])
+    view.set_metadata_topics(["new"])
     view.apply_response(metadata(), 1.0)
     assert asked == ()
     assert view.get_next_refresh_time_s() == pytest.approx(1.1)
@@ -136,7 +136,7 @@ def test_a_request_made_while_one_is_under_way_is_not_lost():
 
 def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_over():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
     refreshed(view, metadata([topic(leaders=((2, 4),))]))
     assert view.get_leader("t", 0) == (1, 5)
@@ -149,7 +149,7 @@ def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_ove
 
 def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]))
     again = metadata([topic(leaders=((2, 0),), topic_id=None)])
     for now_s in (1.0, 5.0, 10.9):
@@ -163,7 +163,7 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
 
 def test_partitions_that_are_gone_are_not_waited_for():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5), (1, 5)), topic_id=None)]))
     refreshed(view, metadata([topic(leaders=((1, 5), (2, 0)), topic_id=None)]), 1.0)
     assert view.get_next_refresh_time_s() < 300.0
@@ -173,22 +173,22 @@ def test_partitions_that_are_gone_are_not_waited_for():
 
 def test_without_topic_ids_a_deposed_broker_takes_no_leader_back():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     current = metadata([topic(leaders=((1, 5),), topic_id=None)])
     deposed = metadata([topic(leaders=((2, 4),), topic_id=None)])
     for now_s in range(0, 60, 4):
         refreshed(view, deposed if now_s % 8 else current, float(now_s))
         assert view.get_leader("t", 0) == (1, 5)
     refreshed(view, deposed, 60.0)
-    view.request_topics([])
-    view.request_topics(["t"])
+    view.set_metadata_topics([])
+    view.set_metadata_topics(["t"])
     refreshed(view, deposed, 71.0)
     assert view.get_leader("t", 0) == (2, 4), "nothing newer is known any more"
 
 
 def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
     before = view.generation
     view.update_leader("t", 0, 2, 5)
@@ -205,7 +205,7 @@ def test_a_leader_that_a_response_names_counts_if_it_is_newer():
 
 def test_the_generation_counts_changes_only():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic()]))
     before = view.generation
     refreshed(view, metadata([topic()]))
@@ -216,9 +216,9 @@ def test_the_generation_counts_changes_only():
 
 def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():
     view = new_view()
-    view.request_topics(["t", "u"])
+    view.set_metadata_topics(["t", "u"])
     refreshed(view, metadata([topic("t"), topic("u", topic_id=uuid.UUID(int=9))]))
-    view.request_topics(["u"])
+    view.set_metadata_topics(["u"])
     assert view.get_topic("t") is None
     assert refreshed(view, metadata([topic("t"), topic("u")])) == ("u",)
     assert view.get_topic("t") is None
@@ -226,7 +226,7 @@ def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():
 
 def test_brokers_without_topic_ids_give_zero_ids():
     view = new_view()
-    view.request_topics(["t"])
+    view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(topic_id=None)]))
     found = view.get_topic("t")
     assert found is not None

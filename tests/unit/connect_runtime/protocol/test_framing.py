@@ -15,14 +15,14 @@ from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing, request_builders, varints
-from connect_runtime.protocol.framing import ResponseBodyEdit
+from connect_runtime.protocol.framing import ResponseBodyReplacement
 from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes
 
 
 @pytest.mark.parametrize(("version", "header_type"), [(8, HeaderV1), (9, HeaderV2)])
 def test_requests_carry_size_header_and_entity(version, header_type):
-    entity = request_builders.build_metadata_request(["t"]).build_entity(version)
+    entity = request_builders.build_metadata_request(["t"]).build_request_message(version)
     header = header_type(
         request_api_key=3, request_api_version=version, correlation_id=77, client_id="mm2-ä"
     )
@@ -154,7 +154,7 @@ def test_unknown_tagged_fields_side_by_side_are_one_edit():
     entity_type = kio.index.load_response_schema(3, 12)
     tags = varints.encode_varint(200) + b"\x64\x00" * 200
     body = memoryview(_metadata_with_tags(tags))
-    edits: list[ResponseBodyEdit] = []
+    edits: list[ResponseBodyReplacement] = []
     assert framing._make_entity_validator(entity_type)(body, 0, edits) == len(body)
     assert len(edits) == 1
     assert framing.check_response_shape(entity_type, body) == _metadata_with_tags(b"\x00")

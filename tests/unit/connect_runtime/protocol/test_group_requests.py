@@ -54,8 +54,8 @@ def version(request):
 
 
 def test_all_are_asked_for_at_once(version):
-    message = group_requests.build_fetch_offsets_of_groups_request(["a", "b"], stable=True)
-    entity = message.build_entity(version)
+    message = group_requests.build_multi_group_offset_fetch_request(["a", "b"], stable=True)
+    entity = message.build_request_message(version)
     data = framing.encode_request_body(entity)
     (read, _) = entity_reader(type(entity))(data, 0)
     assert [each.group_id for each in read.groups] == ["a", "b"]
@@ -67,7 +67,7 @@ def test_who_has_not_moved_is_the_same_and_who_has_is_read(version):
     m = VERSIONS[version]
     names = ["a", "b", "c"]
     before = body_of(m, group_of(m, "a", 5), group_of(m, "b", 6), group_of(m, "c", 7))
-    first = group_requests.build_fetch_offsets_of_groups_request(names).decode_response(
+    first = group_requests.build_multi_group_offset_fetch_request(names).decode_response(
         version, before
     )
     assert [each.offsets for each in first.changed] == [committed(at) for at in (5, 6, 7)]
@@ -75,9 +75,9 @@ def test_who_has_not_moved_is_the_same_and_who_has_is_read(version):
     after = body_of(
         m, group_of(m, "a", 5), group_of(m, "b", 8, metadata="note"), group_of(m, "c", 7)
     )
-    second = group_requests.build_fetch_offsets_of_groups_request(names, seen=seen).decode_response(
-        version, after
-    )
+    second = group_requests.build_multi_group_offset_fetch_request(
+        names, seen=seen
+    ).decode_response(version, after)
     assert second.unchanged == ["a", "c"]
     (moved,) = second.changed
     assert (moved.group, moved.offsets, moved.error_code) == ("b", committed(8, "note"), 0)
@@ -87,11 +87,11 @@ def test_another_order_confuses_nobody(version):
     m = VERSIONS[version]
     seen = {
         each.group: each.data
-        for each in group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
+        for each in group_requests.build_multi_group_offset_fetch_request(["a", "b"])
         .decode_response(version, body_of(m, group_of(m, "a", 5), group_of(m, "b", 6)))
         .changed
     }
-    ask = group_requests.build_fetch_offsets_of_groups_request(["a", "b"], seen=seen)
+    ask = group_requests.build_multi_group_offset_fetch_request(["a", "b"], seen=seen)
     turned = ask.decode_response(version, body_of(m, group_of(m, "b", 6), group_of(m, "a", 5)))
     assert {each.group: each.offsets for each in turned.changed} == {
         "a": committed(5),
@@ -102,7 +102,7 @@ def test_another_order_confuses_nobody(version):
 @pytest.mark.parametrize("groups", ["a", "abc"])
 def test_fewer_or_more_groups_than_requested_are_refused(version, groups):
     m = VERSIONS[version]
-    ask = group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
+    ask = group_requests.build_multi_group_offset_fetch_request(["a", "b"])
     body = body_of(m, *(group_of(m, each, 5) for each in groups))
     with pytest.raises(
         MalformedResponseError, match=f"has {len(groups)} groups, but 2 were requested"
@@ -112,7 +112,7 @@ def test_fewer_or_more_groups_than_requested_are_refused(version, groups):
 
 def test_offsets_are_subject_to_the_limit_of_decoded_responses(version, monkeypatch):
     monkeypatch.setattr(framing, "LARGE_DECODED_RESPONSE_BYTES_MAX", 99)
-    ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
+    ask = group_requests.build_multi_group_offset_fetch_request(["a"])
     with pytest.raises(MalformedResponseError, match="response has 100 bytes, but at most 99 are"):
         ask.decode_response(version, memoryview(bytes(100)))
 
@@ -121,7 +121,7 @@ def test_error_codes_of_groups_and_partitions(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5, code=16), group_of(m, "b", 6, partition_code=88))
     found = (
-        group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
+        group_requests.build_multi_group_offset_fetch_request(["a", "b"])
         .decode_response(version, body)
         .changed
     )
@@ -130,7 +130,7 @@ def test_error_codes_of_groups_and_partitions(version):
 
 def test_no_groups_is_an_answer(version):
     assert (
-        group_requests.build_fetch_offsets_of_groups_request([])
+        group_requests.build_multi_group_offset_fetch_request([])
         .decode_response(version, body_of(VERSIONS[version]))
         .changed
         == []
@@ -140,10 +140,13 @@ def test_no_groups_is_an_answer(version):
 def test_garbage_is_refused(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5))
-    ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
+    ask = group_requests.build_multi_group_offset_fetch_request(["a"])
     seen = {"a": ask.decode_response(version, body).changed[0].data}
     for at in range(5, len(body)):
-        for asking in (ask, group_requests.build_fetch_offsets_of_groups_request(["a"], seen=seen)):
+        for asking in (
+            ask,
+            group_requests.build_multi_group_offset_fetch_request(["a"], seen=seen),
+        ):
             with pytest.raises(MalformedResponseError):
                 asking.decode_response(version, body[:at])
     with pytest.raises(MalformedResponseError):
@@ -174,7 +177,7 @@ NO_TIME = datetime.timedelta(0)
 
 
 def written(message: RequestBuilder, version: int) -> Any:
-    body = bytes(framing.encode_request_body(message.build_entity(version)))
+    body = bytes(framing.encode_request_body(message.build_request_message(version)))
     schema = kio.index.load_request_schema(message.api_key, version)
     found, size = entity_reader(schema)(body, 0)
     assert size == len(body)
@@ -184,7 +187,7 @@ def written(message: RequestBuilder, version: int) -> Any:
 @pytest.mark.parametrize(("message", "version"), EVERY)
 def test_every_version_says_which_group(message, version):
     found = written(message, version)
-    assert found == message.build_entity(version)
+    assert found == message.build_request_message(version)
     several = ("groups_names", "groups", "group_ids")
     named = [name for key in several for name in getattr(found, key, ())]
     assert "g" in (getattr(found, "group_id", None), *named)

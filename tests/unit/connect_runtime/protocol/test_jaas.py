@@ -19,13 +19,13 @@ from connect_runtime.protocol.jaas import JaasConfigError
     ],
 )
 def test_a_vendors_class_is_told_apart_and_another_way_named(class_name, other_way):
-    advice = jaas.get_vendor_class_advice(class_name)
+    advice = jaas.suggest_vendor_class_replacement(class_name)
     assert advice is not None
     assert other_way in advice
 
 
 def test_anybody_elses_class_is_unknown():
-    assert jaas.get_vendor_class_advice("com.example.Login") is None
+    assert jaas.suggest_vendor_class_replacement("com.example.Login") is None
 
 
 def test_the_mechanisms_that_need_such_classes_are_explained():

@@ -64,7 +64,7 @@ def test_null_where_an_array_must_be_is_a_truncated_response(api, version):
 @pytest.mark.parametrize("version", [8, 9])
 def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
     entity = _full("offset_fetch", version)
-    message = group_requests.build_fetch_offsets_of_groups_request(
+    message = group_requests.build_multi_group_offset_fetch_request(
         [str(each.group_id) for each in entity.groups]
     )
     expected = message.decode_response(version, memoryview(bytearray(kio_bytes.written(entity))))
@@ -77,7 +77,7 @@ def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
             each.offsets for each in expected.changed
         ]
         known = {each.group: each.data for each in found.changed}
-        again = group_requests.build_fetch_offsets_of_groups_request(list(known), seen=known)
+        again = group_requests.build_multi_group_offset_fetch_request(list(known), seen=known)
         assert again.decode_response(version, memoryview(bytearray(body))).unchanged == list(known)
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
@@ -132,6 +132,6 @@ def test_whatever_a_decoder_raises_is_a_truncated_response(monkeypatch):
     monkeypatch.setattr(group_requests, "entity_reader", broken)
     entity = _full("offset_fetch", 9)
     with pytest.raises(MalformedResponseError, match="a decoder's own mistake"):
-        group_requests.build_fetch_offsets_of_groups_request(["g"]).decode_response(
+        group_requests.build_multi_group_offset_fetch_request(["g"]).decode_response(
             9, memoryview(bytearray(kio_bytes.written(entity)))
         )

@@ -17,8 +17,8 @@ from connect_runtime.protocol import oauthbearer, security_settings
 from connect_runtime.protocol.oauth_token_refresh import TokenRefresher
 from connect_runtime.protocol.oauthbearer import AccessToken, OAuthSettings, TokenResponseReader
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
-from connect_runtime.protocol.security_settings import ParsedSecurity, SecuritySettings
-from connect_runtime.protocol.tls_settings import KeyStoreContent, StoreFiles
+from connect_runtime.protocol.security_settings import SecurityParseResult, SecuritySettings
+from connect_runtime.protocol.tls_settings import KeyStoreContent, KeyStoreFileReader
 
 CA = "-----BEGIN CERTIFICATE-----\nCA\n-----END CERTIFICATE-----\n"
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -37,7 +37,7 @@ def no_store(path: str, password: str) -> KeyStoreContent:
     raise AssertionError(path)
 
 
-def parse(*, jaas: str = JAAS, url: str = URL, **properties: str) -> ParsedSecurity:
+def parse(*, jaas: str = JAAS, url: str = URL, **properties: str) -> SecurityParseResult:
     given = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",
@@ -45,7 +45,7 @@ def parse(*, jaas: str = JAAS, url: str = URL, **properties: str) -> ParsedSecur
         "sasl.oauthbearer.token.endpoint.url": url,
     }
     given |= {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
-    files = StoreFiles(read_text=read_text, read_store=no_store)
+    files = KeyStoreFileReader(read_text=read_text, read_store=no_store)
     return security_settings.parse_security_settings(given, files=files)
 
 

@@ -11,7 +11,7 @@ from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
     CoordinatorTarget,
-    EpochEndQuery,
+    EpochEndOffsetQuery,
     LeaderTarget,
     NodeTarget,
     OffsetQuery,
@@ -48,7 +48,7 @@ ALL = {
         {"t": [OffsetQuery(partition=0, timestamp=-1)]}, read_committed=True
     ),
     "epochs": request_builders.build_offsets_for_leader_epochs_request(
-        {"t": [EpochEndQuery(partition=0, current_epoch=4, leader_epoch=3)]}
+        {"t": [EpochEndOffsetQuery(partition=0, current_epoch=4, leader_epoch=3)]}
     ),
     "describe_producers": request_builders.build_describe_producers_request({"t": [0, 1]}),
 }
@@ -58,7 +58,7 @@ ALL = {
 def test_every_version_of_its_range_can_be_written_and_its_answer_type_is_known(name):
     message = ALL[name]
     for version in range(message.low, message.high + 1):
-        entity = message.build_entity(version)
+        entity = message.build_request_message(version)
         assert (entity.__api_key__, entity.__version__) == (message.api_key, version)
         assert framing.encode_request_body(entity)
         assert message.get_response_type(version).__version__ == version
@@ -66,7 +66,7 @@ def test_every_version_of_its_range_can_be_written_and_its_answer_type_is_known(
 
 def test_metadata_never_creates_topics():
     for version in range(7, 14):
-        assert ALL["metadata"].build_entity(version).allow_auto_topic_creation is False
+        assert ALL["metadata"].build_request_message(version).allow_auto_topic_creation is False
 
 
 def test_transactional_messages_keep_to_the_safe_versions():

@@ -8,8 +8,8 @@ from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
     CoordinatorLookupRefused,
-    FailureLayer,
     MalformedResponseError,
+    RequestFailureLayer,
     RequestTimedOut,
     UnknownBroker,
     UnsupportedVersion,
@@ -60,27 +60,27 @@ def test_error_codes_have_kafkas_names_as_far_as_they_are_known():
 @pytest.mark.parametrize(
     ("failure", "layer"),
     [
-        (ConnectionFailed("b:1", "refused"), FailureLayer.NETWORK),
+        (ConnectionFailed("b:1", "refused"), RequestFailureLayer.NETWORK),
         (
-            ConnectionFailed("b:1", "no such name", layer=FailureLayer.DNS),
-            FailureLayer.DNS,
+            ConnectionFailed("b:1", "no such name", layer=RequestFailureLayer.DNS),
+            RequestFailureLayer.DNS,
         ),
-        (AuthenticationFailed("b:1", "wrong"), FailureLayer.AUTH),
+        (AuthenticationFailed("b:1", "wrong"), RequestFailureLayer.AUTH),
         (
-            AuthenticationFailed("b:1", "expired", layer=FailureLayer.TLS),
-            FailureLayer.TLS,
+            AuthenticationFailed("b:1", "expired", layer=RequestFailureLayer.TLS),
+            RequestFailureLayer.TLS,
         ),
         (
             UnsupportedVersion(
                 "fetch", client_versions=(1, 2), broker_versions=None, address="b:1"
             ),
-            FailureLayer.PROTOCOL,
+            RequestFailureLayer.PROTOCOL,
         ),
         (
             RequestTimedOut("fetch", waiting_for="the answer of b:1", after_s=1.5),
-            FailureLayer.NETWORK,
+            RequestFailureLayer.NETWORK,
         ),
     ],
 )
 def test_a_failure_says_what_failed_on_the_way(failure, layer):
-    assert request_errors.find_failure_layer(failure) is layer
+    assert request_errors.find_request_failure_layer(failure) is layer

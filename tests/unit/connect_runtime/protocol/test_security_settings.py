@@ -9,11 +9,11 @@ import pytest
 from connect_runtime.protocol import security_settings
 from connect_runtime.protocol.property_reader import InvalidSettingError, PropertyReader
 from connect_runtime.protocol.security_settings import (
-    ParsedSecurity,
     SaslSettings,
+    SecurityParseResult,
     SecuritySettings,
 )
-from connect_runtime.protocol.tls_settings import KeyStoreContent, StoreFiles
+from connect_runtime.protocol.tls_settings import KeyStoreContent, KeyStoreFileReader
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
@@ -25,7 +25,7 @@ def no_file(*_: str) -> KeyStoreContent:
 def read(**properties: str) -> tuple[SaslSettings, list[InvalidSettingError]]:
     given = {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
     account = PropertyReader(given)
-    files = StoreFiles(read_text=lambda path: "", read_store=no_file)
+    files = KeyStoreFileReader(read_text=lambda path: "", read_store=no_file)
     return security_settings.read_sasl_settings(account, files), account.errors
 
 
@@ -91,10 +91,10 @@ def no_store(path: str, password: str) -> KeyStoreContent:
     raise AssertionError(path)
 
 
-def parse(**properties: str) -> ParsedSecurity:
+def parse(**properties: str) -> SecurityParseResult:
     spelled = {key.replace("__", "."): value for key, value in properties.items()}
     return security_settings.parse_security_settings(
-        spelled, files=StoreFiles(read_text=read_text, read_store=no_store)
+        spelled, files=KeyStoreFileReader(read_text=read_text, read_store=no_store)
     )
 
 

@@ -9,7 +9,7 @@ from connect_runtime.protocol.property_reader import PropertyReader
 from connect_runtime.protocol.tls_settings import (
     JksFormatError,
     KeyStoreContent,
-    StoreFiles,
+    KeyStoreFileReader,
     TlsSettings,
 )
 
@@ -36,7 +36,7 @@ def no_text(path: str) -> str:
     raise AssertionError(path)
 
 
-FILES = StoreFiles(read_text=no_text, read_store=read_store)
+FILES = KeyStoreFileReader(read_text=no_text, read_store=read_store)
 
 
 def read(**properties: str) -> tuple[TlsSettings, dict[str, str]]:
@@ -145,7 +145,7 @@ def test_a_pem_store_has_no_password():
             "ssl.truststore.password": "x",
         }
     )
-    files = StoreFiles(read_text=lambda path: CERTIFICATE, read_store=read_store)
+    files = KeyStoreFileReader(read_text=lambda path: CERTIFICATE, read_store=read_store)
     tls_settings.read_tls_settings(account, files, uses_tls=True)
     (error,) = account.errors
     assert "PEM stores have no password" in str(error)

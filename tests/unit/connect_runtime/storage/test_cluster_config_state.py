@@ -48,7 +48,11 @@ def test_a_connector_answers_for_itself():
     assert VIEW.applied_config("b") == {"name": "b", "password": "hunter1"}
     assert VIEW.task_config(ConnectorTaskId("b", 1)) == {"t": "1"}
     assert VIEW.task_config(ConnectorTaskId("b", 2)) is None
-    assert (VIEW.generation("b"), VIEW.fencing_count("b"), VIEW.fencing_pending("b")) == (
+    assert (
+        VIEW.task_config_generation("b"),
+        VIEW.fencing_count("b"),
+        VIEW.fencing_pending("b"),
+    ) == (
         3,
         1,
         True,
@@ -84,4 +88,4 @@ def test_what_is_configured_is_in_no_representation(shown):
     ],
 )
 def test_what_is_configured(item, configured):
-    assert VIEW.is_configured(item) is configured
+    assert VIEW.has_connector_or_task(item) is configured

@@ -175,7 +175,7 @@ def test_four_restarts_have_four_impacts():
         RestartRequest(connector="c", only_failed=failed, include_tasks=tasks)
         for failed, tasks in ((True, False), (True, True), (False, False), (False, True))
     ]
-    assert [each.impact for each in ranked] == [0, 1, 2, 3]
+    assert [each.impact_rank for each in ranked] == [0, 1, 2, 3]
 
 
 def test_a_session_key_shows_no_key():

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod
+from connect_runtime.api.plugin_context import LeaderlessPeriod, PublishedTaskConfig
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import config_records, config_store
@@ -19,7 +19,7 @@ from connect_runtime.storage.config_topic import (
     RestartRequested,
     SessionKeyChanged,
     TargetStateChanged,
-    TasksCommitted,
+    TaskConfigsCommitted,
 )
 from connect_runtime.storage.shared_log import WritePrivilegeLost
 from connect_runtime.storage.standalone_logs import MemoryLog
@@ -124,7 +124,7 @@ def test_task_configs_are_read_back_before_they_are_committed(store, changes, lo
     store.put_task_configs("c", [{"t": "0"}, {"t": "1"}])
     assert log.seen == ["read", "task-c-0", "task-c-1", "read", "commit-c", "read"]
     tasks = [ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)]
-    assert changes == [TasksCommitted("c", tuple(tasks))]
+    assert changes == [TaskConfigsCommitted("c", tuple(tasks))]
     assert store.snapshot().task_config(tasks[1]) == {"t": "1"}
 
 
@@ -303,7 +303,7 @@ def test_standalone_keeps_it_in_memory(changes):
     assert store.snapshot().task_config(ConnectorTaskId("c", 0)) == {"t": "0"}
     assert [type(each) for each in changes] == [
         ConnectorConfigured,
-        TasksCommitted,
+        TaskConfigsCommitted,
         TargetStateChanged,
     ]
     store.stop(1.0)
@@ -329,9 +329,9 @@ def test_a_key_that_nobody_renewed_tells_of_a_time_without_a_leader(topic, creat
     store = ConfigBackingStore(Watched(topic), clock=at, on_change=lambda _: None)
     store.start(1.0)
     at.wall += 5 * HOUR_MS  # what comes after the start is no evidence
-    assert store.find_leaderless_period(HOUR_MS) == expected
+    assert store.find_leaderless_period_before_start(HOUR_MS) == expected
     store.put_session_key(KEY)
-    assert store.find_leaderless_period(HOUR_MS) == expected
+    assert store.find_leaderless_period_before_start(HOUR_MS) == expected
     store.stop(1.0)
 
 
@@ -340,5 +340,5 @@ def test_what_tasks_were_given_has_the_time_of_its_record(store, topic):
     topic.wall_ms = 5
     store.put_task_configs("c", [{"a": "1"}])
     (given,) = store.get_task_config_history("c")[0]
-    assert given == DatedTaskConfig(config={"a": "1"}, published_ms=5)
+    assert given == PublishedTaskConfig(config={"a": "1"}, published_ms=5)
     assert store.get_task_config_history("other") == {}

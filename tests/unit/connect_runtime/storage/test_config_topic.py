@@ -21,7 +21,7 @@ from connect_runtime.storage.config_topic import (
     RestartRequested,
     SessionKeyChanged,
     TargetStateChanged,
-    TasksCommitted,
+    TaskConfigsCommitted,
 )
 from connect_runtime.storage.shared_log import SkippedRecord
 from tests.support import examples
@@ -73,10 +73,10 @@ def test_all_that_differs_is_told_and_nothing_else():
     assert config_topic.diff_config_states(BEFORE, AFTER) == [
         SessionKeyChanged(KEY),
         ConnectorRemoved("gone", existed=True),
-        TasksCommitted("lost", ()),
+        TaskConfigsCommitted("lost", ()),
         ConnectorConfigured("new", created=True),
         ConnectorConfigured("other", created=False),
-        TasksCommitted("other", (ConnectorTaskId("other", 0), ConnectorTaskId("other", 1))),
+        TaskConfigsCommitted("other", (ConnectorTaskId("other", 0), ConnectorTaskId("other", 1))),
         TargetStateChanged("paused"),
     ]
 
@@ -199,7 +199,7 @@ def test_a_commit_whose_tasks_were_compacted_is_inconsistent_until_a_whole_set_c
     assert view.tasks("c") == []
     assert view.task_count("c") == 2
     *_, told = append(task(0, "new"), commit(1))
-    assert told == TasksCommitted("c", (ConnectorTaskId("c", 0),))
+    assert told == TaskConfigsCommitted("c", (ConnectorTaskId("c", 0),))
     view = log.snapshot()
     assert view.inconsistent_connectors() == []
     assert tasks_of(view) == [{"v": "new"}]
@@ -240,10 +240,10 @@ def test_restore_target_state(written, state):
 
 def test_when_a_target_state_was_written_is_known():
     log = ConfigTopicState()
-    assert log.snapshot().target_state_ms("c") == -1
+    assert log.snapshot().target_state_timestamp_ms("c") == -1
     key, value = target("STOPPED")
     log.apply_record(key.encode(), json.dumps(value).encode(), offset=0, wall_ms=7_000)
-    assert log.snapshot().target_state_ms("c") == 7_000
+    assert log.snapshot().target_state_timestamp_ms("c") == 7_000
 
 
 def test_a_target_state_may_come_before_its_connector():
@@ -356,9 +356,9 @@ def test_connectors_and_commits_are_told():
     assert told == [
         ConnectorConfigured("c", created=True),
         None,
-        TasksCommitted("c", (ConnectorTaskId("c", 0),)),
-        TasksCommitted("c", ()),
-        TasksCommitted("c", ()),
+        TaskConfigsCommitted("c", (ConnectorTaskId("c", 0),)),
+        TaskConfigsCommitted("c", ()),
+        TaskConfigsCommitted("c", ()),
         ConnectorConfigured("c", created=False),
         ConnectorRemoved("c", existed=True),
     ]

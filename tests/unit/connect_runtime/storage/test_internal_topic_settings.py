@@ -89,8 +89,8 @@ CONFIG, OFFSET, _ = internal_topic_settings.read_required_topics(NAMES).topics
 
 
 def test_a_missing_topic_is_made_where_that_is_allowed():
-    assert internal_topic_settings.check_topic(OFFSET, None) == CreateTopic(OFFSET)
-    refused = internal_topic_settings.check_topic(OFFSET, None, may_create=False)
+    assert internal_topic_settings.decide_internal_topic_action(OFFSET, None) == CreateTopic(OFFSET)
+    refused = internal_topic_settings.decide_internal_topic_action(OFFSET, None, may_create=False)
     assert isinstance(refused, TopicRefused)
     assert "offset.storage.topic is missing" in refused.reason
     assert "internal.topics.automatic.creation.enable" in refused.reason
@@ -99,20 +99,20 @@ def test_a_missing_topic_is_made_where_that_is_allowed():
 @pytest.mark.parametrize("policy", ["compact", " Compact "])
 def test_a_compacted_topic_will_do(policy):
     seen = ExistingTopic(partitions=1, cleanup_policy=policy)
-    assert internal_topic_settings.check_topic(CONFIG, seen) == TopicAccepted()
+    assert internal_topic_settings.decide_internal_topic_action(CONFIG, seen) == TopicAccepted()
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", ""])
 def test_another_cleanup_policy_is_refused_with_the_remedy(policy):
     seen = ExistingTopic(partitions=9, cleanup_policy=policy)
-    verdict = internal_topic_settings.check_topic(OFFSET, seen)
+    verdict = internal_topic_settings.decide_internal_topic_action(OFFSET, seen)
     assert isinstance(verdict, TopicRefused)
     for part in ("connect-offsets", "offset.storage.topic", "set cleanup.policy=compact"):
         assert part in verdict.reason
 
 
 def test_a_policy_that_cannot_be_read_is_told_and_trusted():
-    verdict = internal_topic_settings.check_topic(
+    verdict = internal_topic_settings.decide_internal_topic_action(
         OFFSET, ExistingTopic(partitions=3, cleanup_policy=None)
     )
     assert isinstance(verdict, TopicAccepted)
@@ -122,7 +122,9 @@ def test_a_policy_that_cannot_be_read_is_told_and_trusted():
 def test_a_config_topic_has_one_partition():
     for policy in ("compact", None):
         seen = ExistingTopic(partitions=2, cleanup_policy=policy)
-        verdict = internal_topic_settings.check_topic(CONFIG, seen)
+        verdict = internal_topic_settings.decide_internal_topic_action(CONFIG, seen)
         assert isinstance(verdict, TopicRefused)
         assert "2 partitions" in verdict.reason
-        assert isinstance(internal_topic_settings.check_topic(OFFSET, seen), TopicAccepted)
+        assert isinstance(
+            internal_topic_settings.decide_internal_topic_action(OFFSET, seen), TopicAccepted
+        )

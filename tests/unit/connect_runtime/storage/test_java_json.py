@@ -169,24 +169,26 @@ def test_strings_hash_as_in_java(text, hashed):
     ],
 )
 def test_partition_maps_of_known_connectors_come_in_the_order_java_wrote(order):
-    assert java_json.order_keys_by_bucket(reversed(order)) == order
-    assert list(java_json.order_like_java_map(dict.fromkeys(sorted(order), 1))) == order
+    assert java_json.order_keys_by_java_hash_bucket(reversed(order)) == order
+    assert (
+        list(java_json.order_entries_like_java_hash_map(dict.fromkeys(sorted(order), 1))) == order
+    )
 
 
 def test_keys_of_one_bucket_keep_the_order_they_came_in():
-    assert java_json.order_keys_by_bucket(["BB", "Aa"]) == ["BB", "Aa"]
-    assert java_json.order_keys_by_bucket(["Aa", "BB"]) == ["Aa", "BB"]
+    assert java_json.order_keys_by_java_hash_bucket(["BB", "Aa"]) == ["BB", "Aa"]
+    assert java_json.order_keys_by_java_hash_bucket(["Aa", "BB"]) == ["Aa", "BB"]
 
 
 def test_the_table_grows_beyond_twelve_keys():
     """`q` is in bucket 1 of 16 as `a` is, and in bucket 17 of 32."""
     twelve = [chr(code) for code in range(ord("a"), ord("m"))]
-    assert java_json.order_keys_by_bucket(["q", *twelve[1:]])[0] == "q"
-    assert java_json.order_keys_by_bucket(["q", *twelve])[-1] == "q"
+    assert java_json.order_keys_by_java_hash_bucket(["q", *twelve[1:]])[0] == "q"
+    assert java_json.order_keys_by_java_hash_bucket(["q", *twelve])[-1] == "q"
 
 
 @given(st.dictionaries(st.text(max_size=4), st.integers(), max_size=30))
 def test_ordering_loses_nothing_and_again_changes_nothing(mapping):
-    once = java_json.order_like_java_map(mapping)
+    once = java_json.order_entries_like_java_hash_map(mapping)
     assert once == mapping
-    assert list(java_json.order_like_java_map(once)) == list(once)
+    assert list(java_json.order_entries_like_java_hash_map(once)) == list(once)

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from connect_runtime.api.plugin_context import ForeignTaskRun, LastTaskRuns
+from connect_runtime.api.plugin_context import JavaWorkerTaskRun, LastTaskRuns
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import status_records
@@ -193,7 +193,7 @@ def test_who_ran_a_task_last_is_known_by_who_wrote_it(store, topic):
     others = status_records.encode_status(TASK, says(State.RUNNING, worker="java:1"))
     topic.append(others.key, others.value)
     assert store.get_last_task_runs("c") == LastTaskRuns(
-        foreign={0: ForeignTaskRun(worker_id="java:1", started_ms=topic.wall_ms)}
+        foreign={0: JavaWorkerTaskRun(worker_id="java:1", started_ms=topic.wall_ms)}
     )
     store.put(TASK, says(State.UNASSIGNED))
     assert store.get_last_task_runs("c").foreign.keys() == {0}

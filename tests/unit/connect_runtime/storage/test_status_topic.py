@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_runtime.api.plugin_context import ForeignTaskRun
+from connect_runtime.api.plugin_context import JavaWorkerTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import status_records
 from connect_runtime.storage.shared_log import SkippedRecord
@@ -208,7 +208,7 @@ def told(*words):
 
 
 def run(worker_id="java", began_ms=0, **given):
-    return ForeignTaskRun(worker_id=worker_id, started_ms=began_ms, **given)
+    return JavaWorkerTaskRun(worker_id=worker_id, started_ms=began_ms, **given)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def run(worker_id="java", began_ms=0, **given):
 )
 def test_a_run_by_others_lasts_until_they_end_it_or_we_run_the_task(words, left):
     runs = told(*words)
-    assert runs.get_foreign_runs("c").get(0) == left
+    assert runs.get_java_task_runs("c").get(0) == left
     ran = (OURS, State.RUNNING) in {(who, state) for who, state, _ in words}
-    assert runs.get_own_runs("c").keys() == ({0} if left is None and ran else set())
+    assert runs.get_python_task_start_times("c").keys() == ({0} if left is None and ran else set())
 
 
 REMOVED_AND_ENDED = [
@@ -244,11 +244,13 @@ REMOVED_AND_ENDED = [
 
 
 def test_a_task_that_is_removed_may_still_be_run_by_who_has_not_heard_of_it():
-    assert told(*REMOVED_AND_ENDED).get_foreign_runs("c")[0] == run(ended_ms=2000, removed_ms=1000)
-    assert told(*REMOVED_AND_ENDED, ("java", State.DESTROYED, 1)).get_foreign_runs("c") == {}
+    assert told(*REMOVED_AND_ENDED).get_java_task_runs("c")[0] == run(
+        ended_ms=2000, removed_ms=1000
+    )
+    assert told(*REMOVED_AND_ENDED, ("java", State.DESTROYED, 1)).get_java_task_runs("c") == {}
     again = told(*REMOVED_AND_ENDED[:2], ("b", State.RUNNING, 2))
-    assert again.get_foreign_runs("c")[0] == run(worker_id="b", began_ms=2000, overlaps=True)
-    assert told(*REMOVED_AND_ENDED[:2], (OURS, State.RUNNING, 2)).get_foreign_runs("c") == {}
+    assert again.get_java_task_runs("c")[0] == run(worker_id="b", began_ms=2000, overlaps=True)
+    assert told(*REMOVED_AND_ENDED[:2], (OURS, State.RUNNING, 2)).get_java_task_runs("c") == {}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_a_task_that_is_removed_may_still_be_run_by_who_has_not_heard_of_it():
     ],
 )
 def test_a_run_of_ours_begins_with_its_first_word(words, began_ms):
-    assert told(*words).get_own_runs("c") == {0: began_ms}
+    assert told(*words).get_python_task_start_times("c") == {0: began_ms}
 
 
 def test_another_worker_of_ours_begins_a_run_of_its_own():
@@ -273,30 +275,30 @@ def test_another_worker_of_ours_begins_a_run_of_its_own():
     late = RunStatus(state=State.UNASSIGNED, worker_id=OURS, generation=1)
     runs.apply_status(TASK, late, StatusWriter(is_own=True, wall_ms=6))
     runs.apply_status(TASK, status, StatusWriter(is_own=True, wall_ms=7))
-    assert runs.get_own_runs("c") == {0: 5}
+    assert runs.get_python_task_start_times("c") == {0: 5}
 
 
 def test_who_ran_it_before_and_never_ended_it_is_not_forgotten():
     runs = told(("a", State.RUNNING, 1), ("b", State.RUNNING, 2), ("b", State.UNASSIGNED, 2))
-    assert runs.get_foreign_runs("c")[0] == run(
+    assert runs.get_java_task_runs("c")[0] == run(
         worker_id="b", began_ms=1000, ended_ms=2000, overlaps=True
     )
 
 
 def test_an_end_that_is_told_late_is_that_of_the_run_before():
     runs = told(("a", State.RUNNING, 1), ("b", State.RUNNING, 2), ("a", State.UNASSIGNED, 1))
-    assert runs.get_foreign_runs("c")[0] == run(worker_id="b", began_ms=1000)
+    assert runs.get_java_task_runs("c")[0] == run(worker_id="b", began_ms=1000)
 
 
 def test_a_pause_is_part_of_a_run():
     words = [("java", each, 1) for each in (State.RUNNING, State.PAUSED, State.RUNNING)]
-    assert told(*words).get_foreign_runs("c")[0] == run()
+    assert told(*words).get_java_task_runs("c")[0] == run()
 
 
 def test_connectors_are_kept_apart():
     runs = told(("java", State.RUNNING, 1))
-    assert runs.get_foreign_runs("other") == {}
-    assert runs.get_own_runs("other") == {}
+    assert runs.get_java_task_runs("other") == {}
+    assert runs.get_python_task_start_times("other") == {}
 
 
 words = st.tuples(
@@ -306,7 +308,7 @@ words = st.tuples(
 
 @given(st.lists(words, max_size=12))
 def test_once_we_run_it_nothing_of_before_counts(said):
-    assert told(*said, (OURS, State.RUNNING, 9)).get_foreign_runs("c") == {}
+    assert told(*said, (OURS, State.RUNNING, 9)).get_java_task_runs("c") == {}
 
 
 def test_a_snapshot_does_not_change_with_later_records():

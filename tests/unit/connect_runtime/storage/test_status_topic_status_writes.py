@@ -6,11 +6,11 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import status_records
 from connect_runtime.storage.status_records import RunState, RunStatus, StatusSubject
 from connect_runtime.storage.status_topic import (
+    AdmittedStatusWrite,
     StatusChanged,
     StatusRemoved,
     StatusTopicState,
     StatusWriteGuard,
-    StatusWriteTicket,
 )
 
 State = RunState
@@ -38,7 +38,7 @@ def admit(
     status: RunStatus,
     *,
     safe: bool = False,
-) -> StatusWriteTicket:
+) -> AdmittedStatusWrite:
     """The ticket of a write that nothing known speaks against."""
     ticket = writes.admit_write(subject, status, safe=safe, known=NOTHING)
     assert ticket is not None
@@ -92,9 +92,9 @@ def test_a_lost_write_of_an_older_generation_is_given_up():
 def test_a_lost_write_does_not_bring_back_what_was_removed(removed):
     writes = StatusWriteGuard()
     ticket = admit(writes, TASK, says(State.RUNNING, 1))
-    writes.record_change(StatusChanged(removed))
+    writes.discard_writes_of_removed_status(StatusChanged(removed))
     assert writes.may_retry(ticket, known=NOTHING)
-    writes.record_change(StatusRemoved(removed))
+    writes.discard_writes_of_removed_status(StatusRemoved(removed))
     assert not writes.may_retry(ticket, known=NOTHING)
     again = admit(writes, TASK, says(State.RUNNING, 1))
     assert again.sequence == ticket.sequence
@@ -106,5 +106,5 @@ def test_the_removal_of_another_is_nothing_to_us():
     writes = StatusWriteGuard()
     ticket = admit(writes, TASK, says(State.RUNNING, 1))
     for other in ("d", ConnectorTaskId("c", 1)):
-        writes.record_change(StatusRemoved(other))
+        writes.discard_writes_of_removed_status(StatusRemoved(other))
     assert writes.may_retry(ticket, known=NOTHING)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import file_access
-from connect_runtime.system.file_access import ForeignDirectoryError, ForeignWriter
+from connect_runtime.system.file_access import DirectoryNotPrivateError, UntrustedWriter
 
 
 def test_it_is_made_for_this_user_alone(tmp_path):
@@ -22,20 +22,20 @@ def test_it_is_made_for_this_user_alone(tmp_path):
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_one_that_others_can_enter_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
-    with pytest.raises(ForeignDirectoryError, match=f"chmod 700 {tmp_path}"):
+    with pytest.raises(DirectoryNotPrivateError, match=f"chmod 700 {tmp_path}"):
         file_access.ensure_private_directory(tmp_path)
 
 
 def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
     tmp_path.chmod(0o700)
-    with pytest.raises(ForeignDirectoryError, match="belongs to user id"):
+    with pytest.raises(DirectoryNotPrivateError, match="belongs to user id"):
         file_access.check_private_directory(tmp_path, uid=os.geteuid() + 1)
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
     file_access.check_private_directory(link, uid=os.geteuid())
     if os.geteuid() == 0:  # nobody else may give a link away
         os.chown(link, 4242, -1, follow_symlinks=False)
-        with pytest.raises(ForeignDirectoryError, match="belongs to user id 4242"):
+        with pytest.raises(DirectoryNotPrivateError, match="belongs to user id 4242"):
             file_access.check_private_directory(link, uid=0)
 
 
@@ -83,9 +83,9 @@ def config(tmp_path):
     return file
 
 
-def find_writer(file: Path) -> ForeignWriter | None:
+def find_writer(file: Path) -> UntrustedWriter | None:
     with file.open("rb") as opened:
-        return file_access.find_foreign_writer(file, opened.fileno())
+        return file_access.find_untrusted_file_writer(file, opened.fileno())
 
 
 def test_nobody_else_can_change_a_file_in_a_folder_of_this_user(config):
@@ -96,7 +96,7 @@ def test_nobody_else_can_change_a_file_in_a_folder_of_this_user(config):
 def test_a_mode_that_lets_others_write_is_found(config, which):
     path = config if which == "file" else config.parent
     path.chmod(0o757)
-    assert find_writer(config) == ForeignWriter(path=path, owner=None)
+    assert find_writer(config) == UntrustedWriter(path=path, owner=None)
 
 
 def test_a_link_is_followed(config, tmp_path):
@@ -104,7 +104,7 @@ def test_a_link_is_followed(config, tmp_path):
     link.symlink_to(config)
     assert find_writer(link) is None
     config.parent.chmod(0o777)
-    assert find_writer(link) == ForeignWriter(path=config.parent, owner=None)
+    assert find_writer(link) == UntrustedWriter(path=config.parent, owner=None)
 
 
 def test_every_folder_and_link_on_the_way_counts(config, tmp_path):
@@ -115,10 +115,10 @@ def test_every_folder_and_link_on_the_way_counts(config, tmp_path):
     for folder in (config.parent, tmp_path / "far"):
         assert find_writer(linked) is None
         folder.chmod(0o777)
-        assert find_writer(linked) == ForeignWriter(path=folder, owner=None)
+        assert find_writer(linked) == UntrustedWriter(path=folder, owner=None)
         folder.chmod(0o755)
     tmp_path.chmod(0o777)
-    assert find_writer(config) == ForeignWriter(path=tmp_path, owner=None)
+    assert find_writer(config) == UntrustedWriter(path=tmp_path, owner=None)
     tmp_path.chmod(0o1777)
     assert find_writer(config) is None
 
@@ -135,8 +135,8 @@ def test_a_file_that_is_exchanged_while_it_is_read_is_judged_as_it_was_read(conf
         return content
 
     monkeypatch.setattr(file_access, "_read_descriptor", read_and_exchange)
-    expected = (b"foreign", ForeignWriter(path=config, owner=None))
-    assert file_access.read_file_and_check_writers(config, max_bytes=MB) == expected
+    expected = (b"foreign", UntrustedWriter(path=config, owner=None))
+    assert file_access.read_file_and_find_untrusted_writer(config, max_bytes=MB) == expected
 
 
 def test_links_that_lead_nowhere_or_in_a_circle_are_errors(config, tmp_path):
@@ -144,16 +144,16 @@ def test_links_that_lead_nowhere_or_in_a_circle_are_errors(config, tmp_path):
     link.symlink_to("link.yaml")
     with config.open("rb") as opened:
         with pytest.raises(OSError, match="Too many levels"):
-            file_access.find_foreign_writer(link, opened.fileno())
+            file_access.find_untrusted_file_writer(link, opened.fileno())
         with pytest.raises(FileNotFoundError):
-            file_access.find_foreign_writer(tmp_path / "gone" / "c.yaml", opened.fileno())
+            file_access.find_untrusted_file_writer(tmp_path / "gone" / "c.yaml", opened.fileno())
 
 
 def test_in_a_sticky_folder_others_cannot_replace_a_file(config):
     config.parent.chmod(0o1777)
     assert find_writer(config) is None
     config.chmod(0o666)
-    assert find_writer(config) == ForeignWriter(path=config, owner=None)
+    assert find_writer(config) == UntrustedWriter(path=config, owner=None)
 
 
 def test_who_can_change_a_folder_of_modules_is_found(config, tmp_path):
@@ -164,15 +164,15 @@ def test_who_can_change_a_folder_of_modules_is_found(config, tmp_path):
     module.touch(mode=0o644)
     (folder / "link").symlink_to(config)
     (folder / "dangling").symlink_to("gone")
-    find = file_access.find_foreign_folder_writer
+    find = file_access.find_untrusted_folder_writer
     assert find(folder) is None
     for path in (tmp_path, folder, inner, module, config.parent, folder / "link"):
         before = path.stat().st_mode
         path.chmod(0o777)
-        assert find(folder) == ForeignWriter(path=path, owner=None)
+        assert find(folder) == UntrustedWriter(path=path, owner=None)
         path.chmod(before)
     folder.chmod(0o1777)
-    assert find(folder) == ForeignWriter(path=folder, owner=None), "others can add modules"
+    assert find(folder) == UntrustedWriter(path=folder, owner=None), "others can add modules"
     with pytest.raises(FileNotFoundError):
         find(folder / "none")
 
@@ -184,12 +184,12 @@ def test_folders_behind_links_are_searched_once_each(tmp_path, monkeypatch):
     (plugins / "package").symlink_to(real)
     (real / "sub" / "back").symlink_to(plugins)
     (real / "sub" / "on").symlink_to(other)
-    find = file_access.find_foreign_folder_writer
+    find = file_access.find_untrusted_folder_writer
     assert find(plugins) is None
     for module in (real / "module.py", real / "sub" / "module.py", other / "module.py"):
         module.touch()
         module.chmod(0o666)
-        assert find(plugins) == ForeignWriter(path=module, owner=None)
+        assert find(plugins) == UntrustedWriter(path=module, owner=None)
         module.unlink()
     monkeypatch.setattr(file_access, "_MAX_SEARCHED_FOLDERS", 4)
     assert find(plugins) is None
@@ -210,8 +210,8 @@ def test_a_file_that_vanishes_during_the_search_does_not_end_it(tmp_path, monkey
             yield parent, folders, sorted(files)
 
     monkeypatch.setattr(os, "walk", walk_and_remove)
-    found = file_access.find_foreign_folder_writer(tmp_path)
-    assert found == ForeignWriter(path=tmp_path / "b.py", owner=None)
+    found = file_access.find_untrusted_folder_writer(tmp_path)
+    assert found == UntrustedWriter(path=tmp_path / "b.py", owner=None)
 
 
 @pytest.mark.parametrize("where", [".", "inner"])
@@ -229,8 +229,8 @@ def test_folders_of_modules_that_are_mounted_read_only_are_accepted(tmp_path, mo
         f_flag = os.ST_RDONLY
 
     monkeypatch.setattr(os, "statvfs", lambda _: Mount)
-    find = file_access.find_foreign_folder_writer
-    assert find(plugins) == ForeignWriter(path=mount, owner=None)
+    find = file_access.find_untrusted_folder_writer
+    assert find(plugins) == UntrustedWriter(path=mount, owner=None)
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == mount)
     assert find(plugins) is None
 
@@ -240,8 +240,8 @@ def test_the_owner_of_a_module_is_found(tmp_path):
     module = tmp_path / "module.py"
     module.touch()
     os.chown(module, 4242, -1)
-    found = file_access.find_foreign_folder_writer(tmp_path)
-    assert found == ForeignWriter(path=module, owner=4242)
+    found = file_access.find_untrusted_folder_writer(tmp_path)
+    assert found == UntrustedWriter(path=module, owner=4242)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -251,7 +251,7 @@ def test_an_owner_other_than_this_user_and_root_is_found(config, tmp_path, which
     link.symlink_to(config)
     path = {"file": config, "folder": config.parent, "link": link}[which]
     os.chown(path, 4242, -1, follow_symlinks=False)
-    expected = ForeignWriter(path=path, owner=4242)
+    expected = UntrustedWriter(path=path, owner=4242)
     assert find_writer(link if which == "link" else config) == expected
 
 
@@ -289,7 +289,7 @@ def test_a_writable_volume_below_a_read_only_root_is_checked(config, monkeypatch
     monkeypatch.setattr(os, "statvfs", Mount)
     monkeypatch.setattr(os.path, "ismount", lambda path: path in mounts)
     config.parent.chmod(0o777)
-    assert find_writer(config) == ForeignWriter(path=config.parent, owner=None)
+    assert find_writer(config) == UntrustedWriter(path=config.parent, owner=None)
 
 
 def test_a_pipe_of_a_shell_is_accepted():
@@ -307,8 +307,8 @@ MB = 1 << 20
 def test_a_file_is_read_whole(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"\xff" * MB)
-    assert file_access.read_file_bounded(file, max_bytes=MB) == b"\xff" * MB
-    assert file_access.read_file_bounded(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
+    assert file_access.read_file_with_limit(file, max_bytes=MB) == b"\xff" * MB
+    assert file_access.read_file_with_limit(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
 
 
 @pytest.mark.parametrize("regular", [False, True])
@@ -317,14 +317,14 @@ def test_what_is_too_large_is_not_read_to_its_end(tmp_path, regular):
     with file.open("wb") as large:
         large.truncate(1 << 40)
     with pytest.raises(OSError, match="larger than 2 MiB"):
-        file_access.read_file_bounded(file, max_bytes=2 * MB, regular_only=regular)
+        file_access.read_file_with_limit(file, max_bytes=2 * MB, regular_only=regular)
 
 
 @pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
 def test_what_may_never_end_is_not_read_where_only_files_will_do(tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        file_access.read_file_bounded(tmp_path / name, max_bytes=MB, regular_only=True)
+        file_access.read_file_with_limit(tmp_path / name, max_bytes=MB, regular_only=True)
 
 
 def test_shells_hand_over_pipes_as_files():
@@ -332,7 +332,7 @@ def test_shells_hand_over_pipes_as_files():
     os.write(writing, b"said")
     os.close(writing)
     try:
-        assert file_access.read_file_bounded(Path(f"/dev/fd/{reading}"), max_bytes=MB) == b"said"
+        assert file_access.read_file_with_limit(Path(f"/dev/fd/{reading}"), max_bytes=MB) == b"said"
     finally:
         os.close(reading)
 
@@ -342,16 +342,16 @@ def test_other_pipes_and_devices_are_refused_at_once(tmp_path, target):
     os.mkfifo(tmp_path / "pipe")
     link = tmp_path / "link"
     link.symlink_to(target)
-    for read in (file_access.read_file_bounded, file_access.read_file_and_check_writers):
+    for read in (file_access.read_file_with_limit, file_access.read_file_and_find_untrusted_writer):
         with pytest.raises(OSError, match="not a regular file"):
             read(link, max_bytes=MB)
 
 
 def test_a_folder_and_nothing_are_told_apart(tmp_path):
     with pytest.raises(IsADirectoryError):
-        file_access.read_file_bounded(tmp_path, max_bytes=MB)
+        file_access.read_file_with_limit(tmp_path, max_bytes=MB)
     with pytest.raises(FileNotFoundError):
-        file_access.read_file_bounded(tmp_path / "nothing", max_bytes=MB)
+        file_access.read_file_with_limit(tmp_path / "nothing", max_bytes=MB)
 
 
 NAMELESS = 54_321
@@ -385,5 +385,5 @@ def test_a_user_without_a_home_has_a_folder_all_the_same(home):
 def test_a_home_that_others_can_enter_is_not_used(home):
     home.mkdir(mode=0o777)
     home.chmod(0o777)
-    with pytest.raises(ForeignDirectoryError, match="chmod 700"):
+    with pytest.raises(DirectoryNotPrivateError, match="chmod 700"):
         file_access.find_user_cache_directory({})

@@ -10,8 +10,8 @@ import pytest
 
 from connect_runtime.system.threads import (
     CachedValue,
-    OwnedThread,
-    PendingWork,
+    PendingOperations,
+    StoppableThread,
     ThreadGroup,
     ThreadPool,
     ThreadPoolFull,
@@ -94,11 +94,11 @@ def test_what_went_wrong_is_not_kept(maker):
 
 
 def test_nothing_begun_is_nothing_to_wait_for():
-    assert PendingWork().wait_for_earlier_operations(0.0)
+    assert PendingOperations().wait_for_earlier_operations(0.0)
 
 
 def test_what_has_not_ended_is_waited_for():
-    work = PendingWork()
+    work = PendingOperations()
     first, second = work.begin_operation(), work.begin_operation()
     work.end_operation(second)
     assert len(work) == 1
@@ -110,10 +110,10 @@ def test_what_has_not_ended_is_waited_for():
 
 
 def test_anything_under_way_is_noticed():
-    work = PendingWork()
+    work = PendingOperations()
     assert not work.wait_for_any_operation(0.0)
     noticed: list[bool] = []
-    waiter = OwnedThread(
+    waiter = StoppableThread(
         "waits",
         lambda _: noticed.append(work.wait_for_any_operation(10.0)),
         on_unexpected_end=lambda _: None,
@@ -126,7 +126,7 @@ def test_anything_under_way_is_noticed():
 
 
 def test_what_began_after_the_wait_is_not_waited_for():
-    work = PendingWork()
+    work = PendingOperations()
     before = work.begin_operation()
     waits = threading.Event()
     waited: list[bool] = []

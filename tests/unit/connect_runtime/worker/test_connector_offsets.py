@@ -25,8 +25,8 @@ from connect_runtime.storage.offset_store import LogOffsetBackingStore
 from connect_runtime.worker import connector_offsets
 from connect_runtime.worker.connector_offsets import (
     ConnectorOffsetRequests,
-    ConnectorRole,
     OffsetChangeKind,
+    SourceOrSink,
 )
 from connect_runtime.worker.task_client_interfaces import ConsumerGroupInUseError
 from connect_runtime.worker.task_factory import WorkerDeps
@@ -359,9 +359,9 @@ def resetting(world):
             reading,
             0,
             REFUSED,
-            connector_offsets.format_offset_read_failure(ConnectorRole.SINK, "c"),
+            connector_offsets.format_offset_read_failure(SourceOrSink.SINK, "c"),
         ),
-        (reading, 0, BUSY, connector_offsets.format_offset_read_failure(ConnectorRole.SINK, "c")),
+        (reading, 0, BUSY, connector_offsets.format_offset_read_failure(SourceOrSink.SINK, "c")),
         (
             altering,
             0,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.worker import connector_offsets
-from connect_runtime.worker.connector_offsets import ConnectorRole, OffsetChangeKind
+from connect_runtime.worker.connector_offsets import OffsetChangeKind, SourceOrSink
 
-SOURCE, SINK = ConnectorRole.SOURCE, ConnectorRole.SINK
+SOURCE, SINK = SourceOrSink.SOURCE, SourceOrSink.SINK
 ALTER, RESET = OffsetChangeKind.ALTER, OffsetChangeKind.RESET
 
 

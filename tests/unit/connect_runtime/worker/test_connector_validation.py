@@ -546,5 +546,5 @@ def test_what_a_provider_gave_is_not_shown():
 
 def test_keys_alone():
     key = config_infos.build_key_info(ConfigKey(name="of", type=Type.CLASS, default=int))
-    [found] = connector_validation.rename_default_classes([key], NAMES)
+    [found] = connector_validation.replace_class_names_in_defaults([key], NAMES)
     assert found.default_value == "java.lang.Integer"

@@ -12,7 +12,7 @@ PIPES = {**CONFIG, "connector.class": "Pipes"}
 
 def renewed(world, config, *, of=None):
     found = ConfiguredTask(connector=config if of is None else of, config=config)
-    return world.worker.offer_task_configs({TASK: found})
+    return world.worker.try_reconfigure_tasks({TASK: found})
 
 
 def test_a_task_that_is_configured_as_before_goes_on(world, plan):
@@ -21,7 +21,7 @@ def test_a_task_that_is_configured_as_before_goes_on(world, plan):
     assert renewed(world, {**CONFIG, "secret": "resolved"}) == frozenset(), "it comes to the same"
     assert renewed(world, {**CONFIG, "secret": "other"}) == {TASK}
     assert renewed(world, CONFIG, of={**CONFIG, "value.converter": "Json"}) == {TASK}
-    assert world.worker.offer_task_configs(
+    assert world.worker.try_reconfigure_tasks(
         {ConnectorTaskId("c", 1): ConfiguredTask(connector=CONFIG, config=CONFIG)}
     ) == {ConnectorTaskId("c", 1)}, "it does not run here"
     assert plan.calls.count("start") == 1
@@ -100,12 +100,12 @@ def test_who_stops_meanwhile_takes_nothing_up(hasty, plan):
     hasty.start_task(PIPES)
     eventually(lambda: "run_once" in plan.calls, 5.0)
     running = hasty.worker._tasks[TASK].worker_task
-    answer = running.offer_reconfiguration(lambda: True)
+    answer = running.request_reconfiguration(lambda: True)
     running.request_stop()
     plan.release.set()
     assert running.join(5.0)
     assert answer.result(0) is False
-    assert running.offer_reconfiguration(lambda: True).result(0) is False
+    assert running.request_reconfiguration(lambda: True).result(0) is False
 
 
 def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):

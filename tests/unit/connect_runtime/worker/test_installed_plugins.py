@@ -34,7 +34,9 @@ def test_what_stands_in_for_a_java_class_goes_by_its_name():
     java = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     assert type(made).__module__ == file_stream.__name__
     assert (
-        installed_plugins.find_java_name(type(made), INSTALLED, *installed_plugins.CONNECTOR_KINDS)
+        installed_plugins.find_java_class_name(
+            type(made), INSTALLED, *installed_plugins.CONNECTOR_KINDS
+        )
         == java
     )
     assert installed_plugins.get_task_class_name(made, INSTALLED) == java.replace(
@@ -59,7 +61,7 @@ def test_a_source_may_have_a_converter_of_its_own():
 def test_what_is_nobodys_has_its_own_name_and_whatever_version():
     made = Mine()
     assert (
-        installed_plugins.find_java_name(Mine, INSTALLED, *installed_plugins.CONNECTOR_KINDS)
+        installed_plugins.find_java_class_name(Mine, INSTALLED, *installed_plugins.CONNECTOR_KINDS)
         is None
     )
     assert installed_plugins.get_task_class_name(made, INSTALLED) == "builtins.str"

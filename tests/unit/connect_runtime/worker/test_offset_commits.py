@@ -9,7 +9,7 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.windowed_stats import SampleWindows
 from connect_runtime.worker.offset_commits import OffsetCommitTiming, SourceOffsetCommitter
 from connect_runtime.worker.submitted_offsets import SubmittedRecords
-from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsInfo
 from tests.fakes.plugin_contexts import Clock
 
 
@@ -37,7 +37,7 @@ class World:
         self.store = Offsets()
         self.submitted = SubmittedRecords()
         self.metrics = TaskMetrics(
-            TaskMetricsIdentity(
+            TaskMetricsInfo(
                 task=ConnectorTaskId("c", 0), clock=self.clock, sampling=SampleWindows()
             )
         )

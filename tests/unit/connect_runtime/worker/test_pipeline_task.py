@@ -13,7 +13,7 @@ from connect_runtime.base.windowed_stats import SampleWindows
 from connect_runtime.worker import pipeline_task
 from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask, WorkerPipelineTaskDeps
-from connect_runtime.worker.task_metrics import SourceTaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import SourceTaskMetrics, TaskMetricsInfo
 from tests.fakes.plugin_contexts import Clock, Context
 from tests.unit.connect_runtime.worker.test_offset_commits import Offsets
 
@@ -36,7 +36,7 @@ class Pipe(PipelineTask):
 
 
 def made(store, clock, *, interval_s):
-    about = TaskMetricsIdentity(task=ConnectorTaskId("c", 0), clock=clock, sampling=SampleWindows())
+    about = TaskMetricsInfo(task=ConnectorTaskId("c", 0), clock=clock, sampling=SampleWindows())
     reporting: list[Callable[[PipelineProgress], None]] = []
 
     def make_context(report):

@@ -79,8 +79,8 @@ def test_what_was_resolved_before_stays_hidden():
 def test_an_error_keeps_its_kind(kind):
     made = provided(("${f:p}", "HUNTER2"))
     untouched = kind("wrong")
-    assert made.hide_in_error(untouched) is untouched
-    hidden = made.hide_in_error(kind("wrong HUNTER2"))
+    assert made.hide_provided_values_in_error(untouched) is untouched
+    hidden = made.hide_provided_values_in_error(kind("wrong HUNTER2"))
     assert str(hidden) == "wrong ${f:p}"
     assert isinstance(hidden, ConnectError)
     assert isinstance(hidden, RetriableError) == (kind is RetriableError)

@@ -20,7 +20,7 @@ from connect_runtime.worker.record_conversion import (
     RecordConversion,
     RecordSkippedError,
 )
-from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsInfo
 from tests.fakes import task_clients
 from tests.fakes.plugin_contexts import Clock
 from tests.fakes.task_clients import Plugins
@@ -44,7 +44,7 @@ class Configured(Rubbish):
 class Skips:
     """An operator that leaves out whatever fails."""
 
-    def run_step(self, stage, step, *, record):
+    def run_conversion_step(self, stage, step, *, record):
         try:
             return step()
         except Exception:  # noqa: BLE001 - of a test
@@ -65,7 +65,7 @@ WORKER = worker_config.parse_standalone_config(
 
 def measured():
     return TaskMetrics(
-        TaskMetricsIdentity(
+        TaskMetricsInfo(
             task=ConnectorTaskId("c", 0),
             clock=Clock(),
             sampling=SampleWindows(),

@@ -17,7 +17,7 @@ from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerSinkTaskContext
 from connect_runtime.worker.record_conversion import FailFastOperator, RecordConversion
 from connect_runtime.worker.sink_task import SinkTaskOffsets, WorkerSinkTask, WorkerSinkTaskDeps
-from connect_runtime.worker.task_metrics import SinkTaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import SinkTaskMetrics, TaskMetricsInfo
 from tests.fakes import task_clients
 from tests.fakes.plugin_contexts import Clock
 from tests.fakes.task_clients import Consumer, Plugins
@@ -82,7 +82,7 @@ class World:
             resolve=dict,
         )
         metrics = SinkTaskMetrics(
-            TaskMetricsIdentity(task=TASK, clock=self.clock, sampling=SampleWindows())
+            TaskMetricsInfo(task=TASK, clock=self.clock, sampling=SampleWindows())
         )
         made = record_conversion.load_converters({}, worker=WORKER, installed=Plugins())
         self.body = WorkerSinkTask(
@@ -154,12 +154,12 @@ def test_nobody_waits_to_put_what_was_taken_away(world):
 
 def test_what_is_taken_away_while_the_task_is_paused_is_not_put_any_more(world):
     """Whoever has the partition now puts it."""
-    world.body.stay_idle()
+    world.body.keep_paused_task_alive()
     world.consumer.paused.clear()
     world.read(4)
-    world.body.stay_idle()
+    world.body.keep_paused_task_alive()
     world.consumer.script.append(lambda: world.revoke(PLACE))
-    world.body.stay_idle()
+    world.body.keep_paused_task_alive()
     world.body.run_once()
     assert world.plugin.of("put") == [[]]
 
@@ -171,7 +171,7 @@ def test_what_the_task_paused_stays_so_when_it_comes_back_at_once(world):
     world.consumer.paused.clear()  # as the library does
     world.consumer.listener.on_partitions_assigned([PLACE, IDLE])
     assert world.consumer.paused == {PLACE}
-    world.body.stay_idle()
+    world.body.keep_paused_task_alive()
     world.body.run_once()
     assert world.consumer.paused == {PLACE}
     world.context.resume(PLACE)
@@ -232,8 +232,8 @@ def test_a_paused_task_commits_where_it_is(world):
     world.read(4)
     world.body.run_once()
     assert world.consumer.committed == []
-    world.body.stay_idle()
-    world.body.stay_idle()
+    world.body.keep_paused_task_alive()
+    world.body.keep_paused_task_alive()
     assert world.consumer.committed == [{PLACE: 5, IDLE: 7}]
 
 
@@ -262,12 +262,12 @@ def test_what_was_delivered_may_be_committed_once():
     offsets = begun()
     offsets.record_delivery(A, 8)
     assert offsets.get_current_offsets() == {A: 8, B: 0}
-    wanted, wrong = offsets.select_committable(
+    wanted, wrong = offsets.select_committable_offsets(
         offsets.get_current_offsets(), offsets.get_current_offsets()
     )
     assert (wanted, wrong) == ({A: 8, B: 0}, [])
     offsets.record_commit(wanted)
-    assert offsets.select_committable(
+    assert offsets.select_committable_offsets(
         offsets.get_current_offsets(), offsets.get_current_offsets()
     ) == ({}, [])
     offsets.check_invariants()
@@ -277,9 +277,9 @@ def test_a_task_may_commit_less_and_never_more():
     offsets = begun()
     offsets.record_delivery(A, 8)
     asked = offsets.get_current_offsets()
-    assert offsets.select_committable({A: 6}, asked) == ({A: 6, B: 0}, [])
-    assert offsets.select_committable({A: 6}, {A: 8}) == ({A: 6}, [])
-    wanted, wrong = offsets.select_committable(
+    assert offsets.select_committable_offsets({A: 6}, asked) == ({A: 6, B: 0}, [])
+    assert offsets.select_committable_offsets({A: 6}, {A: 8}) == ({A: 6}, [])
+    wanted, wrong = offsets.select_committable_offsets(
         {A: 9, TopicPartition("u", 0): 1, "t-0": 3, B: True}, asked
     )
     assert wanted == {}
@@ -290,7 +290,7 @@ def test_a_task_may_commit_less_and_never_more():
 def test_after_a_failed_commit_it_goes_on_where_the_last_one_was():
     offsets = begun()
     offsets.record_delivery(A, 8)
-    assert offsets.reset_to_committed() == {A: 5, B: 0}
+    assert offsets.reset_to_committed_offsets() == {A: 5, B: 0}
     assert offsets.get_current_offsets() == {A: 5, B: 0}
 
 
@@ -298,7 +298,7 @@ def test_what_is_rewound_counts_as_committed():
     offsets = begun()
     offsets.rewind_partitions({A: 2, TopicPartition("u", 0): 7})
     assert offsets.get_current_offsets() == {A: 2, B: 0}
-    assert offsets.select_committable({A: 2}, offsets.get_current_offsets()) == ({}, [])
+    assert offsets.select_committable_offsets({A: 2}, offsets.get_current_offsets()) == ({}, [])
 
 
 def test_of_what_is_revoked_nothing_more_is_known():

@@ -21,7 +21,7 @@ from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerSourceTaskContext
 from connect_runtime.worker.record_conversion import FailFastOperator, RecordConversion
 from connect_runtime.worker.source_task import WorkerSourceTask, WorkerSourceTaskDeps
-from connect_runtime.worker.task_metrics import SourceTaskMetrics, TaskMetricsIdentity
+from connect_runtime.worker.task_metrics import SourceTaskMetrics, TaskMetricsInfo
 from tests.fakes.plugin_contexts import Clock, Offsets
 from tests.fakes.task_clients import Plugins, Producer
 
@@ -69,7 +69,7 @@ class World:
         self.offsets = LogOffsetBackingStore(MemoryLog("offsets"))
         self.offsets.start(1.0)
         metrics = SourceTaskMetrics(
-            TaskMetricsIdentity(task=TASK, clock=clock, sampling=SampleWindows())
+            TaskMetricsInfo(task=TASK, clock=clock, sampling=SampleWindows())
         )
         made = record_conversion.load_converters({}, worker=WORKER, installed=Plugins())
         self.body = WorkerSourceTask(

@@ -128,10 +128,10 @@ def test_newer_offsets_win_over_those_that_were_taken_and_not_committed():
     older = offsets.take_committable_offsets()
     offsets.ack(offsets.submit(P1, {"o": 2}))
     offsets.submit(P3, {"o": 1})
-    merged = older.merge_newer(offsets.take_committable_offsets())
+    merged = older.merge_newer_offsets(offsets.take_committable_offsets())
     assert merged.offsets == ((P1, {"o": 2}), (P2, {"o": 1}))
     assert shape(merged) == (3, 1, 1, 1)
-    assert submitted_offsets.NOTHING_COMMITTABLE.merge_newer(merged) == merged
+    assert submitted_offsets.NOTHING_COMMITTABLE.merge_newer_offsets(merged) == merged
 
 
 STEPS = st.lists(

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.worker import task_factory
-from connect_runtime.worker.task_factory import ReconfigureDecision, TaskOrigin
+from connect_runtime.worker.task_factory import ReconfigureDecision, ResolvedTaskConfigs
 
 CONNECTOR = {"connector.class": "C", "tasks.max": "2", "value.converter": "V"}
 TASK = {"task.class": "T", "share": "a"}
-BEFORE = TaskOrigin(connector=CONNECTOR, task=TASK)
+BEFORE = ResolvedTaskConfigs(connector=CONNECTOR, task=TASK)
 Verdict = ReconfigureDecision
 
 
@@ -26,7 +26,7 @@ Verdict = ReconfigureDecision
     ],
 )
 def test_what_a_difference_comes_to(connector, task, ordinary, pipeline):
-    now = TaskOrigin(connector={**CONNECTOR, **connector}, task={**TASK, **task})
+    now = ResolvedTaskConfigs(connector={**CONNECTOR, **connector}, task={**TASK, **task})
     assert task_factory.decide_reconfiguration(BEFORE, now, is_pipeline=False) is ordinary
     assert task_factory.decide_reconfiguration(BEFORE, now, is_pipeline=True) is pipeline
     assert task_factory.decide_reconfiguration(now, BEFORE, is_pipeline=False) is ordinary

@@ -11,7 +11,7 @@ from connect_runtime.worker.task_lifecycle import (
     KeepTaskIdle,
     PublishStatus,
     ReconfigurationDone,
-    ReconfigurationOffered,
+    ReconfigurationRequested,
     ReconfigureTask,
     RunTaskOnce,
     ShutDownTask,
@@ -35,7 +35,7 @@ BEGUN, UP, ROUND = TaskThreadStarted(), TaskStarted(), IterationDone()
 STOP, GIVEN_UP, OVER = TaskStopRequested(), TaskAbandoned(), TaskEnded()
 START_UP, GO_ON, REST = StartTask(), RunTaskOnce(), KeepTaskIdle()
 CLOSE = ShutDownTask()
-OFFER, CONSIDERED, TAKE_UP = ReconfigurationOffered(), ReconfigurationDone(), ReconfigureTask()
+OFFER, CONSIDERED, TAKE_UP = ReconfigurationRequested(), ReconfigurationDone(), ReconfigureTask()
 
 
 def target(state):

@@ -43,7 +43,7 @@ from connect_runtime.worker.task_metrics import (
     SourceTaskStats,
     StateDurations,
     TaskErrorStats,
-    TaskMetricsIdentity,
+    TaskMetricsInfo,
     TaskStats,
 )
 from tests.fakes import task_clients
@@ -135,9 +135,7 @@ class World:
         }
 
     def measured(self, of):
-        self.metrics = of(
-            TaskMetricsIdentity(task=TASK, clock=self.clock, sampling=SampleWindows())
-        )
+        self.metrics = of(TaskMetricsInfo(task=TASK, clock=self.clock, sampling=SampleWindows()))
         return self.metrics
 
     def pipeline(self, value="String", transforms=None):

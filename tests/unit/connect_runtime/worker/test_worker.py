@@ -14,11 +14,11 @@ from connect_runtime.api.errors import (
     RetriableError,
 )
 from connect_runtime.api.plugin_context import (
-    DatedTaskConfig,
     LastTaskRuns,
     LeaderlessPeriod,
     PipelineProgress,
     PipelineState,
+    PublishedTaskConfig,
 )
 from connect_runtime.api.records import SourceOffset, SourceRecord
 from connect_runtime.base.ids import TopicPartition
@@ -69,11 +69,13 @@ def test_a_configuration_that_was_taken_up_is_what_it_goes_on_with(world, plan):
     world.start_task()
     world.wait_for(TASK, "RUNNING")
     anew = {**CONFIG, "secret": "resolved"}  # comes to the same
-    assert not world.worker.offer_task_configs({TASK: ConfiguredTask(connector=anew, config=anew)})
+    assert not world.worker.try_reconfigure_tasks(
+        {TASK: ConfiguredTask(connector=anew, config=anew)}
+    )
     found = world.worker.started_items.snapshot()[TASK]
     assert (found.config, found.times) == (anew, 1)
     refused = {**CONFIG, "secret": "other"}
-    world.worker.offer_task_configs({TASK: ConfiguredTask(connector=refused, config=refused)})
+    world.worker.try_reconfigure_tasks({TASK: ConfiguredTask(connector=refused, config=refused)})
     assert world.worker.started_items.snapshot()[TASK].config == anew
 
 
@@ -107,7 +109,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
     assert plan.calls[-1] == "stop"
     assert plan.calls.count("commit_record") == 2
     assert "commit" in plan.calls
-    assert world.worker.list_running() == ConnectorsAndTasks()
+    assert world.worker.list_started_connectors_and_tasks() == ConnectorsAndTasks()
 
 
 def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(world, plan):
@@ -233,7 +235,7 @@ def test_what_cannot_be_begun_is_failed_at_once(world, config, told):
     with pytest.raises(ConnectError, match=told):
         world.worker.start_connector("c", {**CONFIG, **config}, TargetState.STARTED)
     assert world.statuses.states("c") == ["FAILED"]
-    assert world.worker.list_running() == ConnectorsAndTasks()
+    assert world.worker.list_started_connectors_and_tasks() == ConnectorsAndTasks()
 
 
 def test_a_class_of_tasks_must_be_one(world, plan):
@@ -369,7 +371,7 @@ def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
 def test_a_pipeline_learns_who_ran_its_tasks_last_and_with_what(world, plan):
     runs: list[LastTaskRuns] = []
     plan.does["run_once"] = lambda given: runs.append(given.get_last_task_runs())
-    world.given = {0: (DatedTaskConfig(config={"a": "1"}, published_ms=5),)}
+    world.given = {0: (PublishedTaskConfig(config={"a": "1"}, published_ms=5),)}
     world.quiet = LeaderlessPeriod(from_ms=1, to_ms=2)
     world.start_task({**CONFIG, "connector.class": "Pipes"})
     eventually(lambda: runs, WAIT_S)
@@ -511,7 +513,7 @@ def test_no_task_of_too_many_is_begun(world):
         world.start_task(tasks=2)
     assert world.statuses.states(TASK) == ["FAILED"]
     assert "tasks.max" in world.statuses.last(TASK).trace
-    assert world.worker.list_running() == ConnectorsAndTasks()
+    assert world.worker.list_started_connectors_and_tasks() == ConnectorsAndTasks()
     world.start_task({**CONFIG, "tasks.max.enforce": "false"}, tasks=2)
     world.wait_for(TASK, "RUNNING")
 

@@ -31,7 +31,7 @@ class World:
         self.metrics = WorkerMetrics("here:1", self.clock)
 
     def task(self, task, of=SourceTaskMetrics):
-        measured = of(self.metrics.build_task_identity(task, {"task-class": "x.T"}))
+        measured = of(self.metrics.build_task_metrics_info(task, {"task-class": "x.T"}))
         return measured, self.metrics.add_task(task, measured)
 
     def shown(self):

@@ -15,7 +15,7 @@ from connect_runtime.kafka.client_errors import (
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    FailureLayer,
+    RequestFailureLayer,
     RequestTimedOut,
     UnknownBroker,
 )
@@ -82,7 +82,7 @@ def test_several_results_have_one_code(codes, worst):
 NOBODY = [
     UnreachableError("no broker"),
     ConnectionFailed("h:1", "refused"),
-    ConnectionFailed("h:1", "no such host", layer=FailureLayer.DNS),
+    ConnectionFailed("h:1", "no such host", layer=RequestFailureLayer.DNS),
     RequestTimedOut("METADATA", waiting_for="a connection", after_s=5.0),
     UnknownBroker(3),
     ProcessSocketError("no process"),
@@ -90,7 +90,7 @@ NOBODY = [
 ANSWERED = [
     AuthenticationError("wrong password"),
     NotAuthorizedError("no right"),
-    ConnectionFailed("h:1", "wrong certificate", layer=FailureLayer.TLS),
+    ConnectionFailed("h:1", "wrong certificate", layer=RequestFailureLayer.TLS),
     AuthenticationFailed("h:1", "wrong password"),
     RetriableError("no leader"),
     FatalError("gone"),

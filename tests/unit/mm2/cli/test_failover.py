@@ -17,7 +17,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2 import exit_codes
 from mm2.cli import drill, failover, main
-from mm2.cli.failover import MoveOptions, MoveSetup
+from mm2.cli.failover import MoveOptions, ResumedMoveSettings
 from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MirroredPartition
 from mm2.config import config_loader
 from mm2.failover import journal, move_plan
@@ -105,7 +105,9 @@ BEGUN = MoveIdentity(
     hooks=("stop-consumers",),
     clusters=ClusterIds(origin="idE", destination="idW"),
 )
-NOW = MoveSetup(flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters)
+NOW = ResumedMoveSettings(
+    flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters
+)
 
 
 @pytest.fixture

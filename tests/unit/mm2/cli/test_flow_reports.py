@@ -46,7 +46,7 @@ class World:
 
     def ask(self, config, *, timeout_s: float) -> None:
         settings = config_loader.load_config_file(config, environment=os.environ)
-        ask = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
+        ask = flow_reports.make_flow_report_collector(settings, timeout_s=timeout_s)
         for flow in settings.flows:
             assert ask(flow) == flow.name
 

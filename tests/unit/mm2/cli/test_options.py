@@ -65,12 +65,12 @@ def test_other_names_are_refused_with_those_that_there_are(settings, name):
 
 
 def test_the_only_flow_need_not_be_named(settings):
-    assert options.find_only_flow(settings, None, hint="--flow").name == "a->b"
-    assert options.find_only_flow(settings, "a->b", hint="--flow").name == "a->b"
+    assert options.find_named_or_only_flow(settings, None, hint="--flow").name == "a->b"
+    assert options.find_named_or_only_flow(settings, "a->b", hint="--flow").name == "a->b"
     both = config_loader.parse_clusters_yaml(
         TEXT.replace(", enabled: false", ""), file="c.yaml", folder=pathlib.Path(), environment={}
     )
     with pytest.raises(
         click.UsageError, match="several flows: pass --flow with one of 'a->b', 'b->a'"
     ):
-        options.find_only_flow(both, None, hint="--flow")
+        options.find_named_or_only_flow(both, None, hint="--flow")

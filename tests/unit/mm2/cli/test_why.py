@@ -231,7 +231,7 @@ def clusters(monkeypatch):
     )
     monkeypatch.setattr(
         flow_reports,
-        "make_cluster_collector",
+        "make_flow_report_collector",
         lambda settings, timeout_s: lambda flow: seen(flow, **more),
     )
     return more

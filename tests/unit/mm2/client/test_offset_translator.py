@@ -24,7 +24,7 @@ from mm2.client import (
     offset_translator,
     translation_outcomes,
 )
-from mm2.client.offset_translator import FlowLink, FlowOffsetReader
+from mm2.client.offset_translator import FlowOffsetReader, TranslationClusterPair
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
 from mm2.kafka.client_interfaces import TopicRecord
@@ -57,7 +57,7 @@ class World:
         self.clock = Clock()
 
     def translator(self, *, there=True, alias="west", **more):
-        link = FlowLink(
+        link = TranslationClusterPair(
             target=self.west,
             source=self.east if there else None,
             source_alias="east",
@@ -348,7 +348,8 @@ def test_a_map_ends_at_the_timeout_and_a_silent_cluster_earlier():
                 take(TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=0))
 
     cluster: Any = SimpleNamespace(
-        open_tail=lambda _: SlowTail(), topics=SimpleNamespace(list_topics=lambda _: {topic})
+        open_new_record_reader=lambda _: SlowTail(),
+        topics=SimpleNamespace(list_topics=lambda _: {topic}),
     )
     reader = FlowOffsetReader(cluster, source_alias="east", clock=clock, response_timeout_s=10.0)
     with pytest.raises(MapReadTimeoutError):

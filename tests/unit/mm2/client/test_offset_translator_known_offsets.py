@@ -37,7 +37,7 @@ def test_where_we_copied_the_map_tells_and_where_java_did_its_syncs():
 def test_what_java_copied_behind_the_map_is_told_by_its_syncs():
     later = known((40, 36))
     assert later.translate(T7, 40) == ExactOffset(downstream=36)
-    assert later.count_unreplicated(T7, 40) == 10
+    assert later.count_unreplicated_offsets(T7, 40) == 10
 
 
 def test_a_map_that_the_newest_sync_contradicts_counts_for_nothing():
@@ -53,7 +53,7 @@ def test_the_way_back_is_the_map_s():
 
 
 def test_how_far_beyond_what_was_copied():
-    assert [known().count_unreplicated(T7, at) for at in (0, 30, 33)] == [0, 0, 3]
+    assert [known().count_unreplicated_offsets(T7, at) for at in (0, 30, 33)] == [0, 0, 3]
     nothing = OffsetMapWithSyncs(offset_map=OffsetMap())
-    assert nothing.count_unreplicated(T7, 33) == 0
+    assert nothing.count_unreplicated_offsets(T7, 33) == 0
     assert nothing.translate(T7, 3) is UntranslatedReason.UNKNOWN

@@ -80,7 +80,9 @@ def test_an_older_id_locks_out_until_a_newer_one_is_used():
 def test_who_has_a_newer_epoch_or_id_has_taken_it_since(taken, since):
     found = fenced(known(producers={OURS: 1}))
     assert (
-        fencing_results.is_acquired_after_fencing(known(producers={OURS: 1}, taken=taken), found)
+        fencing_results.is_partition_acquired_after_fencing(
+            known(producers={OURS: 1}, taken=taken), found
+        )
         is since
     )
 
@@ -117,12 +119,12 @@ def test_what_was_counted_stands_in_for_the_bound_by_offsets():
     assert locked.unfenced == {OTHER: "no"}
     assert [
         each.unrecorded
-        for each in fencing_results.replace_tail_bounds_with_counts(mirrored, locked)
+        for each in fencing_results.set_exact_unrecorded_record_counts(mirrored, locked)
     ] == [
         2,
         7,
     ]
     assert [
         each.unrecorded
-        for each in fencing_results.replace_tail_bounds_with_counts(mirrored, FencingSummary())
+        for each in fencing_results.set_exact_unrecorded_record_counts(mirrored, FencingSummary())
     ] == [7, 7]

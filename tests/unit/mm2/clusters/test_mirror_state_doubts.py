@@ -34,7 +34,7 @@ def test_a_sync_that_says_other_than_the_map_is_of_somebody_else(syncs, why):
     for key, value in copied_map.log(HERE, through=100, delta=5):
         known.apply_record(key or b"", value)
     mirrored = [MirroredPartition(partition=each, mirror=each) for each in (HERE, OTHER)]
-    found = mirror_state.mark_contradicted_partitions(mirrored, known, syncs)
+    found = mirror_state.mark_partitions_contradicting_syncs(mirrored, known, syncs)
     assert [each.stop_reason for each in found] == [why, ""]
 
 
@@ -43,7 +43,9 @@ def test_what_stands_still_for_another_reason_keeps_it():
     for key, value in copied_map.log(HERE, through=100, delta=5):
         known.apply_record(key or b"", value)
     mirrored = [MirroredPartition(partition=HERE, mirror=HERE, stop_reason="it was recreated")]
-    (found,) = mirror_state.mark_contradicted_partitions(mirrored, known, {HERE: (sync(50, 56),)})
+    (found,) = mirror_state.mark_partitions_contradicting_syncs(
+        mirrored, known, {HERE: (sync(50, 56),)}
+    )
     assert found.stop_reason == "it was recreated"
 
 

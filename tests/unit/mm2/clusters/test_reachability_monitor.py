@@ -59,7 +59,7 @@ class Cluster:
     def refresh_metadata(self) -> None:
         self.refreshed += 1
 
-    def last_response_s(self, node_id: int) -> float:
+    def get_last_response_time_s(self, node_id: int) -> float:
         return self.answers.get(node_id, -float("inf"))
 
     def get_connection_error(self, node_id: int) -> Exception | None:

@@ -68,8 +68,8 @@ def must_be_theirs(found: Mm2Settings) -> None:
     ]
     assert taken == ["orders", "new-orders"]
     assert (flow.groups.matches("my-orders"), flow.groups.matches("x")) == (True, False)
-    assert flow.config_filter.should_replicate("retention.ms")
-    assert not flow.config_filter.should_replicate("cleanup.policy")
+    assert flow.config_filter.should_replicate_config_property("retention.ms")
+    assert not flow.config_filter.should_replicate_config_property("cleanup.policy")
     assert flow.target_topics is TargetTopicAccess.EXCLUSIVE
     (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
     assert ALL.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()

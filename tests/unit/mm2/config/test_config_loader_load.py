@@ -15,7 +15,7 @@ from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system import file_access
 from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.file_access import ForeignWriter
+from connect_runtime.system.file_access import UntrustedWriter
 from mm2.config import config_loader, java_classes, mirror_connector_keys
 from mm2.topics.naming import IdentityReplicationPolicy
 
@@ -226,8 +226,8 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
 def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "c.yaml"
     path.write_text(BASE)
-    writer = ForeignWriter(path=path, owner=4242)
-    monkeypatch.setattr(file_access, "find_foreign_writer", lambda *_: writer)
+    writer = UntrustedWriter(path=path, owner=4242)
+    monkeypatch.setattr(file_access, "find_untrusted_file_writer", lambda *_: writer)
     assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
         "the file to a directory owned by root or by the user who runs this process"

@@ -7,9 +7,9 @@ from mm2.topics.flow_config import (
     DeliveryMode,
     Flow,
     FlowThrottles,
-    OnSourceGap,
-    StartAt,
+    SourceGapAction,
     StartPosition,
+    StartPositionKind,
     TargetTopicAccess,
 )
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
@@ -68,10 +68,10 @@ def test_every_key_arrives(read):
         replicate_heartbeats=False,
         replication_factor=3,
         tasks_max=4,
-        start=StartPosition(StartAt.TIMESTAMP, 1_769_846_400_000),
+        start=StartPosition(StartPositionKind.TIMESTAMP, 1_769_846_400_000),
         target_topics=TargetTopicAccess.SHARED,
         delivery=DeliveryMode.TRANSACTIONAL,
-        on_source_gap=OnSourceGap.FAIL,
+        on_source_gap=SourceGapAction.FAIL,
         refresh_topics_interval_s=5,
         sync_topic_configs_interval_s=6,
         admin_timeout_s=7,
@@ -181,7 +181,7 @@ def test_a_flow_is_a_section(wrong):
 def test_byte_budgets(read):
     (found,) = read(flow("throttle: 20MB\nthrottle.topics: [a=b=5MB, 'xx?= 64KiB/s']")).flows
     assert found.throttles.flow == 20_000_000
-    assert [found.throttles.get_topic_limit(name) for name in ("a=b", "xx", "y")] == [
+    assert [found.throttles.get_topic_throttle(name) for name in ("a=b", "xx", "y")] == [
         5 * 10**6,
         65536,
         None,

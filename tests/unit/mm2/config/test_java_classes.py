@@ -15,7 +15,7 @@ from mm2.topics.naming import DefaultReplicationPolicy
 def test_a_class_of_java_is_shown_by_its_name_and_is_one_type():
     found = java_classes.resolve_class(java_classes.IDENTITY_POLICY)
     assert found is java_classes.resolve_class(java_classes.IDENTITY_POLICY)
-    assert config_types.format_for_message(found) == f"class {java_classes.IDENTITY_POLICY}"
+    assert config_types.format_value_for_message(found) == f"class {java_classes.IDENTITY_POLICY}"
     assert java_classes.get_java_class_name(found) == java_classes.IDENTITY_POLICY
 
 

@@ -15,9 +15,9 @@ from mm2.config.mirror_connector_config import OffsetSyncsTopic
 from mm2.topics.flow_config import (
     DeliveryMode,
     Flow,
-    OnSourceGap,
-    StartAt,
+    SourceGapAction,
     StartPosition,
+    StartPositionKind,
     TargetTopicAccess,
 )
 from mm2.topics.task_assignment import TaskThrottle
@@ -163,14 +163,14 @@ def test_our_own_keys():
         "mm2.spark.conf.spark.driver.memory": "2g",
     }
     found = mirror_connector_config.parse_source_config({**A, **props})
-    assert found.flow.start == StartPosition(StartAt.LATEST)
+    assert found.flow.start == StartPosition(StartPositionKind.LATEST)
     assert found.flow.delivery is DeliveryMode.TRANSACTIONAL
-    assert found.flow.on_source_gap is OnSourceGap.FAIL
+    assert found.flow.on_source_gap is SourceGapAction.FAIL
     assert found.flow.buffer_bytes == 2_000_000
     assert found.flow.offset_map_bytes_max == 3_000_000
     assert found.flow.unreachable_after_s == 30
     assert found.flow.throttles.flow == 5_000_000
-    assert found.flow.throttles.get_topic_limit("b") == 2_000_000
+    assert found.flow.throttles.get_topic_throttle("b") == 2_000_000
 
 
 def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
@@ -183,12 +183,12 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
     assert found.paused_topics == {"x", "y"}
     assert found.flow.throttles.flow == 20_000_000
     budgets = [
-        found.flow.throttles.get_topic_limit(each) for each in ("orders", "other", "old", "zoo")
+        found.flow.throttles.get_topic_throttle(each) for each in ("orders", "other", "old", "zoo")
     ]
     assert budgets == [3_000_000, None, 1_000_000, None]
     lifted = mirror_connector_config.parse_source_config({**file, "live.throttle": "none"})
     assert lifted.flow.throttles.flow == 0
-    assert lifted.flow.throttles.get_topic_limit("orders") == 1_000_000
+    assert lifted.flow.throttles.get_topic_throttle("orders") == 1_000_000
 
 
 def test_mirror_topics_are_shared_where_they_keep_their_names():
@@ -207,10 +207,13 @@ def test_mirror_topics_are_shared_where_they_keep_their_names():
 @pytest.mark.parametrize("prefix", ["consumer.", "source.consumer."])
 def test_where_java_would_begin_ours_begins(prefix):
     props = {**A, f"{prefix}auto.offset.reset": "latest"}
-    assert mirror_connector_config.parse_source_config(props).flow.start.kind is StartAt.LATEST
+    assert (
+        mirror_connector_config.parse_source_config(props).flow.start.kind
+        is StartPositionKind.LATEST
+    )
     assert mirror_connector_config.parse_source_config(
         {**props, "start": "earliest"}
-    ).flow.start.kind is (StartAt.EARLIEST)
+    ).flow.start.kind is (StartPositionKind.EARLIEST)
 
 
 def test_a_negative_interval_is_never():

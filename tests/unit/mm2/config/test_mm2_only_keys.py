@@ -27,7 +27,7 @@ def test_files_and_connectors_have_the_same_default(key):
         return
     texts = key.option.default if isinstance(key.option.default, tuple) else (key.option.default,)
     assert default == key.option.kind.parse(texts)
-    fields = mm2_only_keys.build_flow_fields(lambda each: each.connector_default)
+    fields = mm2_only_keys.build_single_key_flow_fields(lambda each: each.connector_default)
     flow = Flow(source="a", target="b")
     assert fields[key.flow_field] == getattr(flow, key.flow_field)
 
@@ -35,6 +35,6 @@ def test_files_and_connectors_have_the_same_default(key):
 def test_fields_of_a_flow_are_built_from_the_values_read():
     given = {each.name: each.connector_default for each in mm2_only_keys.ALL}
     given["delivery"] = "transactional"
-    fields = mm2_only_keys.build_flow_fields(lambda key: given[key.name])
+    fields = mm2_only_keys.build_single_key_flow_fields(lambda key: given[key.name])
     assert fields["delivery"] is DeliveryMode.TRANSACTIONAL
     assert fields.keys() <= {each.name for each in dataclasses.fields(Flow)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from mm2.config import config_loader, mm2_properties
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.topics.flow_config import DeliveryMode, StartAt
+from mm2.topics.flow_config import DeliveryMode, StartPositionKind
 from mm2.topics.topic_filters import NameFilter
 
 BASE = """clusters = a, b
@@ -145,7 +145,7 @@ def test_auto_offset_reset_is_where_a_flow_starts(read):
         (("a.consumer.auto.offset.reset=latest", "a->b.start=earliest"), "earliest"),
     ):  # fmt: skip
         (flow,) = read(*lines).flows
-        assert flow.start.kind is StartAt(at), lines
+        assert flow.start.kind is StartPositionKind(at), lines
 
 
 def test_our_own_sections_and_keys(read):
@@ -162,7 +162,7 @@ def test_our_own_sections_and_keys(read):
     assert found.metrics.port == 1
     (flow,) = found.flows
     assert flow.throttles.flow == 5_000_000
-    assert [flow.throttles.get_topic_limit(name) for name in ("xx", "y", "z")] == [
+    assert [flow.throttles.get_topic_throttle(name) for name in ("xx", "y", "z")] == [
         10**6,
         2 * 10**6,
         None,

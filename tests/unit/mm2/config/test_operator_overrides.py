@@ -42,7 +42,7 @@ def test_what_a_configuration_holds_back():
     )
     assert (found.paused, sorted(found.paused_topics)) == (False, ["a", "b"])
     assert found.budgets.flow == 10_000_000
-    rates = [found.budgets.get_topic_limit(each) for each in ("orders", "olds", "others", "x")]
+    rates = [found.budgets.get_topic_throttle(each) for each in ("orders", "olds", "others", "x")]
     assert rates == [1_000_000, None, 2_000_000, None]
 
 
@@ -86,7 +86,7 @@ def test_a_limit_is_set_changed_and_given_back_to_the_file(topic):
     budgets = [
         mirror_connector_config.parse_source_config(each).flow.throttles for each in (slow, fast)
     ]
-    found = [each.flow if topic is None else each.get_topic_limit(topic) for each in budgets]
+    found = [each.flow if topic is None else each.get_topic_throttle(topic) for each in budgets]
     assert found == [1_000_000, None if topic else 0]
     assert operator_overrides.set_throttle(fast, None, topic=topic) == FILE
 

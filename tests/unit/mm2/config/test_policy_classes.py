@@ -107,8 +107,12 @@ def test_filters_of_the_users_own():
     assert [found.matches(name) for name in "abc"] == [True, True, False]
     assert "Listed" in found.explain_mismatch("c", key="topics")
     settings = policy_classes.build_property_filter(props, parsed(props))
-    assert [settings.should_replicate(name) for name in "abc"] == [True, True, False]
-    assert [settings.should_replicate_default(name) for name in "ab"] == [True, False]
+    assert [settings.should_replicate_config_property(name) for name in "abc"] == [
+        True,
+        True,
+        False,
+    ]
+    assert [settings.should_replicate_source_default(name) for name in "ab"] == [True, False]
     of_groups = {**A, "mine": "g", mirror_connector_keys.GROUP_FILTER: f"{HERE}.Listed"}
     assert policy_classes.build_group_filter(
         of_groups, parsed(of_groups, mirror_connector_keys.CHECKPOINT_KEYS)
@@ -125,7 +129,9 @@ def test_defaults_come_from_the_source_only_where_it_says_so():
     for given, expected in (("source", True), (" source ", True), ("target", False), ("x", False)):
         props = {**A, mirror_connector_keys.USE_DEFAULTS_FROM: given}
         assert (
-            policy_classes.build_property_filter(props, parsed(props)).should_replicate_default("x")
+            policy_classes.build_property_filter(
+                props, parsed(props)
+            ).should_replicate_source_default("x")
             is expected
         )
 

@@ -172,7 +172,7 @@ def test_warnings_are_of_keys_in_the_section_itself_and_no_problems(collector):
         collector, section("\nsize: 1\n"), path="f", defaults=section("name: n\n")
     )
     for name in ("size", "name", "names"):
-        found.warn_if_set(name, "does nothing")
+        found.warn_if_key_set(name, "does nothing")
     assert [(each.line, each.key, each.text) for each in collector.warnings] == [
         (2, "f.size", "does nothing")
     ]

@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base.bounded_regex import PatternError
 from mm2.config import value_types
 from mm2.config.value_types import PatternListType, TextListType, ValueType
-from mm2.topics.flow_config import StartAt, StartPosition
+from mm2.topics.flow_config import StartPosition, StartPositionKind
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_a_budget_of_topics_ends_at_its_last_equals_sign():
 
 
 def test_starts():
-    assert value_types.parse_start_position("Latest") == StartPosition(StartAt.LATEST)
+    assert value_types.parse_start_position("Latest") == StartPosition(StartPositionKind.LATEST)
     found = value_types.parse_start_position("1970-01-01T01:00:00+01:00")
-    assert found == StartPosition(StartAt.TIMESTAMP, 0)
+    assert found == StartPosition(StartPositionKind.TIMESTAMP, 0)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-01-31T08:00:00", "1969-12-31T00:00:00Z"])
@@ -102,8 +102,8 @@ def test_a_choice_is_spelled_as_declared():
 
 
 def test_text_that_matches_an_expression():
-    assert value_types.text_type_matching("[a-z]+", "letters").parse((" ab ",)) == "ab"
-    assert refuses(value_types.text_type_matching("[a-z]+", "letters"), "a b")
+    assert value_types.regex_text_type("[a-z]+", "letters").parse((" ab ",)) == "ab"
+    assert refuses(value_types.regex_text_type("[a-z]+", "letters"), "a b")
 
 
 def test_patterns_are_a_list():
@@ -117,12 +117,12 @@ def test_patterns_are_a_list():
     ("text", "expected"),
     [
         ("earliest", StartPosition()),
-        ("LATEST", StartPosition(StartAt.LATEST)),
-        ("1970-01-01T00:00:00Z", StartPosition(StartAt.TIMESTAMP, 0)),
-        ("1970-01-01T01:00:00.5+01:00", StartPosition(StartAt.TIMESTAMP, 500)),
+        ("LATEST", StartPosition(StartPositionKind.LATEST)),
+        ("1970-01-01T00:00:00Z", StartPosition(StartPositionKind.TIMESTAMP, 0)),
+        ("1970-01-01T01:00:00.5+01:00", StartPosition(StartPositionKind.TIMESTAMP, 500)),
         (
             "2026-01-31T08:00:00Z",
-            StartPosition(StartAt.TIMESTAMP, 1_769_846_400_000),
+            StartPosition(StartPositionKind.TIMESTAMP, 1_769_846_400_000),
         ),
     ],
 )

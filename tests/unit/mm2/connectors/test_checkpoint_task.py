@@ -619,7 +619,7 @@ def test_a_round_tells_no_time_before_the_target_has_its_checkpoints(clusters, s
     (record,) = running.poll()
     running.later(60)
     assert running.poll() == [], "nothing new, and the last is still on its way"
-    assert (shown().last_round_wall_ms, shown().done_until_s) == (None, begun_s)
+    assert (shown().last_round_wall_ms, shown().last_completed_s) == (None, begun_s)
     running.acknowledge(record)
     running.poll()
     assert (shown().last_round_s, shown().is_waiting) == (begun_s + 60, False)
@@ -656,7 +656,7 @@ def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
     running.later(10)
     running.poll()
     assert shown().last_write_s == running.context.clock.now_s()
-    assert shown().done_until_s == shown().last_round_s
+    assert shown().last_completed_s == shown().last_round_s
 
 
 def test_the_source_moves_no_offsets_of_the_targets_own_topics(clusters, start):
@@ -686,7 +686,7 @@ def test_published_checkpoints_of_the_targets_own_topics_are_skipped(clusters, s
 def test_whether_a_topic_has_checkpoints_is_decided_once(clusters, start, monkeypatch):
     """A round processes all topics in the same order, so all of them must fit in the cache."""
     asked = []
-    decide = topic_selection.has_checkpoints
+    decide = topic_selection.should_checkpoint_topic
 
     def counted(flow, topic):
         asked.append(topic)

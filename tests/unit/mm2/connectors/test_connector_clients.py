@@ -55,7 +55,7 @@ PROPS = {
 KINDS = {
     "create_source_admin": KafkaAdmin,
     "create_target_admin": KafkaAdmin,
-    "create_syncs_admin": KafkaAdmin,
+    "create_offset_syncs_admin": KafkaAdmin,
     "create_source_acl_admin": KafkaAclAdmin,
     "create_target_acl_admin": KafkaAclAdmin,
 }
@@ -82,12 +82,12 @@ def names_missing(made, name) -> str:
 
 
 def test_each_goes_to_its_cluster():
-    for name in ("create_source_admin", "create_source_acl_admin", "create_syncs_admin"):
+    for name in ("create_source_admin", "create_source_acl_admin", "create_offset_syncs_admin"):
         assert SOURCE in names_missing(clients(source_cluster_bootstrap_servers=""), name)
     for name in ("create_target_admin", "create_target_acl_admin"):
         assert TARGET in names_missing(clients(target_cluster_bootstrap_servers=""), name)
     on_target = {"target_cluster_bootstrap_servers": "", "offset-syncs_topic_location": "target"}
-    assert TARGET in names_missing(clients(**on_target), "create_syncs_admin")
+    assert TARGET in names_missing(clients(**on_target), "create_offset_syncs_admin")
 
 
 def test_people_are_told_the_addresses_that_are_configured():
@@ -99,5 +99,5 @@ def test_people_are_told_the_addresses_that_are_configured():
 def test_the_flows_own_topics_have_as_many_replicas_as_its_mirrors(given, expected):
     made = clients(replication_factor=given)
     with contextlib.closing(made.create_target_admin()) as target:
-        topics = made.create_flow_state_topics(target)
+        topics = made.create_flow_state_topics_client(target)
     assert (topics.replication_factor, topics.bootstrap) == (expected, "b:1")

@@ -27,7 +27,7 @@ ALL = (
     "create_source_groups_client",
     "create_target_groups_client",
     "create_target_admin",
-    "create_target_log_offsets",
+    "create_target_log_offsets_client",
     "create_offset_syncs_reader",
     "create_checkpoints_reader",
 )
@@ -35,7 +35,7 @@ KINDS = {
     "create_source_groups_client": KafkaGroups,
     "create_target_groups_client": KafkaGroups,
     "create_target_admin": KafkaAdmin,
-    "create_target_log_offsets": KafkaLogOffsets,
+    "create_target_log_offsets_client": KafkaLogOffsets,
     "create_offset_syncs_reader": TopicReader,
     "create_checkpoints_reader": TopicReader,
 }

@@ -27,14 +27,17 @@ def clients(**more: str) -> KafkaSourceTaskClients:
 
 def test_copies_are_called_as_javas_clients():
     made = clients()
-    assert made.get_source_access().client_id == "A->B|mirror-2|replication-consumer"
-    assert made.get_target_access().client_id == "connector-producer-mirror-2"
-    assert (made.get_source_access().bootstrap, made.get_target_access().bootstrap) == (
+    assert made.get_source_cluster_access().client_id == "A->B|mirror-2|replication-consumer"
+    assert made.get_target_cluster_access().client_id == "connector-producer-mirror-2"
+    assert (
+        made.get_source_cluster_access().bootstrap,
+        made.get_target_cluster_access().bootstrap,
+    ) == (
         ("a:1",),
         ("b:1",),
     )
     given = clients(**{"producer.override.client.id": "mine"})
-    assert given.get_target_access().client_id == "mine"
+    assert given.get_target_cluster_access().client_id == "mine"
 
 
 def test_the_producer_of_records_is_said_last_by_its_override():
@@ -47,8 +50,11 @@ def test_the_producer_of_records_is_said_last_by_its_override():
             "source.consumer.max.poll.records": "5",
         }
     )
-    assert made.get_target_access().properties["request.timeout.ms"] == "2000"
-    assert made.get_source_access().properties == {"client.rack": "r1", "fetch.min.bytes": "7"}
+    assert made.get_target_cluster_access().properties["request.timeout.ms"] == "2000"
+    assert made.get_source_cluster_access().properties == {
+        "client.rack": "r1",
+        "fetch.min.bytes": "7",
+    }
 
 
 def test_secrets_are_not_among_the_plain_properties():
@@ -63,7 +69,7 @@ def test_secrets_are_not_among_the_plain_properties():
             "source.cluster.sasl.jaas.config": jaas,
         }
     )
-    access = made.get_source_access()
+    access = made.get_source_cluster_access()
     assert access.security["username"] == "me"
     assert "hunter2" not in repr(access)
     operator = made.get_operator_commands()
@@ -79,4 +85,4 @@ def test_secrets_are_not_among_the_plain_properties():
 def test_what_shapes_no_connection_is_refused(key, value):
     made = clients(**{key: value})
     with pytest.raises(ConfigError, match=key.split(".", 2)[2]):
-        (made.get_source_access(), made.get_target_access())
+        (made.get_source_cluster_access(), made.get_target_cluster_access())

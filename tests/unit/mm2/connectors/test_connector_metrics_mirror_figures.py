@@ -92,7 +92,7 @@ def test_ages_are_of_all_records_between_gauges():
 
 def test_a_latency_does_not_stay_when_nothing_comes_any_more():
     times = WindowedLatencies()
-    times.record_ages(RecordAges(1, 70, 70, 70), 0.0)
+    times.observe_record_ages(RecordAges(1, 70, 70, 70), 0.0)
     assert (
         connector_metrics.compute_checkpoint_attributes(times, 59.0)["checkpoint-latency-ms"] == 70
     )

@@ -29,13 +29,13 @@ from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.connectors.reverse_producer_ids import ProducerIdsCallback
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, progress_reports
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.copy_engine import CopyState
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.replication.recovery_instructions import FlowStateRecord
 from mm2.replication.replication_latency import LatencySnapshot
 from mm2.topics import naming
@@ -77,7 +77,7 @@ class Supervised:
 
     def __init__(self, records: int = 2, ahead: Any = None) -> None:
         self.cluster = FakeCluster()
-        bounds = UnacknowledgedLimits(records=records)
+        bounds = UnacknowledgedRecordLimits(records=records)
         log = FakeFlowStateLog(self.cluster, source_alias="east", bounds=bounds)
         self.store = FlowStateStore(log)
         self.store.open(5.0)
@@ -91,7 +91,7 @@ class Supervised:
             ClusterAccess(alias=alias, bootstrap=(), security={}, client_id="")
             for alias in ("east", "west")
         )
-        settings = ConfigureCopy(
+        settings = CopyConfiguration(
             flow="east->west",
             task=0,
             owner=taking.ME,
@@ -312,12 +312,12 @@ def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
     made = Supervised()
     made.turn()
     made.supervisor.handle_message(
-        control_messages.encode_reverse_producers_request(3, [4, 5]), made.now_s
+        control_messages.encode_reverse_flow_producers_request(3, [4, 5]), made.now_s
     )
     ((producers, answer),) = made.asked
     assert producers == [4, 5]
     answer(frozenset({4}), "")
-    assert made.channel.sent[-1] == control_messages.encode_reverse_producers(3, {4})
+    assert made.channel.sent[-1] == control_messages.encode_reverse_flow_producers(3, {4})
 
 
 @pytest.mark.parametrize("ends", ["restart", "abandon", "usable"])
@@ -331,7 +331,7 @@ def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
     if ends == "restart":
         made.supervisor.restart(copy_process_supervisor.GROUP_CONTACT_LOST, made.now_s)
     elif ends == "abandon":
-        made.supervisor.abandon()
+        made.supervisor.kill_and_mark_stopped()
     made.turn()
     assert len(ended) == 1
     assert channel.sent == []
@@ -357,14 +357,14 @@ def ahead(plane: FakePlane) -> EarlyCopyStart:
 
 
 def test_it_begins_once_and_is_taken_once(plane, ahead):
-    assert ahead.take_process() is None
+    assert ahead.take_started_process() is None
     ahead.tick(0.0)
     ahead.tick(1.0)
-    taken = ahead.take_process()
+    taken = ahead.take_started_process()
     assert taken is not None
     assert taken.channel is cast(Any, plane.copy)
     assert (len(plane.handles), plane.handles[0].cancelled) == (1, False)
-    assert ahead.take_process() is None
+    assert ahead.take_started_process() is None
     ahead.tick(2.0)
     assert len(plane.handles) == 1
 
@@ -375,7 +375,7 @@ def test_it_does_not_wait_for_ever(plane, ahead):
     assert plane.handles[0].cancelled
     assert plane.copy.closed
     ahead.tick(2 * copy_process_supervisor.EARLY_START_TIMEOUT_S)
-    assert (ahead.take_process(), len(plane.handles)) == (None, 1)
+    assert (ahead.take_started_process(), len(plane.handles)) == (None, 1)
 
 
 @pytest.mark.parametrize("how", ["handle", "channel"])
@@ -385,7 +385,7 @@ def test_one_that_has_ended_is_not_taken(plane, ahead, how):
         plane.handles[0].state = CopyState.ENDED
     else:
         plane.copy.closed_reason = "the copy is gone"
-    assert ahead.take_process() is None
+    assert ahead.take_started_process() is None
 
 
 def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():

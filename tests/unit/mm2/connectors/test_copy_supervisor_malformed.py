@@ -13,7 +13,7 @@ import pytest
 from mm2.connectors.copy_process_supervisor import CopyStarter, CopySupervisor, CopySupervisorDeps
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, progress_reports
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy
+from mm2.copier.control_messages import ClusterAccess, CopyConfiguration
 from mm2.copier.copy_engine import CopyState
 from mm2.replication import replication_latency
 from mm2.replication.partition_setup import PartitionSetup
@@ -77,7 +77,7 @@ class Supervised:
             ClusterAccess(alias=alias, bootstrap=(), security={}, client_id="")
             for alias in ("east", "west")
         )
-        settings = ConfigureCopy(
+        settings = CopyConfiguration(
             flow="east->west",
             task=0,
             owner=taking.ME,

@@ -37,7 +37,7 @@ class Kept:
 
     def tend(self, after_s: float = 0.0) -> bool:
         self.clock.now += after_s
-        self.kept.open_or_read()
+        self.kept.open_or_read_store()
         return self.kept.is_ready
 
 
@@ -47,7 +47,7 @@ def test_it_is_opened_and_read():
     assert made.kept.unavailable_reason
     assert made.tend()
     assert made.kept.unavailable_reason == ""
-    assert made.kept.read_map() is not None
+    assert made.kept.read_offset_map() is not None
 
 
 def test_while_the_target_is_away_it_is_tried_again_later(caplog):
@@ -152,5 +152,5 @@ def test_reading_that_takes_too_long_breaks_nothing(monkeypatch):
         raise RetriableError("not in time")
 
     monkeypatch.setattr(made.log, "read_to_end", late)
-    assert made.kept.read_map() is None
+    assert made.kept.read_offset_map() is None
     assert made.kept.is_ready

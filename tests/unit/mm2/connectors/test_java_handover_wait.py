@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from connect_runtime.api.plugin_context import (
-    DatedTaskConfig,
-    ForeignTaskRun,
+    JavaWorkerTaskRun,
     LastTaskRuns,
     LeaderlessPeriod,
+    PublishedTaskConfig,
 )
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from mm2.connectors import java_handover_wait
 from mm2.connectors.java_handover_wait import (
     HandoverQuery,
-    HandoverWaits,
+    HandoverWaitRegistry,
     JavaHandover,
     JavaTaskRun,
     WaitingTask,
@@ -26,8 +26,8 @@ from tests.fakes.plugin_contexts import Clock
 
 TASK = ConnectorTaskId("MirrorSourceConnector", 0)
 PARTITION = TopicPartition("t", 0)
-RUN = ForeignTaskRun(worker_id="java:1", started_ms=1)
-WITH_IT = [DatedTaskConfig(config={"task.assigned.partitions": "t-0"}, published_ms=0)]
+RUN = JavaWorkerTaskRun(worker_id="java:1", started_ms=1)
+WITH_IT = [PublishedTaskConfig(config={"task.assigned.partitions": "t-0"}, published_ms=0)]
 
 
 def runs(*others, known=True, **told):
@@ -39,7 +39,7 @@ def runs(*others, known=True, **told):
 
 
 def java(began_ms=1, *, worker_id="java:1", **told):
-    return ForeignTaskRun(worker_id=worker_id, started_ms=began_ms, **told)
+    return JavaWorkerTaskRun(worker_id=worker_id, started_ms=began_ms, **told)
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Told:
 
     runs: LastTaskRuns = field(default_factory=lambda: runs(RUN))
     clock: Clock = field(default_factory=Clock)
-    memory: HandoverWaits = field(default_factory=HandoverWaits)
+    memory: HandoverWaitRegistry = field(default_factory=HandoverWaitRegistry)
 
     def wait(self, task=TASK, *, skipped=False, producer=None):
         return JavaHandover(
@@ -149,7 +149,7 @@ def test_whoever_began_after_a_copy_is_waited_for_even_if_it_is_not_known_what_i
     wait = told.wait()
     assert wait.get_wait_reason(0.0)
     assert wait.get_wait_reason(120.0) == ""
-    wait.check_other_tasks()
+    wait.update_java_tasks_warning()
     assert told.wait().get_wait_reason(121.0) == "", "that one was waited for"
     told.runs = restarting(2)
     assert told.wait().get_wait_reason(122.0)
@@ -191,16 +191,16 @@ def test_workers_of_java_beside_ours_are_told_of_while_they_are_there(told, capl
     caplog.set_level(logging.INFO)
     told.runs = runs(None, RUN, own_start_ms={0: 1})
     wait = told.wait()
-    wait.check_other_tasks()
+    wait.update_java_tasks_warning()
     told.runs = runs(own_start_ms={0: 1, 1: 1})
-    wait.check_other_tasks()
+    wait.update_java_tasks_warning()
     assert caplog.messages == [], "ours was about to run the other"
     told.runs = runs(None, RUN, own_start_ms={0: 1})
     for _ in range(3):
-        wait.check_other_tasks()
+        wait.update_java_tasks_warning()
     assert "(1)" in wait.warning
     told.runs = runs(own_start_ms={0: 1, 1: 1})
-    wait.check_other_tasks()
+    wait.update_java_tasks_warning()
     assert wait.warning == ""
     assert len(caplog.messages) == 2
 
@@ -211,15 +211,15 @@ NOW_MS = 10 * HOUR_MS
 
 
 def run(began_ms=HOUR_MS, **given):
-    return ForeignTaskRun(**{"worker_id": "java", "started_ms": began_ms, **given})
+    return JavaWorkerTaskRun(**{"worker_id": "java", "started_ms": began_ms, **given})
 
 
 def given(*commits):
     """What tasks were configured with: (when, partitions of task 0, of task 1, …)."""
-    found: dict[int, list[DatedTaskConfig]] = {}
+    found: dict[int, list[PublishedTaskConfig]] = {}
     for at_ms, *shares in commits:
         for number, share in enumerate(shares):
-            each = DatedTaskConfig(
+            each = PublishedTaskConfig(
                 config={"task.assigned.partitions": share, "null": None}, published_ms=at_ms
             )
             found.setdefault(number, []).append(each)

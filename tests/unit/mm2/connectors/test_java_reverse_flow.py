@@ -9,14 +9,14 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError, UnreachableError
-from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
+from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
 from mm2.connectors.partition_setup_builder import PartitionSetupPlan
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey
 from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
-from mm2.topics.flow_config import Flow, StartAt, StartPosition
+from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from mm2.topics.replication_loops import OffsetSyncsLocation
 from tests.fakes import taking
@@ -37,7 +37,7 @@ class Source:
         self.tails: list[FakeTail] = []
         self.refuses: list[Any] = []
         self.flow = Flow(source="east", target="west", **({"policy": IDENTITY} | flow))
-        self.back = JavaReverseFlow(
+        self.back = JavaReverseFlowDetector(
             self.flow,
             source=self._looked_at(self.cluster),
             target=self._looked_at(self.target),
@@ -45,14 +45,14 @@ class Source:
             clock=Clock(),
         )
 
-    def _looked_at(self, on: FakeCluster) -> ReverseFlowCluster:
+    def _looked_at(self, on: FakeCluster) -> ReverseFlowClusterClients:
         def tail(topic: str, partitions: int) -> FakeTail:
             assert partitions == on.topics[topic].partitions
             log: list[Record] = [*on.topics[topic].log]
             self.tails.append(FakeTail(topic, log, self.refuses))
             return self.tails[-1]
 
-        return ReverseFlowCluster(admin=FakeAdmin(on), connect_tail=tail)
+        return ReverseFlowClusterClients(admin=FakeAdmin(on), connect_tail=tail)
 
     def sync(self, topic: str, *, on_source: bool = False) -> None:
         on, name = (self.cluster, SYNCS_THERE) if on_source else (self.target, SYNCS)
@@ -199,6 +199,6 @@ def test_what_would_be_copied_back_is_a_finding(source):
 
 
 def test_who_begins_at_the_latest_record_never_meets_it():
-    source = Source(start=StartPosition(StartAt.LATEST))
+    source = Source(start=StartPosition(StartPositionKind.LATEST))
     source.progress("t")
     assert source.back.exclude_looping_partitions(plan(), 5.0) == plan()

@@ -11,7 +11,7 @@ from mm2.connectors.flow_state_store import FlowStateStore, TaskStateStore
 from mm2.connectors.offset_map_compactor import MapCompactor
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.topics import naming
 from tests.fakes import copied_map, taking
@@ -47,7 +47,7 @@ class Kept:
     def __init__(self, *, budget: int = 1 << 20, pending: int = 1000) -> None:
         self.cluster = FakeCluster()
         self.clock = Clock()
-        bounds = UnacknowledgedLimits(records=pending, bytes=1 << 20)
+        bounds = UnacknowledgedRecordLimits(records=pending, bytes=1 << 20)
         self.store = TaskStateStore(
             FlowStateStore(
                 FakeFlowStateLog(self.cluster, source_alias="A", bounds=bounds), partitions=[HERE]
@@ -55,7 +55,7 @@ class Kept:
             clock=self.clock,
             random=random.Random(1),
         )
-        self.store.open_or_read()
+        self.store.open_or_read_store()
         self.log = self.cluster.topics[naming.format_offset_map_topic("A")].log
         self.held = copied_map.history(OWNERS).known.get_partition(HERE)
         records = [*self.held.era_records.items(), *self.held.segments.items()]

@@ -13,7 +13,7 @@ from connect_runtime.kafka.client_errors import (
     UnreachableError,
 )
 from mm2.connectors import offset_translation_sources
-from mm2.connectors.offset_translation_sources import OffsetMapFollower
+from mm2.connectors.offset_translation_sources import OffsetMapTracker
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
@@ -34,7 +34,7 @@ class World:
     def __init__(self) -> None:
         self.clusters = FakeClusters(map_log=records())
         self.clock = Clock()
-        self.map = OffsetMapFollower(
+        self.map = OffsetMapTracker(
             self.clusters.create_offset_map_reader,
             lambda topic: topic == "orders",
             flow="east->west",

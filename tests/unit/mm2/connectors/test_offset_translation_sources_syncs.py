@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
-from mm2.connectors.offset_translation_sources import OffsetSyncsFollower
+from mm2.connectors.offset_translation_sources import OffsetSyncsTracker
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes.checkpoint_clients import FakeClusters
@@ -21,7 +21,7 @@ def clusters():
 
 @pytest.fixture
 def syncs(clusters):
-    made = OffsetSyncsFollower(
+    made = OffsetSyncsTracker(
         clusters.create_offset_syncs_reader,
         lambda topic: not topic.startswith("B."),
         keep_history=True,

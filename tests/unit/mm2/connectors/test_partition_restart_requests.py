@@ -11,7 +11,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2.connectors import partition_restart_requests
 from mm2.connectors.flow_state_store import FlowStateStore
-from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.plugin_contexts import Clock
@@ -20,7 +20,7 @@ MANY = {TopicPartition("orders", number): "latest" for number in range(50)}
 
 
 def store(cluster: FakeCluster) -> FlowStateStore:
-    bounds = UnacknowledgedLimits(records=3)
+    bounds = UnacknowledgedRecordLimits(records=3)
     made = FlowStateStore(FakeFlowStateLog(cluster, source_alias="A", bounds=bounds))
     made.open(5.0)
     return made

@@ -13,7 +13,7 @@ from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.partition_setup_builder import PartitionSetupBuilder, PartitionSetupPlan
 from mm2.replication.partition_setup import PartitionSetup
-from mm2.topics.flow_config import Flow, StartAt, StartPosition
+from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind
 from mm2.topics.naming import IdentityReplicationPolicy
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
@@ -67,7 +67,7 @@ def mirrored(made: Pair) -> Pair:
 
 
 def test_what_is_assigned_is_described_and_no_more():
-    at = StartPosition(StartAt.TIMESTAMP, timestamp_ms=17)
+    at = StartPosition(StartPositionKind.TIMESTAMP, timestamp_ms=17)
     made = mirrored(Pair(start=at))
     made.source.create("users")
     found = made.look(3, 1)

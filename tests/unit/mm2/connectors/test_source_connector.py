@@ -23,7 +23,7 @@ from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind
 from connect_runtime.system import clock
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import OwnedThread
+from connect_runtime.system.threads import StoppableThread
 from connect_runtime.worker import installed_plugins
 from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer, source_connector, status_registry, task_status
@@ -186,7 +186,9 @@ def test_no_topics_no_tasks(running):
 
 def test_an_internal_topic_that_would_lose_facts_is_waited_for(running):
     running.target.create("mm2-offset-map.A.internal", cleanup_policy="delete")
-    starting = OwnedThread("start", lambda _: running.start(), on_unexpected_end=lambda end: None)
+    starting = StoppableThread(
+        "start", lambda _: running.start(), on_unexpected_end=lambda end: None
+    )
 
     def waits() -> bool:
         shown = running.shown()

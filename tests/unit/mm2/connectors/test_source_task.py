@@ -9,10 +9,10 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError, FatalError, RetriableError
 from connect_runtime.api.plugin_context import (
-    DatedTaskConfig,
-    ForeignTaskRun,
+    JavaWorkerTaskRun,
     LastTaskRuns,
     PipelineState,
+    PublishedTaskConfig,
 )
 from connect_runtime.base.ids import TopicPartition
 from mm2.config.copy_engine_config import EngineSettings
@@ -118,9 +118,9 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
 
 def left_open(began_ms, number=0):
     """A worker of Java ran it, and never said that it had ended it."""
-    run = ForeignTaskRun(worker_id="java:1", started_ms=began_ms)
+    run = JavaWorkerTaskRun(worker_id="java:1", started_ms=began_ms)
     config = {"task.assigned.partitions": "orders-0"}
-    given = {number: [DatedTaskConfig(config=config, published_ms=0)]}
+    given = {number: [PublishedTaskConfig(config=config, published_ms=0)]}
     return LastTaskRuns(foreign={number: run}, configs=given)
 
 

@@ -94,11 +94,14 @@ def test_groups_are_as_old_as_what_was_done_longest_ago_or_is_waited_for():
     found = GroupSearchResult(total_count=0, matching_count=0, groups={})
     new = CheckpointGroupsSnapshot(last_round_s=None, started_s=3, find_groups=lambda *_: found)
     read = dataclasses.replace(new, last_round_s=9)
-    assert [(each.done_until_s, each.is_waiting) for each in (new, read)] == [(3, True), (9, False)]
+    assert [(each.last_completed_s, each.is_waiting) for each in (new, read)] == [
+        (3, True),
+        (9, False),
+    ]
     writes = dataclasses.replace(read, writes_offsets=True)
-    assert (writes.done_until_s, writes.is_waiting) == (3, True)
+    assert (writes.last_completed_s, writes.is_waiting) == (3, True)
     written = dataclasses.replace(writes, last_write_s=7)
-    assert (written.done_until_s, written.is_waiting) == (7, False)
+    assert (written.last_completed_s, written.is_waiting) == (7, False)
 
 
 def test_pulses_are_apart_from_their_tasks():

@@ -117,7 +117,7 @@ def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
     """Neither whether the topic is in progress, nor whether it was made again, is known."""
     key, concerned = UNREADABLE[name]
     found = OffsetMap()
-    found.apply_or_keep_unreadable(key, b"\x09", offset=17)
+    found.apply_record_or_keep_unreadable(key, b"\x09", offset=17)
     added = plan(where(4))
     settled = task_runner.complete_plan_with_offset_map(added, found, added=())
     assert task_runner.needs_readable_map(added, found) is concerned
@@ -129,7 +129,7 @@ def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
     assert (held_back.partition.partition, held_back.cause) == (4, "offset-map-unreadable")
     assert "offset 17" in held_back.message
     era = offset_map_records.encode_map_value(taking.era())
-    found.apply_or_keep_unreadable(
+    found.apply_record_or_keep_unreadable(
         key, None if name == "a key that names nothing" else era, offset=18
     )
     expected = "latest" if name == "a key that names nothing" else "earliest"
@@ -144,7 +144,7 @@ def test_what_has_progress_or_is_to_begin_anew_needs_no_siblings():
         offset_map_records.encode_map_key(NewEraRequestKey(topic="orders", partition=1)),
         offset_map_records.encode_map_value(NewEraRequest(request="r", position="latest")),
     )
-    found.apply_or_keep_unreadable(b"\x09garbage", b"x", offset=17)
+    found.apply_record_or_keep_unreadable(b"\x09garbage", b"x", offset=17)
     settled = task_runner.complete_plan_with_offset_map(plan(where(0), where(1)), found, added=())
     assert ([each.partition for each in settled.partitions], settled.findings) == ([0, 1], ())
 
@@ -384,4 +384,4 @@ def assert_all_ended(found: MirrorTask) -> None:
     assert found.plane.released == 1
     (store,) = found.clusters.ledgers
     with pytest.raises(AssertionError, match="open the flow log first"):
-        store.read_map_to_end(0.0)
+        store.read_offset_map_to_end(0.0)

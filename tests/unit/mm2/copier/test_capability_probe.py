@@ -72,7 +72,7 @@ class Broker:
         self.log.append((owner, sequence))
         return len(self.log) - 1 + ("other offsets" in self.faults)
 
-    def is_stored_unchanged(self, offset: int) -> bool:
+    def is_batch_stored_unchanged(self, offset: int) -> bool:
         return "rewrites" not in self.faults
 
 

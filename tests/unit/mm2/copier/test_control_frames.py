@@ -176,7 +176,7 @@ def test_the_largest_messages_of_copy_processes_are_accepted():
     sent = [
         control_messages.encode_flow_state_records(1, [item] * driver_client.MAX_UNSTORED_ITEMS),
         control_messages.encode_flow_state_records(1, [segment] * 10),
-        control_messages.encode_reverse_producers_request(1, range(2**40, 2**40 + 400_000)),
+        control_messages.encode_reverse_flow_producers_request(1, range(2**40, 2**40 + 400_000)),
         progress_reports.encode_progress_reports(
             [gauge] * copy_loop.REPORTS_PER_MESSAGE,
             connection_errors={},

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.copier import control_messages, progress_reports
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
 from mm2.copier.progress_reports import ClockShift, PartitionProgressReport
 from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.offsets.offset_map import ResumePoint
@@ -34,7 +34,7 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.replication_latency import LatencySnapshot, RecordAges
-from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import DeliveryMode, SourceGapAction, TargetTopicAccess
 from tests.fakes import copying
 from tests.fakes.copying import World
 from tests.support import examples
@@ -78,7 +78,7 @@ setups = st.builds(
     start=TEXTS,
     target_topics=st.sampled_from(TargetTopicAccess),
     delivery=st.sampled_from(DeliveryMode),
-    on_source_gap=st.sampled_from(OnSourceGap),
+    on_source_gap=st.sampled_from(SourceGapAction),
     old_after_ms=NUMBERS,
     renew_after_s=st.floats(0, 1e9),
     target_codec=st.none() | st.integers(0, 4),
@@ -93,7 +93,7 @@ accesses = st.builds(
     properties=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
 configurations = st.builds(
-    ConfigureCopy,
+    CopyConfiguration,
     flow=TEXTS,
     task=I32,
     owner=st.binary(min_size=8, max_size=8),
@@ -381,24 +381,28 @@ def test_the_gauge_of_a_copy_names_why_it_stopped():
 
 @given(producers=st.lists(NUMBERS, max_size=5))
 def test_whose_producers_they_are_is_asked_and_answered(producers):
-    asked = json.loads(json.dumps(control_messages.encode_reverse_producers_request(4, producers)))
+    asked = json.loads(
+        json.dumps(control_messages.encode_reverse_flow_producers_request(4, producers))
+    )
     assert asked == {"type": "reverse_producers_request", "id": 4, "producers": producers}
-    told = json.loads(json.dumps(control_messages.encode_reverse_producers(4, set(producers))))
+    told = json.loads(json.dumps(control_messages.encode_reverse_flow_producers(4, set(producers))))
     assert (told["type"], told["id"]) == ("reverse_producers", 4)
-    assert control_messages.decode_reverse_producers(told) == ReverseFlowProducers(
+    assert control_messages.decode_reverse_flow_producers(told) == ReverseFlowProducers(
         producers=frozenset(producers)
     )
 
 
 def test_an_opposite_map_that_cannot_be_read_is_no_answer():
     told = json.loads(
-        json.dumps(control_messages.encode_reverse_producers(4, None, failure="gone"))
+        json.dumps(control_messages.encode_reverse_flow_producers(4, None, failure="gone"))
     )
-    assert control_messages.decode_reverse_producers(told) == NoResponse(reason="gone")
+    assert control_messages.decode_reverse_flow_producers(told) == NoResponse(reason="gone")
     told = json.loads(
-        json.dumps(control_messages.encode_reverse_producers(4, None, failure="no", denied=True))
+        json.dumps(
+            control_messages.encode_reverse_flow_producers(4, None, failure="no", denied=True)
+        )
     )
-    assert control_messages.decode_reverse_producers(told) == InstructionRefused(
+    assert control_messages.decode_reverse_flow_producers(told) == InstructionRefused(
         code=29, message="no"
     )
 
@@ -457,9 +461,9 @@ def test_the_oldest_record_not_copied_is_queued_or_the_newest_copied_one_or_none
 def test_what_no_anchor_tells_of_is_dated_until_it_is_stored():
     world = copying.begun(*LOG)
 
-    assert partition_lag.compute_unrecorded_since_s(World(*LOG).copy) is None
-    assert partition_lag.compute_unrecorded_since_s(world.copy) == math.inf
+    assert partition_lag.compute_oldest_unrecorded_time_s(World(*LOG).copy) is None
+    assert partition_lag.compute_oldest_unrecorded_time_s(world.copy) == math.inf
     world.offer(*LOG[:2])
     world.send()
     world.acknowledge()
-    assert partition_lag.compute_unrecorded_since_s(world.copy) == world.now_s
+    assert partition_lag.compute_oldest_unrecorded_time_s(world.copy) == world.now_s

@@ -29,7 +29,7 @@ class Cluster:
         self.answered: float | None = None
         """When its broker last answered; None: it always answers."""
 
-    def last_response_s(self, node_id):
+    def get_last_response_time_s(self, node_id):
         return float("inf") if self.answered is None else self.answered
 
     def request_topics(self, topics):
@@ -171,7 +171,7 @@ def test_a_source_topic_that_metadata_miss_ends_the_copying():
 def test_a_source_topic_that_is_missed_at_a_boundary_is_looked_at_again():
     loop = Loop()
     loop.turn()
-    loop.world.standing.begin_boundary()
+    loop.world.standing.begin_pause_between_batches()
     metadata.say(loop.source.view, error_code=3)
     loop.turn()
     assert loop.world.standing.phase is Phase.BOUNDARY
@@ -220,14 +220,14 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
         "it is not known where the source ends"
     )
     heard_s = loop.now_s - 2.0
-    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: heard_s)
+    monkeypatch.setattr(loop.loop._fetcher, "find_oldest_response_time_s", lambda: heard_s)
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop._handle_records_arrived(copy)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s
     copy.source.end += 1
     loop.loop._handle_records_arrived(copy)
-    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "find_oldest_response_time_s", lambda: loop.now_s)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s, "that was the last moment"
 
@@ -235,7 +235,7 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
 def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
-    monkeypatch.setattr(loop.loop._fetcher, "compute_oldest_response_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "find_oldest_response_time_s", lambda: loop.now_s)
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop.set_paused_topics(paused=True, topics=())
     loop.turn()

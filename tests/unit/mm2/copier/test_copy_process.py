@@ -6,7 +6,7 @@ import dataclasses
 
 from connect_runtime.protocol.security_settings import SecuritySettings
 from mm2.copier import control_messages
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
 from mm2.copier.copy_process import CopyProcess
 from tests.fakes import taking
 
@@ -17,7 +17,7 @@ NEAR = ClusterAccess(
     security=SecuritySettings(protocol="PLAINTEXT").to_dict(),
     client_id="c",
 )
-SETTINGS = ConfigureCopy(
+SETTINGS = CopyConfiguration(
     flow="a->b",
     task=0,
     owner=taking.ME,

@@ -375,20 +375,20 @@ def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
 
 def test_a_source_is_heard_of_as_long_as_each_of_its_brokers_answers():
     reading = Reading()
-    assert reading.side.compute_oldest_response_s() == -math.inf
+    assert reading.side.find_oldest_response_time_s() == -math.inf
     assert reading.asked()[0] == LEADER
     reading.answer()
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
-    assert reading.side.compute_oldest_response_s() == -math.inf, (
+    assert reading.side.find_oldest_response_time_s() == -math.inf, (
         "what it has from now on is not known yet"
     )
     reading.now_s = 1001.0
     reading.answer()
     reading.now_s = 1002.0
-    assert reading.side.compute_oldest_response_s() == 1001.0
+    assert reading.side.find_oldest_response_time_s() == 1001.0
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
     reading.answer(whole=UNKNOWN_SERVER_ERROR)
-    assert reading.side.compute_oldest_response_s() == -math.inf, "it refuses"
+    assert reading.side.find_oldest_response_time_s() == -math.inf, "it refuses"
 
 
 def test_of_a_partition_that_is_not_read_nothing_is_heard():
@@ -397,4 +397,4 @@ def test_of_a_partition_that_is_not_read_nothing_is_heard():
     reading.answer()
     reading.world.copy.paused = True
     reading.side.update_partition(reading.world.copy)
-    assert reading.side.compute_oldest_response_s() == -math.inf
+    assert reading.side.find_oldest_response_time_s() == -math.inf

@@ -59,7 +59,7 @@ def gauge(phase="copying", reason="", source_end=7):
 def test_only_what_would_copy_or_begin_waits_for_the_obstacle(phase, silent, told):
     reason = "" if phase in ("copying", "boundary") else "its own"
     obstacle = UnavailableLeader(side=Side.TARGET, reason="no leader", silent=silent)
-    found = leader_availability.mark_report_waiting(gauge(phase, reason), obstacle)
+    found = leader_availability.mark_report_waiting_for_leader(gauge(phase, reason), obstacle)
     assert (found.phase, found.reason) == told
     assert found.source_end == 7
 
@@ -68,13 +68,16 @@ def test_only_what_would_copy_or_begin_waits_for_the_obstacle(phase, silent, tol
 def test_the_end_of_the_log_is_unknown_while_the_source_has_no_answering_leader(phase):
     obstacle = UnavailableLeader(side=Side.SOURCE, reason="no leader")
     assert (
-        leader_availability.mark_report_waiting(gauge(phase, "its own"), obstacle).source_end == -1
+        leader_availability.mark_report_waiting_for_leader(
+            gauge(phase, "its own"), obstacle
+        ).source_end
+        == -1
     )
 
 
 def test_without_an_obstacle_the_gauge_is_the_same_object():
     made = gauge()
-    assert leader_availability.mark_report_waiting(made, None) is made
+    assert leader_availability.mark_report_waiting_for_leader(made, None) is made
 
 
 class Brokers:
@@ -84,7 +87,7 @@ class Brokers:
         self.answers: dict[int, float] = {}
         self.probes: list[tuple[int, Any]] = []
 
-    def last_response_s(self, node_id):
+    def get_last_response_time_s(self, node_id):
         return self.answers.get(node_id, -inf)
 
     def call(self, to, message, *, done, timeout_s=None):

@@ -114,7 +114,7 @@ def offsets(found):
 
 
 def holes(found):
-    return [at for at in range(len(found.digests)) if found.digests.has_hole(at, at)]
+    return [at for at in range(len(found.digests)) if found.digests.has_compaction_gap(at, at)]
 
 
 def test_every_record_has_its_offset_digest_and_writer():
@@ -153,8 +153,8 @@ def test_what_was_aborted_counts_where_it_may_have_been_copied(optional, expecte
         optional_aborted=optional,
     )
     assert (offsets(found), holes(found)) == (expected, [])
-    assert [found.digests.is_copy_required(at) for at in range(len(expected))][-1]
-    assert found.digests.is_copy_required(0) is not optional
+    assert [found.digests.is_counterpart_required(at) for at in range(len(expected))][-1]
+    assert found.digests.is_counterpart_required(0) is not optional
 
 
 def test_what_a_flow_back_wrote_is_nobodys():

@@ -59,7 +59,7 @@ class World:
         )
         for each in self.copies:
             each.offer(*LOG)
-            self.side.mark_ready(each.copy)
+            self.side.mark_partition_ready(each.copy)
 
     def answer(self, *, elapsed_s, lane="produce-0"):
         """The oldest request of a lane is acknowledged."""

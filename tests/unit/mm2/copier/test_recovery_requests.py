@@ -145,7 +145,7 @@ class World:
 
 def entity(message, version):
     """What would be sent."""
-    return message.build_entity(version)
+    return message.build_request_message(version)
 
 
 # What the worker answers
@@ -157,7 +157,7 @@ def test_the_worker_is_asked_whose_producer_ids_are():
     world.questions._driver = cast(
         Any,
         SimpleNamespace(
-            request_reverse_producers=lambda ids, on_answer: asked.append((ids, on_answer))
+            request_reverse_flow_producers=lambda ids, on_answer: asked.append((ids, on_answer))
         ),
     )
     world.ask(FindReverseFlowProducers(producers=(4, 5)))
@@ -172,7 +172,8 @@ def test_what_the_group_has_just_confirmed_needs_no_question_the_first_time():
     world = World(granted=True)
     asked: list[Any] = []
     world.questions._driver = cast(
-        Any, SimpleNamespace(request_acquisition=lambda on_answer: asked.append(on_answer))
+        Any,
+        SimpleNamespace(request_acquisition_permission=lambda on_answer: asked.append(on_answer)),
     )
     world.ask(RequestAcquisition(), 0, 1)
     assert world.answered() == {0: InstructionDone(), 1: InstructionDone()}

@@ -11,7 +11,7 @@ from mm2.copier import control_server, standby_copies
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.copy_engine import CopyState
 from mm2.copier.inline_engine import InlineEngine
-from mm2.copier.standby_copies import StandbyCopies
+from mm2.copier.standby_copies import StandbyCopyProcesses
 from tests.fakes.copy_plane import FakePlane
 from tests.fakes.plugin_contexts import Clock
 from tests.support import eventually
@@ -26,7 +26,7 @@ class Waiting:
         self.plane = FakePlane()
         self.clock = Clock()
         faked = cast(Any, self.plane)
-        self.spares = StandbyCopies(faked, faked, clock=self.clock, max_count=most)
+        self.spares = StandbyCopyProcesses(faked, faked, clock=self.clock, max_count=most)
 
     def wants(self, count: int, seconds: float = 0.0, flow: str = "a->b") -> None:
         until_s = self.clock.now + seconds
@@ -124,7 +124,7 @@ def test_one_of_a_real_engine_comes_up_says_what_it_says_to_its_taker_and_ends(t
     running = InlineEngine(clock=CLOCK)
     running.open()
     time = Clock()
-    made = StandbyCopies(running, server, clock=time, max_count=1)
+    made = StandbyCopyProcesses(running, server, clock=time, max_count=1)
     made.set_remote_task_count("a->b", 1)
     time.now += standby_copies.STANDBY_START_DELAY_S
     made.set_remote_task_count("a->b", 1)

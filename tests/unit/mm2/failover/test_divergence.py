@@ -111,7 +111,7 @@ def test_all_scans_share_the_room_for_what_they_keep():
     assert scan_for(3) == (True, 3)
     assert scan_for(3) == (False, 3)  # and what it had is free again
     assert scan_for(2) == (True, 2)
-    assert not room.reserve_ranges(1)
+    assert not room.reserve_memory_for_ranges(1)
 
 
 def test_a_scan_that_ends_too_early_keeps_no_room():
@@ -119,4 +119,4 @@ def test_a_scan_that_ends_too_early_keeps_no_room():
     found = ForeignRecordScan(flow_producers={OURS}, start=0, end=40)
     end = Deadline.after(4.0, now_s=0.0)
     assert not divergence.scan_log(log, found, clock=log.clock, end=end, budget=room)
-    assert room.reserve_ranges(5)
+    assert room.reserve_memory_for_ranges(5)

@@ -44,7 +44,7 @@ def compared(stands: dict[TopicPartition, int | None]) -> list[VerifiedPosition]
     ],
 )
 def test_further_is_right_and_before_is_not(stands, before):
-    assert [each.partition for each in compared(stands) if each.is_lower] == before
+    assert [each.partition for each in compared(stands) if each.is_below_written_offset] == before
     assert [
         each.partition
         for each in group_offset_writes.select_unaccepted_positions(compared(stands), ())
@@ -88,7 +88,7 @@ def test_programs_read_where_each_stands():
             "partition": number,
             "written_offset": to,
             "current_offset": stands,
-            "is_lower": before,
+            "is_below_written_offset": before,
         }
         for number, to, stands, before in ((0, 45, 44, True), (1, 50, 51, False))
     ]

@@ -100,9 +100,9 @@ def test_a_new_journal_may_belong_to_the_user_of_a_network_file_system(path, mon
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     shown = os.stat_result((0o100600, 1, 1, 1, 65534, *[0] * 5))
     monkeypatch.setattr(os, "fstat", lambda _: shown)
-    os.close(file_access.open_own_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    os.close(file_access.open_user_owned_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     with pytest.raises(PermissionError, match="is owned by user id 65534"):
-        file_access.open_own_file(path, os.O_RDWR)
+        file_access.open_user_owned_file(path, os.O_RDWR)
 
 
 def test_an_own_journal_is_no_foreign_one(path):

@@ -228,7 +228,14 @@ def test_where_no_group_was_known_the_report_claims_no_bound(about, words):
 
 
 def test_the_report_says_what_became_of_each_group():
-    stands = [{"group": "billing", "current_offset": 45, "written_offset": 45, "is_lower": False}]
+    stands = [
+        {
+            "group": "billing",
+            "current_offset": 45,
+            "written_offset": 45,
+            "is_below_written_offset": False,
+        }
+    ]
     told = journal_step_results.build_report(begun(PLAN, {"billing"}, stands), PLAN, now_ms=6_000)
     assert (told["kind"], told["from"], told["to"]) == ("failover", "east", "west")
     assert (told["begun_at_ms"], told["ended_at_ms"], told["took_ms"]) == (1_000, 6_000, 5_000)

@@ -17,7 +17,7 @@ def fenced(*, tail: int | None = 0, unfenced: str = "") -> dict[str, Any]:
 
 
 def stand(at: int | None, *, before: bool = False) -> dict[str, Any]:
-    return {"written_offset": 45, "current_offset": at, "is_lower": before}
+    return {"written_offset": 45, "current_offset": at, "is_below_written_offset": before}
 
 
 TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [

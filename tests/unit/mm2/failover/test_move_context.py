@@ -58,9 +58,12 @@ def test_the_map_is_brought_up_to_date_and_not_read_anew():
         copied_map.log(here, through=9, delta=1), copied_map.log(other, through=4, delta=1)
     )
     made = about(tail)
-    assert made.read_offset_map().get_partition(here).replicated_to == 9
+    assert made.read_offset_map().get_partition(here).next_source_offset == 9
     known = made.read_offset_map()
-    assert (known.get_partition(here).replicated_to, known.get_partition(other).replicated_to) == (
+    assert (
+        known.get_partition(here).next_source_offset,
+        known.get_partition(other).next_source_offset,
+    ) == (
         9,
         4,
     )
@@ -77,7 +80,7 @@ def test_what_fails_and_may_heal_is_waited_for():
             raise found
         return bool(found)
 
-    made.wait_until_done(done, lambda: "never")
+    made.wait_for_condition(done, lambda: "never")
     assert tries == []
 
 
@@ -86,13 +89,13 @@ def test_what_fails_and_may_heal_is_waited_for():
 )
 def test_what_never_comes_is_told(most_s: float | None, said: str):
     with pytest.raises(RetriableError, match=said):
-        about().wait_until_done(lambda: False, lambda: "not yet", max_wait_s=most_s)
+        about().wait_for_condition(lambda: False, lambda: "not yet", max_wait_s=most_s)
 
 
 def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
     told: list[str] = []
     with pytest.raises(RetriableError):
-        about(told=told).wait_until_done(lambda: False, lambda: "not yet")
+        about(told=told).wait_for_condition(lambda: False, lambda: "not yet")
     assert told == ["waiting, up to 5 s more: not yet"]
 
 
@@ -101,4 +104,4 @@ def test_what_failed_last_is_told():
         raise RetriableError("its coordinator is away")
 
     with pytest.raises(RetriableError, match="after 10 s: its coordinator is away"):
-        about().wait_until_done(done, lambda: "not yet")
+        about().wait_for_condition(done, lambda: "not yet")

@@ -289,7 +289,10 @@ def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World
         file.append_entry(journal.encode_accepted_entry(["lower-position:billing"], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     verified = journal.read_journal(path.read_text()).details[Step.REPORT]["verified"]
-    told = {each["group"]: (each["current_offset"], each["is_lower"]) for each in verified}
+    told = {
+        each["group"]: (each["current_offset"], each["is_below_written_offset"])
+        for each in verified
+    }
     assert told == {"ahead": (50, False), "billing": (20, True), "mail": (COPIED + DELTA, False)}
 
 

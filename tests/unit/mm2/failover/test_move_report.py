@@ -68,7 +68,7 @@ REPORT: dict[str, Any] = {
             "partition": number,
             "written_offset": 60,
             "current_offset": stands,
-            "is_lower": stands == 50,
+            "is_below_written_offset": stands == 50,
         }
         for number, stands in enumerate((61, 50))
     ],

@@ -99,8 +99,8 @@ def test_what_is_accepted_holds_for_all_groups_or_for_the_one_that_is_named():
         kind=MoveKind.PLANNED,
         accepted=frozenset({"lag-unknown", "group-active:mail"}),
     )
-    assert about.has_accepted("lag-unknown")
-    assert about.has_accepted("lag-unknown", "mail")
-    assert about.has_accepted("group-active", "mail")
-    assert not about.has_accepted("group-active", "billing")
-    assert not about.has_accepted("group-active")
+    assert about.is_finding_accepted("lag-unknown")
+    assert about.is_finding_accepted("lag-unknown", "mail")
+    assert about.is_finding_accepted("group-active", "mail")
+    assert not about.is_finding_accepted("group-active", "billing")
+    assert not about.is_finding_accepted("group-active")

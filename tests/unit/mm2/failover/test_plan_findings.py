@@ -79,7 +79,9 @@ def test_the_gravest_decides(weights, verdict):
 )
 def test_what_is_accepted_costs(accepted, weight):
     assert (
-        plan_findings.apply_acceptance(finding(Weight.FORBIDS, "billing"), accepted).severity
+        plan_findings.lower_severity_if_accepted(
+            finding(Weight.FORBIDS, "billing"), accepted
+        ).severity
         is weight
     )
 
@@ -96,4 +98,7 @@ def test_no_text_names_a_group_to_accept_without_quotes():
 
 
 def test_a_note_stays_a_note():
-    assert plan_findings.apply_acceptance(finding(Weight.NOTE), ["lag"]).severity is Weight.NOTE
+    assert (
+        plan_findings.lower_severity_if_accepted(finding(Weight.NOTE), ["lag"]).severity
+        is Weight.NOTE
+    )

@@ -18,7 +18,7 @@ from mm2.failover.divergence import RecordRange
 from mm2.failover.group_plan import GroupAction
 from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
-from mm2.failover.position_translation import OffsetSources
+from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
@@ -581,7 +581,7 @@ def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
     side.topics.topics[f"mm2-offset-syncs.{other}.internal"] = [
         mirrormaker2_records.encode_offset_sync(sync)
     ]
-    found = made(sides, ways=OffsetSources(syncs_on_source=here))
+    found = made(sides, ways=OffsetSyncLocations(syncs_on_source=here))
     assert codes(found) == ({} if agrees else {"halted": Weight.FORBIDS})
 
 
@@ -647,7 +647,7 @@ def test_under_one_name_both_maps_count():
     assert (done.target_offset, done.action) == (105, Way.MOVES)
 
 
-BOTH = OffsetSources(
+BOTH = OffsetSyncLocations(
     reverse_flow=Flow(source="west", target="east"), reverse_syncs_on_destination=True
 )
 
@@ -697,7 +697,7 @@ def test_java_that_leads_back_is_seen_by_its_syncs():
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
         mirrormaker2_records.encode_offset_sync(sync)
     ]
-    found = made(sides, ways=OffsetSources(reverse_syncs_on_destination=True))
+    found = made(sides, ways=OffsetSyncLocations(reverse_syncs_on_destination=True))
     assert "shared-names" not in codes(found)
     assert (only(found).target_offset, only(found).max_rereads) == (60, COPIED + DELTA - 60)
 

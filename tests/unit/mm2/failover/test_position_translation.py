@@ -21,7 +21,11 @@ from mm2.clusters.cluster_pair_snapshot import (
 from mm2.config import mirror_connector_keys
 from mm2.failover import position_translation
 from mm2.failover.divergence import RecordRange
-from mm2.failover.position_translation import LocalRecords, PositionTranslator, ReverseFlowMap
+from mm2.failover.position_translation import (
+    LocallyProducedRecords,
+    PositionTranslator,
+    ReverseFlowMap,
+)
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
@@ -181,7 +185,7 @@ def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset
         OffsetSync(partition=HERE, upstream=5, downstream=1_005),
     )
     back = ReverseFlowMap(offset_map=None, exists=True, syncs={HERE: told})
-    assert back.translate_by_syncs(HERE, offset) == found
+    assert back.translate_offset_by_syncs(HERE, offset) == found
 
 
 @pytest.mark.parametrize(
@@ -267,13 +271,13 @@ LOCATION = mirror_connector_keys.SYNCS_TOPIC_LOCATION
     ],
 )
 def test_the_file_says_where_syncs_are(props, of_file, found):
-    ways = position_translation.find_offset_sources(props, flow(), of_file)
+    ways = position_translation.find_offset_sync_locations(props, flow(), of_file)
     assert (ways.has_reverse_flow, ways.reverse_syncs_on_destination, ways.syncs_on_source) == found
 
 
 def local(through, end, *stretches):
     made = [RecordRange(at, at, 1, 0, 0) for at in stretches]
-    return LocalRecords(through=through, end=end, ranges=made)
+    return LocallyProducedRecords(through=through, end=end, ranges=made)
 
 
 def place(forward, back, known, *, read_all=False, past_all=False):
@@ -319,7 +323,7 @@ def test_copies_behind_what_never_left_are_read_again():
 
 
 def test_what_nobody_counted_is_taken_for_unread():
-    unknown = LocalRecords(through=70, end=70, ranges=None)
+    unknown = LocallyProducedRecords(through=70, end=70, ranges=None)
     found = place(Exact(downstream=95), Exact(downstream=0), unknown, read_all=True, past_all=True)
     assert found == Earlier(downstream=70, reread_max=25)
 
@@ -363,7 +367,7 @@ def test_nothing_unread_stands_before_it(events, data):
     found = position_translation.combine_shared_topic_translations(
         forward,
         back,
-        LocalRecords(through=through, end=len(there), ranges=stretches),
+        LocallyProducedRecords(through=through, end=len(there), ranges=stretches),
         read_all_copied=committed >= copied_to,
         past_all_back=committed >= behind,
     )

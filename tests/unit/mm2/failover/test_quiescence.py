@@ -14,7 +14,7 @@ from mm2.failover import quiescence
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import MoveKind
 from mm2.failover.planner import MovePlanner
-from mm2.failover.quiescence import EqualEndsDetector
+from mm2.failover.quiescence import EqualLogEndsDetector
 from mm2.offsets.log_bounds import LogBounds
 from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
@@ -59,7 +59,7 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
     unused: Any = None
     about = MoveContext(
         clusters=sides,
-        map_reader=sides.target.create_map_reader("east"),
+        map_reader=sides.target.open_offset_map_reader("east"),
         planner=MovePlanner(
             clusters=sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
         ),
@@ -74,7 +74,7 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
         wait_s=60.0,
     )
     with pytest.raises(RetriableError) as caught:
-        quiescence.wait_for_equal_ends(about, moves.wanted(MoveKind.PLANNED))
+        quiescence.wait_for_equal_log_ends(about, moves.wanted(MoveKind.PLANNED))
     said = str(caught.value)
     assert "orders-0 ended at 105 on both, and ends at 106 now: a producer" in said
     assert ("Stop producers on west, too: their records are replicated to the origin" in said) is (
@@ -95,7 +95,7 @@ def mirrored(end, *, copied_to=None, answers=True, pending=0):
 
 
 def test_they_agree_when_the_same_was_seen_for_long_enough():
-    found = EqualEndsDetector(quiescence_s=60.0)
+    found = EqualLogEndsDetector(quiescence_s=60.0)
     assert not found.check_snapshot(mirrored(7), 100.0)
     assert not found.check_snapshot(mirrored(7), 159.0)
     assert found.check_snapshot(mirrored(7), 160.0)
@@ -103,14 +103,14 @@ def test_they_agree_when_the_same_was_seen_for_long_enough():
 
 
 def test_an_end_that_moves_begins_it_anew():
-    found = EqualEndsDetector(quiescence_s=60.0)
+    found = EqualLogEndsDetector(quiescence_s=60.0)
     found.check_snapshot(mirrored(7), 100.0)
     assert not found.check_snapshot(mirrored(8), 160.0)
     assert found.check_snapshot(mirrored(8), 220.0)
 
 
 def test_lag_begins_it_anew_and_is_told():
-    found = EqualEndsDetector(quiescence_s=60.0)
+    found = EqualLogEndsDetector(quiescence_s=60.0)
     found.check_snapshot(mirrored(7), 100.0)
     assert not found.check_snapshot(mirrored(7, copied_to=5), 130.0)
     assert found.reason == "t-0: 2 records not replicated"
@@ -119,24 +119,24 @@ def test_lag_begins_it_anew_and_is_told():
 
 
 def test_a_transaction_that_is_open_begins_it_anew():
-    found = EqualEndsDetector(quiescence_s=0.0)
+    found = EqualLogEndsDetector(quiescence_s=0.0)
     assert not found.check_snapshot(mirrored(7, pending=3), 100.0)
     assert found.reason == "t-0: 3 offsets are after the start of an open transaction"
     assert found.check_snapshot(mirrored(7), 101.0)
 
 
 def test_who_does_not_answer_agrees_with_nobody():
-    found = EqualEndsDetector(quiescence_s=0.0)
+    found = EqualLogEndsDetector(quiescence_s=0.0)
     assert not found.check_snapshot(mirrored(7, answers=False), 1.0)
     assert "does not respond" in found.reason
 
 
 def test_without_a_time_to_settle_one_look_is_enough():
-    assert EqualEndsDetector(quiescence_s=0.0).check_snapshot(mirrored(7), 1.0)
+    assert EqualLogEndsDetector(quiescence_s=0.0).check_snapshot(mirrored(7), 1.0)
 
 
 def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
-    found = EqualEndsDetector(quiescence_s=60.0)
+    found = EqualLogEndsDetector(quiescence_s=60.0)
     found.check_snapshot(mirrored(7), 100.0)
     assert found.reason == "equal, but for less than 60 s"
     found.check_snapshot(mirrored(8), 130.0)
@@ -147,7 +147,7 @@ def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
 def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
     other = TopicPartition("t", 1)
     away = dataclasses.replace(mirrored(7, answers=False)[0], partition=other)
-    found = EqualEndsDetector(quiescence_s=0.0, ignores_unanswered=True)
+    found = EqualLogEndsDetector(quiescence_s=0.0, ignores_unanswered=True)
     assert found.check_snapshot([*mirrored(7), away], 1.0)
     assert found.ends == {TopicPartition("t", 0): 7}
     assert not found.check_snapshot([away], 2.0)

@@ -35,14 +35,14 @@ class Rights:
     failure: ConnectError | None = None
     closed: bool = False
 
-    def read_for_topics(
+    def read_topic_operations(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]:
         if self.failure is not None:
             raise self.failure
         return {name: self.held.get(name, ALL) for name in names}
 
-    read_for_groups = read_for_topics
+    read_group_operations = read_topic_operations
 
     def close(self) -> None:
         self.closed = True

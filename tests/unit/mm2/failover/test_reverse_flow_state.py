@@ -12,7 +12,7 @@ from mm2.failover.divergence import RecordRange
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
-from mm2.failover.position_translation import OffsetSources
+from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import (
     PartitionScanInputs,
     RecordsReplicatedBack,
@@ -25,7 +25,7 @@ from tests.fakes.two_sides import FakeSides
 
 LOCAL, BROUGHT = TopicPartition("local", 0), TopicPartition("west.local", 0)
 TOPICS = topic_filters.compile_topic_filter(("local.*",))
-BOTH = OffsetSources(reverse_flow=Flow(source="west", target="east", topics=TOPICS))
+BOTH = OffsetSyncLocations(reverse_flow=Flow(source="west", target="east", topics=TOPICS))
 Weight, Kind = PlanSeverity, MoveKind
 
 
@@ -56,7 +56,7 @@ def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
     """All that is behind what arrived was born there."""
 
     def tail(partition: TopicPartition, begin: PartitionScanInputs) -> UnreplicatedTail:
-        found = begin.build_local_scan()
+        found = begin.build_local_record_scan()
         count = found.end - found.start
         found.foreign.append(RecordRange(found.start, found.end - 1, count, 1, 2))
         return begin.build_tail(

@@ -68,13 +68,13 @@ def test_what_cannot_be_asked_for_is_not_looked_at_and_what_is_not_there_is():
 def test_of_a_topic_that_was_made_anew_nothing_has_arrived():
     found = looked({WEST: ENDS}, outdated={EAST}).build_partition_scan_inputs()[EAST]
     assert (found.map_end, found.mirror_next, found.mirror_ends) == (0, 0, None)
-    assert found.build_local_scan().start == 0
+    assert found.build_local_record_scan().start == 0
 
 
 @pytest.mark.parametrize("here", [{}, {WEST_NEW: None}, {WEST_NEW: LogBounds(start=0, end=0)}])
 def test_what_was_never_begun_has_all_of_it_left(here):
     found = looked(here, target_bounds={NEW: ENDS})
-    assert found.build_uncounted_tails({}) == {}
+    assert found.build_tails_of_unknown_size({}) == {}
     begin = found.build_partition_scan_inputs()[NEW]
     assert (begin.map_end, begin.ends, begin.mirror_ends) == (0, ENDS, None)
 
@@ -88,7 +88,7 @@ SYNC = OffsetSync(partition=NEW, upstream=7, downstream=9)
 def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
     found = looked(here, target_bounds={NEW: ENDS}, syncs=syncs)
     assert found.build_partition_scan_inputs() == {}
-    told = found.build_uncounted_tails({})[NEW].summarize_records()
+    told = found.build_tails_of_unknown_size({})[NEW].summarize_records()
     assert (told.records, told.start, told.end) == (None, start, 30)
     assert "by a tool other than this flow, without a record of its progress" in told.unknown_reason
 
@@ -100,7 +100,7 @@ def test_under_one_name_a_log_of_that_name_says_nothing():
 
 def test_what_does_not_answer_is_not_counted():
     here = {WEST: LogBounds(start=0, end=17, pending=3)}
-    found = looked(here, target_bounds={}).build_uncounted_tails({EAST: "away"})[EAST]
+    found = looked(here, target_bounds={}).build_tails_of_unknown_size({EAST: "away"})[EAST]
     assert (found.map_end, found.end, found.origin_end, found.first_unreplicated_offset) == (
         10,
         10,
@@ -132,21 +132,21 @@ def test_heartbeats_are_nobodys_loss():
 
 
 def test_what_is_looked_at_of_the_mirror():
-    behind = begin().build_scan_after_map_end()
+    behind = begin().build_mirror_scan_after_map_end()
     assert behind is not None
     assert (behind.start, behind.end, behind.flow_producers) == (12, 17, frozenset({80}))
-    assert begin(mirror_ends=None).build_scan_after_map_end() is None
-    before = begin(mirror_next=5_000).build_scan_before_map_end()
+    assert begin(mirror_ends=None).build_mirror_scan_after_map_end() is None
+    before = begin(mirror_next=5_000).build_mirror_scan_before_map_end()
     assert before is not None
     assert (before.start, before.end) == (5_000 - unreplicated_tails.LOOKBACK_OFFSETS, 5_000)
     gone = begin(mirror_ends=LogBounds(start=12, end=17))
-    assert gone.build_scan_before_map_end() is None
+    assert gone.build_mirror_scan_before_map_end() is None
 
 
 def test_what_is_looked_at_of_the_log_itself():
-    found = begin().build_local_scan()
+    found = begin().build_local_record_scan()
     assert (found.start, found.end, found.flow_producers) == (10, 30, frozenset({70}))
-    assert begin(ends=LogBounds(start=25, end=30)).build_local_scan().start == 25
+    assert begin(ends=LogBounds(start=25, end=30)).build_local_record_scan().start == 25
 
 
 STRETCHES = [RecordRange(10, 14, 5, 1, 2), RecordRange(20, 29, 10, 3, 4)]
@@ -161,7 +161,7 @@ STRETCHES = [RecordRange(10, 14, 5, 1, 2), RecordRange(20, 29, 10, 3, 4)]
     ],
 )
 def test_what_had_arrived_is_not_left(arrived, behind, counted):
-    found = begin().build_local_scan()
+    found = begin().build_local_record_scan()
     found.foreign += STRETCHES
     tail = begin().build_tail(EAST, found, arrived, whole=True)
     assert (tail.origin_end, tail.counted, tail.end, tail.map_end) == (behind, counted, 30, 10)
@@ -175,7 +175,7 @@ def test_what_had_arrived_is_not_left(arrived, behind, counted):
 
 
 def test_what_was_not_read_whole_is_not_counted():
-    found = begin().build_local_scan()
+    found = begin().build_local_record_scan()
     found.foreign += STRETCHES[:1]
     tail = begin(mirror_ends=None).build_tail(EAST, found, None, whole=False)
     assert (tail.ranges, tail.first_unreplicated_offset, tail.counted, tail.origin_end) == (

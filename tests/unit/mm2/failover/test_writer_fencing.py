@@ -44,7 +44,7 @@ from tests.fakes.two_sides import FakeSides
 
 AWAY = TopicPartition("east.orders", 1)
 WAIT_S = 600.0
-HANGS = fencing_results.format_accepted_unfenced_reason("its broker does not respond")
+HANGS = fencing_results.format_reason_for_accepted_unfenced_mirror("its broker does not respond")
 
 
 class Scene:
@@ -94,7 +94,7 @@ class Scene:
         both = self.world.sides
         about = MoveContext(
             clusters=both,
-            map_reader=both.target.create_map_reader("east"),
+            map_reader=both.target.open_offset_map_reader("east"),
             planner=MovePlanner(
                 clusters=both, find_unreplicated=lambda _: {}, clock=self.clock, timeout_s=9.0
             ),
@@ -112,7 +112,7 @@ class Scene:
     def run(self, *, leaves: bool) -> dict[TopicPartition, str]:
         """Why nobody is locked out, by partition."""
         turns, about = self.turns(leaves=leaves)
-        about.wait_until_done(turns.run_round, turns.describe_wait)
+        about.wait_for_condition(turns.run_round, turns.explain_next_round)
         return {each.partition: each.unfenced_reason for each in turns.results.values()}
 
     def close(self) -> dict[TopicPartition, str]:
@@ -179,7 +179,7 @@ def test_what_nobody_leads_is_left_at_once_where_that_is_accepted(scene: Scene):
     scene.target.cluster.topics["east.orders"].leaders = (1, None)
     assert scene.run(leaves=True) == {
         moves.HERE: "",
-        moves.OTHER: fencing_results.format_accepted_unfenced_reason("it has no leader"),
+        moves.OTHER: fencing_results.format_reason_for_accepted_unfenced_mirror("it has no leader"),
     }
     assert scene.clock.s <= move_context.POLL_INTERVAL_S
 
@@ -189,7 +189,7 @@ def test_who_answers_and_cannot_be_fenced_is_tried_last_and_left(scene: Scene):
     scene.target.logs.unheard = set()
     scene.failing = {moves.HERE}
     assert scene.run(leaves=True) == {
-        moves.HERE: fencing_results.format_accepted_unfenced_reason("no coordinator"),
+        moves.HERE: fencing_results.format_reason_for_accepted_unfenced_mirror("no coordinator"),
         moves.OTHER: "",
     }
     assert scene.asked[:2] == [[moves.HERE, moves.OTHER], [moves.HERE]]
@@ -214,7 +214,7 @@ def test_what_cannot_be_described_is_not_taken_for_what_nobody_leads(scene: Scen
     scene.target.logs.unheard = set()
     late = RetriableError("describing topic east.orders: REQUEST_TIMED_OUT")
     scene.target.cluster.failures["describe_topics", "east.orders"] = late
-    left = fencing_results.format_accepted_unfenced_reason(str(late))
+    left = fencing_results.format_reason_for_accepted_unfenced_mirror(str(late))
     assert scene.run(leaves=True) == {moves.HERE: left, moves.OTHER: left}
     assert scene.clock.s >= writer_fencing.UNREACHABLE_TIMEOUT_S
     assert "REQUEST_TIMED_OUT" in scene.told[0]
@@ -236,7 +236,7 @@ def test_who_hangs_after_he_took_a_partition_is_left(scene: Scene):
         with pytest.raises(RetriableError):
             turns.run_round()
         scene.target.logs.unheard = unheard
-    turns.leave_unanswered_unfenced()
+    turns.record_unresponsive_partitions()
     assert turns.results[moves.OTHER].unfenced_reason == HANGS
 
 
@@ -260,10 +260,12 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     object.__setattr__(about, "fence_partitions", fence)
     with pytest.raises(RetriableError):
         turns.run_round()
-    turns.leave_unanswered_unfenced()
+    turns.record_unresponsive_partitions()
     assert turns.results[
         moves.HERE
-    ].unfenced_reason == fencing_results.format_accepted_unfenced_reason("no coordinator")
+    ].unfenced_reason == fencing_results.format_reason_for_accepted_unfenced_mirror(
+        "no coordinator"
+    )
     assert "before it was attempted" in turns.results[moves.OTHER].unfenced_reason
 
 
@@ -463,7 +465,7 @@ def test_who_hangs_is_asked_once_for_all_that_he_leads():
     sides.target.logs.unheard = {TopicPartition("east.orders", 1)}
     no_right = FatalError("we may not")
     sides.target.logs.failures = {TopicPartition("east.orders", 2): no_right}
-    found = writer_fencing.find_unanswered_partitions(sides, led, clock=CLOCK)
+    found = writer_fencing.find_unresponsive_partitions(sides, led, clock=CLOCK)
     assert {each.partition: why for each, why in found.items()} == {
         1: "its broker does not respond",
         3: "its broker does not respond",
@@ -479,7 +481,7 @@ def test_why_a_topic_could_not_be_described_is_kept():
     sides.target.cluster.failures["describe_topics", "east.orders"] = late
     led = writer_fencing.find_partitions_to_fence(sides, known(), timeout_s=9.0)
     assert led == {HERE: late}
-    assert writer_fencing.find_unanswered_partitions(sides, led, clock=CLOCK) == {HERE: str(late)}
+    assert writer_fencing.find_unresponsive_partitions(sides, led, clock=CLOCK) == {HERE: str(late)}
 
 
 def test_a_mirror_that_is_no_more_is_not_fenced():

@@ -250,7 +250,7 @@ def test_newer_is_by_fence_before_era():
             kind(topic="t", partition=0, era=era, ordinal=ordinal, epoch=epoch, **more)
             for ordinal, epoch, era in newest_first
         ]
-        assert sorted(keys, key=lambda key: key.owner_order, reverse=True) == keys
+        assert sorted(keys, key=lambda key: key.owner_sort_key, reverse=True) == keys
 
 
 @pytest.mark.parametrize("key", [ERA_KEY, SEGMENT_KEY])

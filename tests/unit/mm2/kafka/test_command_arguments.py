@@ -15,7 +15,7 @@ TOKENS = OAuthSettings(endpoint="https://issuer/token", client_id="flow", client
 
 @pytest.fixture
 def own_file(monkeypatch):
-    monkeypatch.setattr(command_arguments._ProcessConfigFile, "file", "clusters.yaml")
+    monkeypatch.setattr(command_arguments._CurrentConfigFile, "file", "clusters.yaml")
 
 
 def test_clusters_are_named_without_secrets(own_file, monkeypatch):
@@ -29,16 +29,16 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
     assert (found.source.bootstrap, found.source.secured) == ("a:1,a:2", False)
     assert (found.target.principal, found.target.secured) == ("User:mirror", True)
     assert "hunter2" not in repr(found)
-    assert found.build_run_command() == "mm2 run --config clusters.yaml"
+    assert found.build_mm2_run_command() == "mm2 run --config clusters.yaml"
     command_arguments.set_config_file("c.yaml")
     found = command_arguments.build_operator_commands(
         source=source, target=target, connector="mirror"
     )
-    assert found.build_run_command() == "mm2 run --config /c.yaml"
+    assert found.build_mm2_run_command() == "mm2 run --config /c.yaml"
 
 
 def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
-    monkeypatch.setattr(command_arguments._ProcessConfigFile, "file", "")
+    monkeypatch.setattr(command_arguments._CurrentConfigFile, "file", "")
     found = command_arguments.build_operator_commands(
         source=KafkaClusterAccess(bootstrap=("a:1",)),
         target=KafkaClusterAccess(bootstrap=("b:1",)),

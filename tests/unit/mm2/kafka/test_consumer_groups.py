@@ -171,12 +171,14 @@ def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
 def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, asking):
     names = [f"g{number:03}" for number in range(250)]
     seen: dict[str, bytes] = {}
-    assert asking.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+    assert asking.fetch_changed_committed_offsets(names, WAIT_S, seen=seen).succeeded == {
         name: at(7) for name in names
     }
     assert place.asked() == 3
     place.offsets["g100"] = 9
-    assert asking.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {"g100": at(9)}
+    assert asking.fetch_changed_committed_offsets(names, WAIT_S, seen=seen).succeeded == {
+        "g100": at(9)
+    }
     assert place.asked() == 6
     assert len(place.broker.requests("find_coordinator")) == 1
 
@@ -184,7 +186,9 @@ def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, a
 def test_an_answer_with_groups_that_nobody_asked_for_is_ignored_as_a_whole(place, asking):
     place.uninvited = (SimpleNamespace(group_id="victim"),)
     seen: dict[str, bytes] = {}
-    assert asking.fetch_changed_positions(["a"], WAIT_S, seen=seen).succeeded == {"a": at(7)}
+    assert asking.fetch_changed_committed_offsets(["a"], WAIT_S, seen=seen).succeeded == {
+        "a": at(7)
+    }
     assert seen == {}
 
 
@@ -192,7 +196,7 @@ def test_an_answer_with_groups_that_nobody_asked_for_is_ignored_as_a_whole(place
 def test_old_brokers_are_asked_one_by_one_and_everything_is_news(place, asking):
     seen: dict[str, bytes] = {}
     for _ in range(2):
-        found = asking.fetch_changed_positions(["a", "b"], WAIT_S, seen=seen)
+        found = asking.fetch_changed_committed_offsets(["a", "b"], WAIT_S, seen=seen)
         assert found.failed == {}
         assert found.succeeded == {"a": at(7), "b": at(7)}
     assert place.asked() == 4
@@ -200,10 +204,10 @@ def test_old_brokers_are_asked_one_by_one_and_everything_is_news(place, asking):
 
 def test_who_has_moved_is_looked_for_again_and_who_is_refused_told(place, asking):
     place.codes = {"a": [16, 16], "b": [30, 30]}
-    found = asking.fetch_positions(["a", "b", "c"], WAIT_S)
+    found = asking.fetch_committed_offsets(["a", "b", "c"], WAIT_S)
     assert found.succeeded == {"a": at(7), "c": at(7)}
     assert isinstance(found.failed["b"], NotAuthorizedError)
-    assert asking.fetch_positions(["a", "b", "c"], WAIT_S).failed == {}
+    assert asking.fetch_committed_offsets(["a", "b", "c"], WAIT_S).failed == {}
 
 
 def test_who_was_not_told_of_is_news_the_next_time(place, asking):
@@ -211,14 +215,14 @@ def test_who_was_not_told_of_is_news_the_next_time(place, asking):
     place.codes, place.silent_below = {"b": [16]}, 8
     seen: dict[str, bytes] = {}
     with pytest.raises(RetriableError, match="aborted"):
-        asking.fetch_changed_positions(["a", "b"], WAIT_S, seen=seen)
+        asking.fetch_changed_committed_offsets(["a", "b"], WAIT_S, seen=seen)
     assert seen == {}
 
 
 def test_who_cannot_be_reached_is_told_as_a_whole(place, asking):
     place.broker.refuses = True
     with pytest.raises(RetriableError):
-        asking.fetch_positions(["a", "b"], 1.0)
+        asking.fetch_committed_offsets(["a", "b"], 1.0)
 
 
 def test_what_a_share_group_reads_is_told(place, asking):

@@ -35,7 +35,7 @@ def place(known, upstream=29):
 def test_what_cannot_be_read_is_told(cluster, key, value):
     at = len(cluster.topics.topics[TOPIC])
     cluster.topics.topics[TOPIC] += [(key, value)]
-    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_new_record_reader(TOPIC), where="b")
     for _ in range(2):
         with pytest.raises(FatalError, match=f"{TOPIC} of b: the record at offset {at} "):
             reader.read_map(1.0)
@@ -112,7 +112,7 @@ def test_the_timeout_ends_reading_while_records_arrive_and_the_next_read_goes_on
 
 
 def test_again_and_again(cluster):
-    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_new_record_reader(TOPIC), where="b")
     assert place(reader.read_map(1.0)) == ExactOffset(downstream=24)
     cluster.topics.topics[TOPIC] += copied_map.log(T7, through=45, delta=-5, start=10)
     assert place(reader.read_map(1.0), 44) == ExactOffset(downstream=39)
@@ -122,7 +122,7 @@ def test_again_and_again(cluster):
 
 
 def test_after_a_failure_it_begins_anew(cluster):
-    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_new_record_reader(TOPIC), where="b")
     reader.read_map(1.0)
     cluster.fail(UnreachableError("gone"))
     with pytest.raises(UnreachableError):
@@ -133,7 +133,7 @@ def test_after_a_failure_it_begins_anew(cluster):
 
 
 def test_a_topic_that_is_gone_is_an_empty_map(cluster):
-    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_new_record_reader(TOPIC), where="b")
     reader.read_map(1.0)
     del cluster.topics.topics[TOPIC]
     assert reader.read_map(1.0).list_partitions() == []
@@ -142,6 +142,8 @@ def test_a_topic_that_is_gone_is_an_empty_map(cluster):
 
 def test_what_is_not_wanted_is_not_kept(cluster):
     reader = OffsetMapReader(
-        lambda: cluster.open_tail(TOPIC), where="b", key_filter=lambda key: key.topic == "other"
+        lambda: cluster.open_new_record_reader(TOPIC),
+        where="b",
+        key_filter=lambda key: key.topic == "other",
     )
     assert reader.read_map(1.0).list_partitions() == []

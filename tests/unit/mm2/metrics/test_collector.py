@@ -23,7 +23,7 @@ from mm2.metrics.collector import FlowCounters, FlowMetricsCollector, MetricInpu
 from mm2.replication import replication_latency
 from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import topic_rows
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
 from mm2.status.topic_rows import CopyRates
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
@@ -42,7 +42,7 @@ class Counted:
         self.wall_ms = 0
 
     def look(self, status: FlowStatus) -> Counted:
-        self.counters.count_status(status, self.before, self.wall_ms)
+        self.counters.count_status_increases(status, self.before, self.wall_ms)
         self.counters.drop_expired_counters([status.flow], self.wall_ms)
         self.before = status
         return self
@@ -55,7 +55,7 @@ class Counted:
         return self
 
     def __getitem__(self, metric):
-        self.registry.publish_values()
+        self.registry.publish_metric_families()
         self.registry.check_invariants()
         (found,) = [each for each in self.registry.all_families if each.metric is metric]
         return found.distributions if metric.bounds else found.series
@@ -587,7 +587,7 @@ def lost(side, broker=""):
 
 
 def test_the_age_of_the_last_batch_is_that_of_the_report():
-    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
+    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidenceKind.BATCH)
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
     assert Observed().saw(reports=[report(activity=activity)])[
         metric_declarations.LAST_REPLICATION_AGE
@@ -628,7 +628,7 @@ def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
 def test_the_verdict_is_by_the_objective_of_the_file():
     seen = Observed()
     seen.metrics.replication_objective_s = 8.0
-    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
+    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidenceKind.BATCH)
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
     assert seen.saw(reports=[report(COPIED, activity=activity)])[
         metric_declarations.FLOW_HEALTHY
@@ -770,7 +770,7 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
     seen = Observed().see(flow)
     looks: list[object] = []
     monkeypatch.setattr(collector, "_read_flow_values", looks.append)
-    monkeypatch.setattr(FlowCounters, "count_status", lambda *_: looks.append("counted"))
+    monkeypatch.setattr(FlowCounters, "count_status_increases", lambda *_: looks.append("counted"))
     before = seen.family(metric_declarations.REPLICATED_RECORDS)
     seen.see(flow)
     assert looks == []

@@ -74,7 +74,7 @@ def test_everything_is_asked_for_each_scrape():
     registry.declare_metric(OWN)
     made = NodeMetrics(registry, lambda: {"a->b": worker(3, "x")})
     assert [each.metric.name for each in made.all_families] == [TASKS.name, MIRROR.name]
-    registry.publish_values()
+    registry.publish_metric_families()
     assert made.all_families[0].metric == OWN
 
 

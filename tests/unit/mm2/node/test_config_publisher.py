@@ -59,7 +59,7 @@ def leads(made: ConfigPublisher, member: Member, now_s: float = 0.0) -> None:
 def test_a_leader_writes_all_that_can_run(member):
     made = written(plan(), member)
     assert member.stored == {name: dict(of) for name, of in plan().connectors.items()}
-    assert made.is_settled
+    assert made.has_written_configs
     count = len(member.herder.submitted)
     leads(made, member)
     assert len(member.herder.submitted) == count
@@ -69,7 +69,7 @@ def test_what_is_switched_off_is_not_written_and_taken_away(member):
     written(plan(), member)
     made = written(plan("emit.checkpoints.enabled=false"), member)
     assert flow_plan.CHECKPOINT_CONNECTOR not in member.stored
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_what_operators_set_is_kept(member):
@@ -86,9 +86,9 @@ def test_what_operators_set_is_kept(member):
 def test_another_plan_is_written_when_it_is_looked_for(member):
     made = written(plan(), member)
     made.replace_plan(plan("topics=x"))
-    waits = made.is_settled
+    waits = made.has_written_configs
     made.write_or_compare_configs(fleets.as_member(member), 0.0)
-    assert (waits, made.is_settled) == (False, True)
+    assert (waits, made.has_written_configs) == (False, True)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
 
 
@@ -98,11 +98,11 @@ def test_nobody_waits_for_a_herder_that_is_busy(member):
     leads(made, member)
     made.write_or_compare_configs(fleets.as_member(member), 1.0)
     assert len(member.herder.submitted) == len(plan().connectors), "each was asked once"
-    assert not made.is_settled
+    assert not made.has_written_configs
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
     made.write_or_compare_configs(fleets.as_member(member), 2.0)
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
@@ -114,7 +114,7 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     member.herder.silent = False
     made.write_or_compare_configs(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
     assert "MirrorSourceConnector is not configured yet: the worker did not reply" in caplog.text
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_a_worker_that_was_begun_anew_is_asked_at_once(member):
@@ -123,7 +123,7 @@ def test_a_worker_that_was_begun_anew_is_asked_at_once(member):
     leads(made, member)
     again = Member()
     leads(made, again, 0.2)
-    assert made.is_settled
+    assert made.has_written_configs
     assert again.stored.keys() == plan().connectors.keys()
 
 
@@ -132,12 +132,12 @@ def test_a_failure_is_told_and_tried_again(member, caplog):
     member.herder.fails = TimeoutError("the herder is busy")
     leads(made, member)
     assert "the herder is busy" in caplog.text
-    assert not made.is_settled
+    assert not made.has_written_configs
     member.herder.fails = None
     made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S - 0.1)
-    assert not made.is_settled
+    assert not made.has_written_configs
     made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplog):
@@ -152,7 +152,7 @@ def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplo
         for name in CONNECTORS
     ]
     assert made.rejections == dict.fromkeys(CONNECTORS, "Invalid value x for topics")
-    assert made.is_settled, "nothing is left to be tried"
+    assert made.has_written_configs, "nothing is left to be tried"
     assert len(member.herder.submitted) == 2 * len(CONNECTORS)
     member.herder.invalid = None
     leads(made, member, 180.0)
@@ -169,10 +169,10 @@ def test_what_is_refused_for_now_is_told_once_and_tried_again(member, caplog):
     leads(made, member)
     made.write_or_compare_configs(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
     assert caplog.text.count("the configuration of MirrorSourceConnector was rejected: ") == 1
-    assert (made.rejections, made.is_settled) == ({}, False)
+    assert (made.rejections, made.has_written_configs) == ({}, False)
     member.herder.stale = False
     made.write_or_compare_configs(fleets.as_member(member), 2 * config_publisher.RETRY_DELAY_S)
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_whose_file_another_node_writes_has_nothing_refused(member):
@@ -197,7 +197,7 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
         asked.set_result(member.herder._serve(request))
     made.write_or_compare_configs(fleets.as_member(member), 0.2)
     assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
@@ -205,17 +205,17 @@ def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
     made = writes(plan())
     follower = dataclasses.replace(member, is_leader=False)
     made.write_or_compare_configs(fleets.as_member(follower), 0.0)
-    followed = made.is_settled
+    followed = made.has_written_configs
     assert followed, "others write"
     member.herder.fails = TimeoutError("the herder is busy")
     if told:
         made.notify_leadership(fleets.as_member(member))
     made.write_or_compare_configs(fleets.as_member(member), 1.0)
-    assert not made.is_settled
+    assert not made.has_written_configs
     member.herder.fails = None
     made.write_or_compare_configs(fleets.as_member(member), 10.0)
     assert member.herder.get_config_state().config("MirrorSourceConnector") is not None
-    assert made.is_settled
+    assert made.has_written_configs
 
 
 def test_who_leads_anew_writes_again_as_others_may_have_written_meanwhile(member):
@@ -275,5 +275,5 @@ def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):
     (record,) = (each for each in caplog.records if each.levelname == "WARNING")
     assert "MirrorSourceConnector: producer.override.request.timeout.ms" in record.message
     assert "4711" not in caplog.text
-    assert made.is_settled
+    assert made.has_written_configs
     assert not any(isinstance(e, PutConnector) for e in follower.herder.submitted[3:])

@@ -15,7 +15,12 @@ from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.worker import StartedConnectorsAndTasks
 from mm2.config import config_loader, flow_plan
 from mm2.node import connector_restarts
-from mm2.node.connector_restarts import FailureTracker, RestartDecision, RestartPlanner, RunAttempt
+from mm2.node.connector_restarts import (
+    ConnectorOrTaskRun,
+    FailureTracker,
+    RestartDecision,
+    RestartPlanner,
+)
 from tests.fakes.rest_herder import FakeHerder
 
 State = RunState
@@ -28,7 +33,7 @@ def look(planner: RestartPlanner, now_s: float, *, failed: bool, number: int = 1
 def saw(
     planner: RestartPlanner, now_s: float, state: State | None, *, number: int = 1
 ) -> list[str]:
-    return planner.find_due_restarts({"task 0": RunAttempt(number, state)}, now_s)
+    return planner.find_due_restarts({"task 0": ConnectorOrTaskRun(number, state)}, now_s)
 
 
 def crashes(planner: RestartPlanner, until_s: float) -> list[float]:
@@ -53,13 +58,13 @@ def test_each_pause_is_longer_than_the_last_up_to_a_minute():
 def test_in_the_end_it_is_given_up():
     planner = RestartPlanner(3)
     assert len(crashes(planner, 400.0)) == 3
-    assert planner.find_given_up_items(["task 0", "task 1"]) == ["task 0"]
+    assert planner.find_items_failed_too_often(["task 0", "task 1"]) == ["task 0"]
 
 
 def test_nothing_is_started_again_where_that_is_off():
     planner = RestartPlanner(0)
     assert crashes(planner, 100.0) == []
-    assert planner.find_given_up_items(["task 0"]) == ["task 0"]
+    assert planner.find_items_failed_too_often(["task 0"]) == ["task 0"]
 
 
 def test_what_failed_is_started_once_until_its_state_is_news():
@@ -79,7 +84,7 @@ def test_an_attempt_that_was_refused_is_made_again_and_counts_for_nothing():
         assert look(planner, now_s, failed=True) == ["task 0"]
         planner.record_restart_rejection("task 0", now_s)
         assert look(planner, now_s + 0.5, failed=True) == []
-    assert planner.find_given_up_items(["task 0"]) == []
+    assert planner.find_items_failed_too_often(["task 0"]) == []
 
 
 def test_who_ran_for_long_has_no_failures_behind_it():
@@ -89,7 +94,7 @@ def test_who_ran_for_long_has_no_failures_behind_it():
     look(planner, 2.0, failed=False)
     look(planner, 990.0, failed=False)
     look(planner, 1000.0, failed=True)
-    assert planner.find_given_up_items(["task 0"]) == []
+    assert planner.find_items_failed_too_often(["task 0"]) == []
     assert look(planner, 1001.0, failed=True) == ["task 0"]
 
 
@@ -102,7 +107,7 @@ def test_who_waited_for_long_has_not_run(state):
     for now_s in (3.0, 500.0, 1000.0):
         saw(planner, now_s, state)
     look(planner, 1001.0, failed=True)
-    assert planner.find_given_up_items(["task 0"]) == ["task 0"]
+    assert planner.find_items_failed_too_often(["task 0"]) == ["task 0"]
 
 
 def test_what_ran_in_parts_has_run():
@@ -114,14 +119,14 @@ def test_what_ran_in_parts_has_run():
         look(planner, at_s + 300.0, failed=False)
         saw(planner, at_s + 301.0, State.UNASSIGNED)
     look(planner, 710.0, failed=True)
-    assert planner.find_given_up_items(["task 0"]) == []
+    assert planner.find_items_failed_too_often(["task 0"]) == []
 
 
 def test_what_is_gone_is_forgotten():
     planner = RestartPlanner(0)
     look(planner, 0.0, failed=True)
     planner.find_due_restarts({}, 1.0)
-    assert planner.find_given_up_items(["task 0"]) == []
+    assert planner.find_items_failed_too_often(["task 0"]) == []
 
 
 def test_a_failure_between_two_looks_is_another():
@@ -179,7 +184,7 @@ class Flow:
 
     def look(self, after_s: float = 0.0) -> RestartDecision:
         self.now_s += after_s
-        found = connector_restarts.list_running_items(
+        found = connector_restarts.list_started_work_items(
             [NAME, *TASKS, "MirrorHeartbeatConnector"],
             self.worker.snapshot(),
             config=self.herder.get_config_state(),

@@ -25,23 +25,23 @@ def test_what_passed_last_outlives_a_drill_that_failed(path):
         "passed_at_ms": 1_000,
         "last": {"at_ms": 3_000, "passed": False, "rto_s": 9.0},
     }
-    assert LastDrillTimes(path).read_pass_times_s() == {"a->b": 1.0}
+    assert LastDrillTimes(path).read_last_success_times_s() == {"a->b": 1.0}
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_file_that_changes_is_read_again(path):
     drills = LastDrillTimes(path)
-    assert drills.read_pass_times_s() == {}
+    assert drills.read_last_success_times_s() == {}
     drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1_000)
-    assert drills.read_pass_times_s() == {"a->b": 1.0}
+    assert drills.read_last_success_times_s() == {"a->b": 1.0}
     drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=2_000_000)
-    assert drills.read_pass_times_s() == {"a->b": 2_000.0}
+    assert drills.read_last_success_times_s() == {"a->b": 2_000.0}
     path.unlink()
-    assert drills.read_pass_times_s() == {}
+    assert drills.read_last_success_times_s() == {}
 
 
 def test_without_a_name_of_a_file_drills_are_not_noted():
-    assert LastDrillTimes(None).read_pass_times_s() is None
+    assert LastDrillTimes(None).read_last_success_times_s() is None
 
 
 @pytest.mark.parametrize(
@@ -65,23 +65,23 @@ def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplo
         drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)
     assert path.read_text() == text
     drills = LastDrillTimes(path)
-    assert drills.read_pass_times_s() == drills.read_pass_times_s() == {}
+    assert drills.read_last_success_times_s() == drills.read_last_success_times_s() == {}
     assert why in caplog.text
 
 
 def test_a_report_that_is_no_file_is_refused_at_once(path, caplog):
     path.parent.mkdir()
     os.mkfifo(path)
-    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert LastDrillTimes(path).read_last_success_times_s() == {}
     assert "not a regular file" in caplog.text
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert LastDrillTimes(path).read_last_success_times_s() == {}
     assert "a symbolic link, which is not followed" in caplog.text
     path.unlink()
     with path.open("wb") as large:
         large.truncate(1 << 40)
-    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert LastDrillTimes(path).read_last_success_times_s() == {}
     assert "larger than 4 MiB" in caplog.text
 
 
@@ -91,7 +91,7 @@ def test_a_report_of_another_user_is_refused(path, monkeypatch, caplog):
         os.chown(path, 4242, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert LastDrillTimes(path).read_last_success_times_s() == {}
     assert "is owned by user id" in caplog.text
 
 

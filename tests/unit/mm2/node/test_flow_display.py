@@ -11,14 +11,14 @@ from mm2.node import flow_display
 from mm2.node.flow_display import LineDisplay, LiveDisplay
 from mm2.status import topic_rows
 from mm2.status.catch_up_progress import CatchUpTracker
-from mm2.status.live_table import TableFrame
+from mm2.status.live_table import LiveTableContent
 from mm2.status.topic_rows import CopyRates
 from tests.support import statuses
 
 
 def frame(*flows):
     seen = topic_rows.make_overview(flows, CopyRates(), wall_ms=0, engine_ready=True)
-    return TableFrame(overview=seen)
+    return LiveTableContent(overview=seen)
 
 
 class Terminal(io.StringIO):

@@ -149,7 +149,7 @@ def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
     assert "connecting to b (b:1)" in flow.seen[0].reason
     assert flow.seen[-1].state is State.STOPPED
     assert flow.worker.has_ended
-    assert flow.worker.is_settled
+    assert flow.worker.has_applied_plan
     assert flow.worker.plugin_metrics == ()
 
 
@@ -366,7 +366,7 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
 
     def changes() -> None:
         flow.worker.replace_plan(other)
-        assert not flow.worker.is_settled
+        assert not flow.worker.has_applied_plan
 
     flow.does(flow.looks, changes, flow.looks)
     assert flow.member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
@@ -413,7 +413,7 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
 
     def tells() -> None:
         told.extend(flow.worker.ineffective_changes)
-        assert flow.worker.is_settled, "there is nothing left to be waited for"
+        assert flow.worker.has_applied_plan, "there is nothing left to be waited for"
 
     flow.does(flow.looks, changes, flow.looks, tells)
     assert told[0] == (

@@ -81,7 +81,7 @@ class Watch(RetentionWatch):
             unreachable=lambda _: tuple(running.unreachable),
         )
 
-    def list_seconds_left(self) -> dict[tuple[str, ...], float]:
+    def list_seconds_to_data_loss(self) -> dict[tuple[str, ...], float]:
         return {(FLOW, "orders"): 9.0}
 
 
@@ -205,7 +205,7 @@ def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pu
     status, body = observed.asks(health_endpoints.REPLICATING_PATH)
     (finding,) = json.loads(body)["findings"]
     assert (status, finding["reason"]) == (503, lost.format_description())
-    assert observed.made.describe_unreachable() == {FLOW: lost.format_description()}
+    assert observed.made.describe_unreachable_clusters() == {FLOW: lost.format_description()}
 
 
 def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
@@ -217,4 +217,4 @@ def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
     ]
     observed.look()
     assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 1}
-    assert observed.made.describe_unreachable() == {}
+    assert observed.made.describe_unreachable_clusters() == {}

@@ -40,7 +40,7 @@ CLOCK = SystemClock()
 class Worker:
     name: str
     has_ended: bool = False
-    is_member: bool = True
+    is_group_member: bool = True
     stop_requested: threading.Event = field(default_factory=threading.Event)
 
 
@@ -52,7 +52,7 @@ def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
     assert "a->b did not stop in time" in caplog.text
     fresh = Worker("a->b", has_ended=True)
     made.request_stop([fresh])
-    assert [each is slow for each in made.unfinished] == [True]
+    assert [each is slow for each in made.unfinished_workers] == [True]
     owned = ThreadGroup(on_unexpected_end=lambda end: None)
 
     def ends(stop: threading.Event) -> None:
@@ -63,7 +63,7 @@ def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
     owned.start("ends", ends)
     caplog.clear()
     made.wait_for_workers(CLOCK.now_s() + 10.0)
-    assert made.unfinished == []
+    assert made.unfinished_workers == []
     assert caplog.text == ""
     assert owned.stop_all(1.0) == []
 
@@ -72,7 +72,7 @@ def test_nobody_is_waited_for_at_once():
     made = GracefulShutdown(CLOCK)
     made.request_stop([Worker("a->b", has_ended=True)])
     made.wait_for_workers(CLOCK.now_s() - 1.0)
-    assert made.unfinished == []
+    assert made.unfinished_workers == []
 
 
 FILE = """clusters=a,b,c
@@ -125,7 +125,7 @@ class Running:
         return self
 
     def settles(self) -> None:
-        eventually.eventually(lambda: self.node.is_settled, WAIT_S)
+        eventually.eventually(lambda: self.node.has_applied_changes, WAIT_S)
 
     def reloads(self, *lines: str) -> None:
         after = settings(*lines)

@@ -12,8 +12,8 @@ from mm2.connectors.status_registry import FlowState, TaskPlacement
 from mm2.copier.copy_engine import EngineState
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.node import run_loop
-from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDeps, RunResult, StopCondition
-from mm2.status.live_table import TableFrame
+from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDependencies, RunResult, StopCondition
+from mm2.status.live_table import LiveTableContent
 from tests.fakes.running import FakeRunning
 from tests.support import statuses
 
@@ -34,7 +34,7 @@ class Clock:
 
 class Display:
     def __init__(self) -> None:
-        self.frames: list[TableFrame] = []
+        self.frames: list[LiveTableContent] = []
         self.closed = 0
         self.error: Exception | None = None
 
@@ -73,7 +73,7 @@ class World:
             self.signal = 15
 
     def run(self, goal: StopCondition = FOR_EVER) -> RunResult:
-        around = RunLoopDeps(
+        around = RunLoopDependencies(
             clock=self.clock,
             display=self.display,
             metrics=self.metrics,

@@ -100,7 +100,10 @@ def test_what_cannot_be_told_makes_no_checkpoint():
     }
     assert flow(table.translate).find_new_checkpoints("g1", positions, {}) == []
     unread = OffsetSyncStore(keep_history=True)
-    assert flow(unread.translate).find_new_checkpoints("g1", {at("t1"): committed(9)}, {}) == []
+    assert (
+        flow(unread.translate_downstream).find_new_checkpoints("g1", {at("t1"): committed(9)}, {})
+        == []
+    )
 
 
 def test_only_topics_of_the_flow_count():
@@ -141,7 +144,7 @@ EARLIER = EarlierOffset(downstream=5, reread_max=2)
     ],
 )
 def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
-    look = flow(lambda *_: outcome).compare_group("g1", {at("t1"): committed(9)}, {})
+    look = flow(lambda *_: outcome).find_new_group_checkpoints("g1", {at("t1"): committed(9)}, {})
     assert look.is_final is final
     assert made(look.checkpoints) == (
         [] if isinstance(outcome, UntranslatedReason) else [(at("s1.t1"), 9, 5)]

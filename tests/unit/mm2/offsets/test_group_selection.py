@@ -39,7 +39,7 @@ def test_consumer_groups_are_those_of_javas_admin(listed, expected):
 def test_groups_with_offsets_of_topics_that_are_mirrored():
     """`testFindConsumerGroups`, its common scenarios."""
     topics = {"g1": ["t1", "t2"], "g2": ["t2", "t3"], "g3": ["t3"], "g4": ["t2"]}
-    names = group_selection.filter_candidates(
+    names = group_selection.filter_listed_groups(
         FLOW, [ListedGroup(group=group) for group in topics]
     ).accepted
     assert names == ("g1", "g2", "g3")
@@ -53,7 +53,9 @@ def test_a_name_that_takes_too_long_to_match_is_left_out_alone():
     groups = topic_filters.compile_group_filter([pattern, "g.*"], [])
     long = "x" * 2_000
     listed = [ListedGroup(group="g1"), ListedGroup(group=long), ListedGroup(group="g2")]
-    found = group_selection.filter_candidates(Flow(source="A", target="B", groups=groups), listed)
+    found = group_selection.filter_listed_groups(
+        Flow(source="A", target="B", groups=groups), listed
+    )
     assert found.accepted == ("g1", "g2")
     assert list(found.unmatched) == [long]
     assert "groups: matching the regular expression" in found.unmatched[long]
@@ -88,8 +90,8 @@ def test_groups_of_topics_that_are_not_replicated_have_no_checkpoints(topic):
 
 def test_only_other_groups_are_a_change():
     found = SelectedGroups(groups=frozenset({"a", "b"}))
-    assert not group_selection.compare_selection({"b", "a"}, found)
-    change = group_selection.compare_selection({"b", "c"}, found)
+    assert not group_selection.compute_selection_change({"b", "a"}, found)
+    change = group_selection.compute_selection_change({"b", "c"}, found)
     assert change == GroupSelectionChange(new=frozenset({"a"}), gone=frozenset({"c"}))
     assert change
 

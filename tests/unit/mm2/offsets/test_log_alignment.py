@@ -1,22 +1,22 @@
 from __future__ import annotations
 
 from mm2.offsets import log_alignment
-from mm2.offsets.log_alignment import AlignedRange, LogDigests, LogMatches, MatchedItems
+from mm2.offsets.log_alignment import AlignedRange, LogDigests, LogMatches, MatchedIndexPair
 
 
 def test_what_is_missing_without_a_marker_is_a_hole():
     found = LogDigests(start=5)
-    found.add_item(5, 77, producer_id=3)
+    found.add_item_digest(5, 77, producer_id=3)
     found.skip_to_offset(7)  # a marker
-    found.add_item(7, 78, span=3, optional=True)
-    found.add_item(12, 79)
+    found.add_item_digest(7, 78, span=3, optional=True)
+    found.add_item_digest(12, 79)
     found.check_invariants()
     assert (len(found), found.end, list(found.offsets)) == (3, 13, [5, 7, 12])
     assert (found.get_end_offset(1), list(found.producer_ids)) == (10, [3, -1, -1])
-    assert [found.is_copy_required(at) for at in range(3)] == [True, False, True]
-    assert [found.has_hole(at, at) for at in range(3)] == [False, False, True]
-    assert found.has_hole(0, 2)
-    assert not found.has_hole(0, 1)
+    assert [found.is_counterpart_required(at) for at in range(3)] == [True, False, True]
+    assert [found.has_compaction_gap(at, at) for at in range(3)] == [False, False, True]
+    assert found.has_compaction_gap(0, 2)
+    assert not found.has_compaction_gap(0, 1)
 
 
 def test_a_hole_is_before_the_next_item_whatever_else_lies_between():
@@ -24,23 +24,23 @@ def test_a_hole_is_before_the_next_item_whatever_else_lies_between():
     found.skip_to_offset(2, hole=True)
     found.skip_to_offset(3)
     found.skip_to_offset(1)
-    found.add_item(3, 77)
-    assert (found.has_hole(0, 0), found.end) == (True, 4)
+    found.add_item_digest(3, 77)
+    assert (found.has_compaction_gap(0, 0), found.end) == (True, 4)
 
 
 def items(*offsets, start=0, end=None):
     made = LogDigests(start=start)
     for offset in offsets:
         made.skip_to_offset(offset)
-        made.add_item(offset, offset, producer_id=offset % 2)
+        made.add_item_digest(offset, offset, producer_id=offset % 2)
     made.skip_to_offset(made.end if end is None else end)
     return made
 
 
 def found(*sure, pairs=None, unsure=()):
-    chain = [MatchedItems(*each) for each in sure]
+    chain = [MatchedIndexPair(*each) for each in sure]
     return LogMatches(
-        pairs=chain if pairs is None else [MatchedItems(*each) for each in pairs],
+        pairs=chain if pairs is None else [MatchedIndexPair(*each) for each in pairs],
         certain=chain,
         bounded=frozenset(unsure),
     )

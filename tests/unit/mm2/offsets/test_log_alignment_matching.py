@@ -36,7 +36,7 @@ def items(log: Log, *, start=0, optional=()):
             made.skip_to_offset(offset + 1, hole=True)
         else:
             assert isinstance(each, int)
-            made.add_item(offset, each, optional=offset in optional, producer_id=7)
+            made.add_item_digest(offset, each, optional=offset in optional, producer_id=7)
     made.check_invariants()
     return made
 
@@ -385,7 +385,7 @@ class World:
         for offset in range(end):
             if offset in log:
                 number, kept = log[offset]
-                made.add_item(offset, self.contents[number], optional=not kept)
+                made.add_item_digest(offset, self.contents[number], optional=not kept)
             else:
                 made.skip_to_offset(offset + 1, hole=offset in holes)
         return made

@@ -10,14 +10,14 @@ from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets import map_rebuild, offset_translation
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
-from mm2.offsets.map_rebuild import FencingOwner, RebuildPlan, RebuildScope
+from mm2.offsets.map_rebuild import FencingProducer, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from mm2.replication import recovery_instructions
 from tests.fakes import copied_map
 
 T7 = copied_map.T7
-BY = FencingOwner(producer_id=40, epoch=6, marker=27, leader_epoch=3)
+BY = FencingProducer(producer_id=40, epoch=6, marker=27, leader_epoch=3)
 
 
 def matched(*stretches, writers=(7,), tail=0):
@@ -142,7 +142,7 @@ def test_long_stretches_are_cut_into_segments(count):
         )
         behind = offset_translation.translate_to_target(known, source + 1)
         assert behind == ExactOffset(downstream=source + delta + 1)
-    assert known.replicated_to == 10 + 2 * count
+    assert known.next_source_offset == 10 + 2 * count
 
 
 Kind = RebuildScope

@@ -73,7 +73,9 @@ def stored(first, through, **more):
 
 def firsts(store):
     (mine,) = store.owners
-    return list(mine.select_valid().firsts), [key.first_source for key in mine.list_obsolete_keys()]
+    return list(mine.select_valid_segments().firsts), [
+        key.first_source for key in mine.list_obsolete_keys()
+    ]
 
 
 def test_what_goes_on_where_the_one_before_ended_is_whole():
@@ -268,7 +270,7 @@ def fold(*records):
 def test_a_partition_that_was_never_recorded_is_empty():
     empty = OffsetMap().get_partition(T7)
     assert (empty.newest_era, empty.eras, empty.resume_point) == (0, {}, None)
-    assert (empty.open_request, empty.find_resume_position(5)) == (None, None)
+    assert (empty.pending_era_request, empty.find_resume_position(5)) == (None, None)
 
 
 def test_partitions_are_kept_apart_and_listed_in_order():
@@ -410,7 +412,7 @@ def test_eras_that_nobody_went_on_in_do_not_stand(stored, standing, newest):
 def test_a_request_is_open_until_an_era_answers_it(requests, answers, still_open):
     records = [request_record(each) for each in requests]
     records += [(era_key(at), era_of(request=each)) for at, each in enumerate(answers, 1)]
-    found = fold(*records).open_request
+    found = fold(*records).pending_era_request
     assert (found.request if found is not None else None) == still_open
 
 
@@ -539,30 +541,30 @@ def test_nothing_is_resumed_from_the_era_of_a_rebuilt_map_alone():
 
 
 def test_how_far_was_copied():
-    assert OffsetMap().get_partition(T7).replicated_to is None
-    assert fold((era_key(1), era_of(first_source=10))).replicated_to == 10
+    assert OffsetMap().get_partition(T7).next_source_offset is None
+    assert fold((era_key(1), era_of(first_source=10))).next_source_offset == 10
     segment = segment_of((10, -5), through=30)
     begun = ((era_key(1), era_of(first_source=10)), (segment_key(10), segment))
-    assert fold(*begun).replicated_to == 30
+    assert fold(*begun).next_source_offset == 30
 
 
 def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_it():
     known = OffsetMap()
     key = offset_map_records.encode_map_key(segment_key(0))
-    known.apply_or_keep_unreadable(b"\x01\x03garbage", b"x", offset=3)
-    known.apply_or_keep_unreadable(b"", b"x", offset=4)
-    known.apply_or_keep_unreadable(key, b"\x09", offset=5)
+    known.apply_record_or_keep_unreadable(b"\x01\x03garbage", b"x", offset=3)
+    known.apply_record_or_keep_unreadable(b"", b"x", offset=4)
+    known.apply_record_or_keep_unreadable(key, b"\x09", offset=5)
     assert [each.offset for each in known.list_unreadable_records()] == [3, 4, 5]
     assert [each.offset for each in known.list_unreadable_records(T7)] == [3, 4, 5]
     sibling = TopicPartition("orders", 8)
     assert [each.offset for each in known.list_unreadable_records(sibling)] == [3, 4, 5]
     other = TopicPartition("users", 7)
     assert [each.offset for each in known.list_unreadable_records(other)] == [3, 4]
-    known.apply_or_keep_unreadable(
+    known.apply_record_or_keep_unreadable(
         key, offset_map_records.encode_map_value(segment_of((0, 5), through=9)), offset=6
     )
-    known.apply_or_keep_unreadable(b"\x01\x03garbage", None, offset=7)
-    known.apply_or_keep_unreadable(b"", None, offset=8)
+    known.apply_record_or_keep_unreadable(b"\x01\x03garbage", None, offset=7)
+    known.apply_record_or_keep_unreadable(b"", None, offset=8)
     assert known.list_unreadable_records() == []
     assert known.get_partition(T7).resume_point is not None
 
@@ -571,8 +573,8 @@ def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names(
     known = OffsetMap()
     key = bytearray(offset_map_records.encode_map_key(segment_key(0)))
     key[1] = 77
-    known.apply_or_keep_unreadable(bytes(key), b"x", offset=0)
+    known.apply_record_or_keep_unreadable(bytes(key), b"x", offset=0)
     assert [each.partition for each in known.list_unreadable_records()] == [T7]
     key[0] = 9
-    known.apply_or_keep_unreadable(bytes(key), b"x", offset=1)
+    known.apply_record_or_keep_unreadable(bytes(key), b"x", offset=1)
     assert [each.partition for each in known.list_unreadable_records()] == [T7, None]

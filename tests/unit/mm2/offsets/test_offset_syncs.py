@@ -256,7 +256,7 @@ def test_every_record_is_told_once(events):
     for kind, count in events:
         if kind == "record":
             for _ in range(count):
-                writer._add_run(source, target - source)
+                writer._add_offset_run(source, target - source)
                 writer.through, writer.target_next = source + 1, target + 1
                 copied.append((source, target))
                 source, target = source + 1, target + 1

@@ -99,7 +99,7 @@ def test_topics_that_are_there_need_not_be_made():
 
 def test_two_aliases_of_one_cluster_are_told():
     def same(one: str, other: str, *, renames: bool) -> list[CheckFinding]:
-        return list(broker_limits.check_same_cluster("east->west", one, other, renames=renames))
+        return list(broker_limits.check_clusters_differ("east->west", one, other, renames=renames))
 
     (found,) = same("id", "id", renames=False)
     assert (found.code, found.severity) == ("same-cluster", Weight.FAILED)

@@ -87,8 +87,10 @@ def test_the_verdict_is_the_worst_and_notes_are_none():
 def test_whether_any_cluster_was_reached():
     west = CheckedSubject(subject="west", checked=frozenset({Word.DNS, Word.NETWORK}))
     lost = dataclasses.replace(SOME, subject="west", area=Word.DNS)
-    assert not check_report.build_report([EAST, west], [SOME]).are_all_unreachable(("east", "west"))
-    assert check_report.build_report([EAST, west], [SOME, lost]).are_all_unreachable(
+    assert not check_report.build_report([EAST, west], [SOME]).are_all_clusters_unreachable(
         ("east", "west")
     )
-    assert not check_report.build_report([], []).are_all_unreachable(())
+    assert check_report.build_report([EAST, west], [SOME, lost]).are_all_clusters_unreachable(
+        ("east", "west")
+    )
+    assert not check_report.build_report([], []).are_all_clusters_unreachable(())

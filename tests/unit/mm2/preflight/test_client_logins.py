@@ -25,7 +25,10 @@ def of(*lines: str) -> list[tuple[str, tuple[str, ...]]]:
     }
     found = client_logins.list_logins(
         {
-            flow.name: (flow, client_logins.build_client_accesses(settings, flow, plans[flow.name]))
+            flow.name: (
+                flow,
+                client_logins.build_cluster_access_by_client(settings, flow, plans[flow.name]),
+            )
             for flow in settings.flows
         }
     )

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from connect_runtime.protocol.request_errors import FailureLayer
+from connect_runtime.protocol.request_errors import RequestFailureLayer
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight import check_report
 from mm2.preflight.check_report import CheckArea, CheckSeverity
 from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 
-Layer, Weight, Word = FailureLayer, CheckSeverity, CheckArea
+Layer, Weight, Word = RequestFailureLayer, CheckSeverity, CheckArea
 TOOL = ClusterCommands(bootstrap="b:1", principal="User:me", secured=True)
 FINE = ConnectAttempt(address="b:1")
 
@@ -29,7 +29,7 @@ def reached(
     )
 
 
-def bad(layer: FailureLayer, text: str = "x", *, node: int | None = None) -> ConnectAttempt:
+def bad(layer: RequestFailureLayer, text: str = "x", *, node: int | None = None) -> ConnectAttempt:
     return ConnectAttempt(address="c:2", layer=layer, text=text, node=node)
 
 

@@ -14,7 +14,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.internal_topic_check import (
     ExpectedInternalTopic,
     FlowConnectorConfigs,
-    InternalTopicUse,
+    InternalTopicAccess,
     ObservedInternalTopic,
     ReplicationFactorCauses,
 )
@@ -28,7 +28,7 @@ a->b.enabled=true
 """
 
 
-def read(*lines: str, flow: int = 0) -> tuple[FlowConnectorConfigs, dict[str, InternalTopicUse]]:
+def read(*lines: str, flow: int = 0) -> tuple[FlowConnectorConfigs, dict[str, InternalTopicAccess]]:
     settings = config_loader.parse_mm2_properties(
         BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
     )

@@ -79,7 +79,7 @@ def test_defaults_of_mirror_maker_are_one_cause_with_all_that_has_to_be_written(
 
 
 def test_the_brokers_own_default_is_changed_on_the_brokers():
-    cause = replication_factor_check.build_broker_cause("west")
+    cause = replication_factor_check.build_broker_default_cause("west")
     (found,) = judge(dataclasses.replace(INTERNAL, cause=cause))
     assert found.text == "default.replication.factor 3 exceeds the 1 broker of west"
     assert found.fix == "set default.replication.factor on the brokers of west to at most 1"

@@ -11,7 +11,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.required_acls import (
     ClientResource,
     FlowClient,
-    FlowOperations,
+    FlowResourceUsage,
     InternalTopicAcls,
     ResourceKind,
     TriedOperations,
@@ -28,7 +28,7 @@ OPERATORS = {
 EVERYTHING = frozenset(
     {"READ", "WRITE", "CREATE", "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
 )
-WANTED = FlowOperations(
+WANTED = FlowResourceUsage(
     topics=("orders", "users"),
     mirrors=("east.orders", "east.users"),
     internal_topics=(
@@ -53,7 +53,7 @@ WANTED = FlowOperations(
 
 def told(
     held: dict[ClientResource, AuthorizedOperations],
-    wanted: FlowOperations = WANTED,
+    wanted: FlowResourceUsage = WANTED,
     tried: TriedOperations | None = None,
 ) -> list[CheckFinding]:
     return list(

@@ -17,7 +17,7 @@ from mm2.copier.log_compare_messages import LogCompareResult
 from mm2.formats import offset_map_records
 from mm2.offsets import map_rebuild
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
-from mm2.offsets.map_rebuild import FencingOwner, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets.map_rebuild import FencingProducer, MapRecord, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
 from mm2.repair.offset_map_rebuild import FlowRunningError, MapRebuild
 from tests.fakes import copied_map, taking
@@ -63,8 +63,8 @@ def looking(questions: Any, **more: Any) -> MapRebuild:
 @pytest.mark.parametrize(("start", "well"), [(0, True), (40, False)])
 def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
     run = looking(Questions(start))
-    (bounds,) = run._determine_ranges([PLACE])
-    run._handle_compare_result(LogCompareResult(partition=bounds.partition, source_records=3))
+    (bounds,) = run._determine_log_ranges_to_compare([PLACE])
+    run._handle_comparison_result(LogCompareResult(partition=bounds.partition, source_records=3))
     found = run.results[PLACE]
     assert (found.is_complete, "mm2 topic reset" in found.reason) == (well, not well)
 
@@ -72,7 +72,7 @@ def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything
 @pytest.mark.parametrize("all_differ", [False, True])
 def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it(all_differ):
     run = looking(Questions(0), all_differ=all_differ)
-    run._handle_compare_result(
+    run._handle_comparison_result(
         LogCompareResult(partition=PLACE, source_records=3, target_records=2)
     )
     assert ("--all-differ" in run.results[PLACE].reason) != all_differ
@@ -89,7 +89,7 @@ def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
     run = looking(Silent(0), pair=SimpleNamespace(source=source))
     run._setups[other] = taking.where()
     run._plans[other] = RebuildPlan(kind=RebuildScope.BEFORE, source_to=2, target_to=1)
-    found = run._determine_ranges([PLACE, other])
+    found = run._determine_log_ranges_to_compare([PLACE, other])
     assert [(each.partition, each.source_end, each.target_end) for each in found] == [(other, 2, 1)]
     assert "it has no leader" in run.results[PLACE].reason
 
@@ -100,7 +100,7 @@ def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source
     class Ends(FakeLogs):
         def fetch_bounds(self, partitions: Any, timeout_s: float) -> Any:
             asked.append("ends")
-            return super().fetch_bounds(partitions, timeout_s)
+            return super().fetch_log_bounds(partitions, timeout_s)
 
     def opposite() -> Any:
         asked.append("opposite")
@@ -110,7 +110,7 @@ def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source
     both = SimpleNamespace(source=SimpleNamespace(logs=ends))
     run = looking(Questions(0), pair=both, read_reverse_map=opposite)
     run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
-    (bounds,) = run._determine_ranges([PLACE])
+    (bounds,) = run._determine_log_ranges_to_compare([PLACE])
     assert (bounds.source_end, bounds.reverse_producers, asked) == (
         3,
         frozenset({41}),
@@ -135,9 +135,9 @@ class Ledger(FlowStateStore):
     reads = 0
     between: tuple[MapRecord, ...] = ()
 
-    def read_map_to_end(self, timeout_s: float = 1.0) -> OffsetMap:
+    def read_offset_map_to_end(self, timeout_s: float = 1.0) -> OffsetMap:
         self.reads += 1
-        known = super().read_map_to_end(timeout_s)
+        known = super().read_offset_map_to_end(timeout_s)
         if self.reads == 2:
             for key, value in self.between:
                 known.apply_record(
@@ -169,7 +169,7 @@ def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebu
     run = MapRebuild(tools, writes=True)
     run._setups[PLACE] = taking.where()
     run._plans[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
-    by = FencingOwner(producer_id=40, epoch=6, marker=5, leader_epoch=0)
+    by = FencingProducer(producer_id=40, epoch=6, marker=5, leader_epoch=0)
     run._fences[PLACE] = by
     return run
 
@@ -179,15 +179,15 @@ COMPARED = LogCompareResult(partition=PLACE, alignment=MATCHED, source_records=5
 
 def test_what_was_stored_stands(monkeypatch):
     run = storing(monkeypatch)
-    run._handle_compare_result(COMPARED)
+    run._handle_comparison_result(COMPARED)
     assert (run.results[PLACE].stored, run.results[PLACE].reason) == (4, "")
 
 
 def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(FlowRunningError):
-        run._handle_compare_result(COMPARED)
-    assert run._tools.store.read_map_to_end(5.0).get_partition(PLACE).era_records == {}
+        run._handle_comparison_result(COMPARED)
+    assert run._tools.store.read_offset_map_to_end(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
@@ -195,8 +195,8 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
     with pytest.raises(
         RetriableError, match="west does not report whether flow east->west is running"
     ):
-        run._handle_compare_result(COMPARED)
-    assert run._tools.store.read_map_to_end(5.0).get_partition(PLACE).era_records == {}
+        run._handle_comparison_result(COMPARED)
+    assert run._tools.store.read_offset_map_to_end(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
@@ -204,8 +204,8 @@ def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
         PLACE,
         MATCHED,
         copied_map.era_of(0, 0),
-        fencing_owner=FencingOwner(producer_id=40, epoch=7, marker=5, leader_epoch=0),
+        fencing_owner=FencingProducer(producer_id=40, epoch=7, marker=5, leader_epoch=0),
     )
     run = storing(monkeypatch, between=tuple(other))
-    run._handle_compare_result(COMPARED)
+    run._handle_comparison_result(COMPARED)
     assert "another process has acquired the partition" in run.results[PLACE].reason

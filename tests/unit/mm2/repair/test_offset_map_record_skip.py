@@ -55,7 +55,7 @@ def skip_in(store, offset, position=None):
 def map_of(cluster):
     known = OffsetMap()
     for offset, (key, value) in enumerate(cluster.topics[MAP].log):
-        known.apply_or_keep_unreadable(key, value, offset=offset)
+        known.apply_record_or_keep_unreadable(key, value, offset=offset)
     return known
 
 
@@ -127,8 +127,11 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
     assert "era 1" in stated.detail
     assert "restarts from earliest" in stated.detail
     partition = map_of(cluster).get_partition(ORDERS_4)
-    assert partition.open_request is not None
-    assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
+    assert partition.pending_era_request is not None
+    assert (partition.pending_era_request.position, partition.has_ever_begun_era) == (
+        "earliest",
+        True,
+    )
 
 
 def test_nothing_but_an_era_begins_anything_again(cluster):

@@ -133,7 +133,7 @@ def test_every_partition_of_the_topic_gets_a_request_of_its_own():
     world = World()
     recorded = world.ask("latest")
     assert [str(each.partition) for each in recorded] == ["orders-0", "orders-1", "orders-2"]
-    requests = [world.map().get_partition(each.partition).open_request for each in recorded]
+    requests = [world.map().get_partition(each.partition).pending_era_request for each in recorded]
     assert [each and each.position for each in requests] == ["latest"] * 3
     assert len({each and each.request for each in requests}) == 3
 
@@ -149,7 +149,7 @@ def test_a_later_request_replaces_an_earlier_one():
     world = World()
     world.ask("earliest", partitions=(0,))
     world.ask("latest", partitions=(0,))
-    request = world.map().get_partition(P0).open_request
+    request = world.map().get_partition(P0).pending_era_request
     assert request is not None
     assert request.position == "latest"
 

@@ -77,20 +77,20 @@ SOURCE = [
 
 @pytest.mark.parametrize(("code", "said", "line"), TARGET)
 def test_what_the_target_refuses_has_its_command(code, said, line):
-    told = halt_messages.explain_target_remedy(WHERE, code, size=90)
+    told = halt_messages.build_target_error_remedy(WHERE, code, size=90)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")
 
 
 @pytest.mark.parametrize(("code", "said", "line"), SOURCE)
 def test_what_the_source_refuses_has_its_command(code, said, line):
-    told = halt_messages.explain_source_remedy(WHERE, code)
+    told = halt_messages.build_source_error_remedy(WHERE, code)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")
 
 
 @pytest.mark.parametrize(("code", "said", "line"), UNTOLD)
 def test_who_is_not_told_which_transactions_are_open_sees_what_is_in_the_way(code, said, line):
-    told = halt_messages.explain_hidden_transactions_remedy(WHERE, code)
+    told = halt_messages.build_describe_producers_remedy(WHERE, code)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")

@@ -74,9 +74,9 @@ def out(source, *, records=1, attributes=0, count=None):
 class Sending(InFlightBatches):
     """Holds what it sends, as whoever fetched it would have."""
 
-    def stamp_batch(self, out, *, transactional):
+    def set_producer_state_of_batch(self, out, *, transactional):
         self._held.reserve(out.held_bytes)
-        return super().stamp_batch(out, transactional=transactional)
+        return super().set_producer_state_of_batch(out, transactional=transactional)
 
 
 def begun(*, target=500):
@@ -89,7 +89,9 @@ def begun(*, target=500):
 def send(sending, *found, transactional=False):
     """Their headers as they go out."""
     return [
-        record_batch.read_batch_header(sending.stamp_batch(each, transactional=transactional))
+        record_batch.read_batch_header(
+            sending.set_producer_state_of_batch(each, transactional=transactional)
+        )
         for each in found
     ]
 
@@ -238,11 +240,11 @@ def test_only_where_others_write_may_a_batch_land_further_on():
 
 def test_the_oldest_in_flight_says_where_and_when():
     sending, _ = begun()
-    assert (sending.oldest_timestamp, sending.oldest_source) == (None, None)
+    assert (sending.oldest_timestamp, sending.oldest_source_offset) == (None, None)
     send(sending, out(10), out(11))
-    assert (sending.oldest_timestamp, sending.oldest_source) == (NOW_MS + 10, 10)
+    assert (sending.oldest_timestamp, sending.oldest_source_offset) == (NOW_MS + 10, 10)
     sending.pop_oldest()
-    assert (sending.oldest_timestamp, sending.oldest_source) == (NOW_MS + 11, 11)
+    assert (sending.oldest_timestamp, sending.oldest_source_offset) == (NOW_MS + 11, 11)
 
 
 @given(st.lists(st.sampled_from(["send", "pop", "shift"]), max_size=60))

@@ -8,12 +8,12 @@ from mm2.formats import record_batch
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.replication import java_map_reconstruction, tail_matching
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs, MapReconstruction
-from mm2.replication.tail_matching import Junction, MissingInput
+from mm2.replication.tail_matching import RequiredMatchingInput, SegmentSplitPoint
 from tests.fakes import batches, scripts
 from tests.fakes.transforms import Filter
 
 JAVA = (-1, -1)
-Need = MissingInput
+Need = RequiredMatchingInput
 
 
 def source(*values, start=0, end=None, epoch=3):
@@ -29,14 +29,14 @@ def traced(**changed):
 
 def write(found, at, *values, producer=JAVA, **more):
     batch = memoryview(scripts.data(at, *values, producer=producer, **more))
-    return found.feed_target(record_batch.read_batch_header(batch), batch)
+    return found.add_target_batch(record_batch.read_batch_header(batch), batch)
 
 
 def over(*values, **changed):
     """The source holds these from 0 on, and is read."""
     found = traced(**changed)
     assert found.match_available_records() is Need.SOURCE
-    assert found.feed_source(source(*values)) is Need.TARGET
+    assert found.add_source_records(source(*values)) is Need.TARGET
     return found
 
 
@@ -55,7 +55,7 @@ def test_what_stands_once_and_in_order_is_whole():
 def test_a_batch_that_is_too_large_to_be_opened_says_nothing_of_the_stretch():
     found = traced(max_decoded_bytes=1000)
     batch = scripts.data(0, bytes(2000), codec=4)
-    assert found.feed_source(scripts.records(batch, end=1)) is Need.NOTHING
+    assert found.add_source_records(scripts.records(batch, end=1)) is Need.NOTHING
     assert (found.too_large.offset, found.too_large.next_offset, found.mismatch) == (0, 1, "")
     found = over(b"a", b"b", max_decoded_bytes=1000)
     assert write(found, 10, b"a") is Need.TARGET
@@ -87,7 +87,7 @@ def test_the_record_of_a_sync_stands_exactly_there():
     found = over(*LETTERS)
     assert write(found, 11, b"a") is Need.NOTHING
     found = traced(source=7)
-    found.feed_source(scripts.records(scripts.data(8, b"z"), end=9))
+    found.add_source_records(scripts.records(scripts.data(8, b"z"), end=9))
     assert write(found, 10, b"z") is Need.NOTHING
 
 
@@ -136,14 +136,14 @@ def test_how_far_it_had_been_counts_however_far_it_was_last():
 def test_records_before_the_anchor_may_be_written_again():
     found = traced(source=2, copied_from=0, require_exact_start=False, likely_step_back=0)
     assert found.read_to == 0
-    found.feed_source(source(*LETTERS))
+    found.add_source_records(source(*LETTERS))
     write(found, 10, b"a", b"b", b"c", b"d")
     assert (found.position, found.duplicate_ranges, found.duplicate_count) == (4, [(10, 12)], 2)
 
 
 def test_records_before_the_stretch_are_not_known_unless_they_are_read():
     found = traced(source=2, require_exact_start=False)
-    found.feed_source(source(*LETTERS))
+    found.add_source_records(source(*LETTERS))
     write(found, 10, b"c", b"a")
     assert found.mismatch
 
@@ -198,7 +198,7 @@ def test_more_of_the_source_is_read_as_it_is_needed():
     found = over(b"a", b"b")
     assert write(found, 10, b"a", b"b", b"c") is Need.SOURCE
     assert found.read_to == 2
-    assert found.feed_source(source(b"c", b"d", start=2, epoch=5)) is Need.TARGET
+    assert found.add_source_records(source(b"c", b"d", start=2, epoch=5)) is Need.TARGET
     assert (found.position, found.source_epoch) == (3, 5)
 
 
@@ -206,7 +206,7 @@ def test_before_it_is_read_nothing_counts_as_written_again():
     found = over(b"a", b"b")
     write(found, 10, b"a", b"b")
     assert write(found, 12, b"a") is Need.SOURCE
-    found.feed_source(source(b"a", start=2))
+    found.add_source_records(source(b"a", start=2))
     assert (found.position, found.duplicate_ranges) == (3, [])
 
 
@@ -238,21 +238,21 @@ def aborting():
 @pytest.mark.parametrize("values", [(b"a", b"x", b"b"), (b"a", b"b"), (b"a", b"x", b"a", b"b")])
 def test_what_was_aborted_may_have_been_copied(values):
     found = traced()
-    found.feed_source(aborting())
+    found.add_source_records(aborting())
     write(found, 10, *values)
     assert (found.position, found.source_epoch, found.mismatch) == (4, 4, "")
 
 
 def test_what_was_aborted_need_not_be_copied_behind_the_last():
     found = traced()
-    found.feed_source(aborting())
+    found.add_source_records(aborting())
     write(found, 10, b"a")
     assert (found.position, found.source_epoch) == (1, 0)
 
 
 def test_what_was_aborted_and_comes_late_stands_there_once():
     found = traced()
-    found.feed_source(aborting())
+    found.add_source_records(aborting())
     write(found, 10, b"a", b"b")
     write(found, 12, b"x")
     found.mark_source_ended()
@@ -266,18 +266,18 @@ def test_what_was_aborted_and_comes_late_stands_there_once():
 def test_behind_all_that_is_there_comes_what_was_read():
     held = scripts.data(0, b"a"), scripts.marker(1, (7, 0), leader_epoch=6)
     found = traced()
-    found.feed_source(scripts.records(*held, end=2))
+    found.add_source_records(scripts.records(*held, end=2))
     write(found, 10, b"a")
     assert (found.position, found.source_epoch) == (2, 6)
 
 
 def test_a_source_without_what_is_only_a_help_goes_on_at_its_start():
     found = traced(source=5, copied_from=0)
-    found.skip_deleted_source(3)
+    found.skip_deleted_source_records(3)
     assert (found.read_to, found.mismatch) == (3, "")
-    found.skip_deleted_source(-1)
+    found.skip_deleted_source_records(-1)
     assert (found.read_to, found.mismatch) == (5, "")
-    found.skip_deleted_source(9)
+    found.skip_deleted_source_records(9)
     assert found.mismatch == "the source does not have offset 5"
 
 
@@ -285,7 +285,7 @@ def test_damage_on_the_source_is_told():
     bad = bytearray(scripts.data(0, b"a"))
     bad[-1] ^= 1
     found = traced()
-    assert found.feed_source(scripts.records(bytes(bad), end=1)) is Need.SOURCE
+    assert found.add_source_records(scripts.records(bytes(bad), end=1)) is Need.SOURCE
     assert found.obstacle is not None
     assert found.obstacle.offset == 0
 
@@ -297,11 +297,11 @@ def test_what_cannot_be_opened_does_not_pair(side):
     garbled = bytearray(batches.rechecked(garbled))
     found = over(*LETTERS) if side == "target" else traced()
     if side == "source":
-        found.feed_source(scripts.records(bytes(garbled), end=1))
+        found.add_source_records(scripts.records(bytes(garbled), end=1))
         assert found.mismatch.startswith("source offset 0: ")
     else:
         view = memoryview(garbled)
-        found.feed_target(record_batch.read_batch_header(view), view)
+        found.add_target_batch(record_batch.read_batch_header(view), view)
         assert found.mismatch.startswith("target offset 0: ")
 
 
@@ -327,7 +327,7 @@ def test_a_stretch_that_is_gone_does_not_pair():
 def test_gaps_begin_runs():
     held = [scripts.data(0, b"a"), scripts.data(5, b"b", b"c")]
     found = traced()
-    found.feed_source(scripts.records(*held, end=7))
+    found.add_source_records(scripts.records(*held, end=7))
     write(found, 10, b"a", b"b", b"c")
     assert found.runs == [OffsetRun(0, 10), OffsetRun(5, 6)]
 
@@ -336,10 +336,10 @@ def test_a_long_map_may_be_cut(monkeypatch):
     monkeypatch.setattr(tail_matching, "JUNCTION_RUNS", 2)
     found = traced()
     held = [scripts.data(3 * at, value, leader_epoch=at) for at, value in enumerate(LETTERS)]
-    found.feed_source(scripts.records(*held, end=13))
+    found.add_source_records(scripts.records(*held, end=13))
     write(found, 10, *LETTERS)
     assert len(found.runs) == 5
-    assert found.junctions == [Junction(2, 4, 12, 1), Junction(4, 10, 14, 3)]
+    assert found.junctions == [SegmentSplitPoint(2, 4, 12, 1), SegmentSplitPoint(4, 10, 14, 3)]
 
 
 @given(

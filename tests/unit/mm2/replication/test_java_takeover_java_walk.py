@@ -30,7 +30,7 @@ def retraced(
         attempt = dataclasses.replace(attempt, context=context)
     stretch = JavaWrittenRange(source=begins[0], target=begins[1])
     answers = taking.answers(known, **(given | changed))
-    return scripts.play(takeover_from_java.retrace_mirror(attempt, stretch), answers)
+    return scripts.play(takeover_from_java.match_mirror_with_source(attempt, stretch), answers)
 
 
 def test_both_sides_are_read_until_one_ends():

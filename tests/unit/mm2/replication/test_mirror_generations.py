@@ -28,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.recovery_outcomes import OwnershipLost, PartitionAcquired, RetryRecovery
-from mm2.replication.tail_matching import Junction, TailMatcher
+from mm2.replication.tail_matching import SegmentSplitPoint, TailMatcher
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import scripts, taking
 from tests.fakes.scripts import Log
@@ -395,7 +395,7 @@ def test_an_offset_is_begun_at_or_where_the_source_begins_behind_it(asked, log_s
 def paired():
     found = TailMatcher(tail=[], position=120, start=40, source_epoch=9, matched_records=4)
     found.runs.append(OffsetRun(100, -60))
-    found.junctions.append(Junction(1, 110, 50, 8))
+    found.junctions.append(SegmentSplitPoint(1, 110, 50, 8))
     return found
 
 
@@ -414,7 +414,7 @@ def test_what_pairing_found_is_what_is_taken():
         target=44,
         source_epoch=9,
         runs=(OffsetRun(100, -60),),
-        junctions=(Junction(1, 110, 50, 8),),
+        junctions=(SegmentSplitPoint(1, 110, 50, 8),),
         already_stored=4,
     )
 

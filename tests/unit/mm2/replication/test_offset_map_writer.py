@@ -12,7 +12,7 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.replication import offset_map_writer, tail_matching
 from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.recovery_outcomes import PartitionAcquired
-from mm2.replication.tail_matching import Junction
+from mm2.replication.tail_matching import SegmentSplitPoint
 from tests.fakes import copying, taking
 from tests.support import examples
 
@@ -77,11 +77,11 @@ def test_without_news_nothing_more_is_written():
     written = offset_map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
     written.on_segments_stored(written.create_write_instruction(0.0).token)
     assert not written.has_unwritten_progress
-    assert written.is_fully_recorded
+    assert written.is_all_progress_recorded
 
 
 def test_at_a_seam_the_map_is_cut_into_segments_that_are_anchors_themselves():
-    seam = Junction(runs=1, source=103, target=126, source_epoch=8)
+    seam = SegmentSplitPoint(runs=1, source=103, target=126, source_epoch=8)
     (early_key, early), (late_key, late) = written_of(runs=RUNS, junctions=(seam,))
     assert (early_key.first_source, late_key.first_source) == (100, 103)
     assert (early.runs, late.runs) == (RUNS[:1], RUNS[1:])
@@ -95,7 +95,7 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
     count = 150_000
     runs = tuple(OffsetRun(2 * at, 7 - at) for at in range(count))
     seams = tuple(
-        Junction(runs=at, source=2 * at, target=at + 7, source_epoch=1)
+        SegmentSplitPoint(runs=at, source=2 * at, target=at + 7, source_epoch=1)
         for at in range(tail_matching.JUNCTION_RUNS, count, tail_matching.JUNCTION_RUNS)
     )
     whole = taken(runs=runs, junctions=seams, match_start=0, source=2 * count, target=count + 7)
@@ -362,7 +362,7 @@ def test_there_is_nothing_to_write_without_news():
     assert (
         written.has_unwritten_progress,
         written.is_write_due(99.0),
-        written.is_fully_recorded,
+        written.is_all_progress_recorded,
     ) == (
         False,
         False,
@@ -391,12 +391,12 @@ def test_whatever_moves_is_news_until_it_is_stored(news):
     written = writer()
     news(written)
     assert written.has_unwritten_progress
-    assert not written.is_fully_recorded
+    assert not written.is_all_progress_recorded
     token = written.create_write_instruction(0.0).token
     assert not written.has_unwritten_progress
-    assert not written.is_fully_recorded
+    assert not written.is_all_progress_recorded
     written.on_segments_stored(token)
-    assert written.is_fully_recorded
+    assert written.is_all_progress_recorded
 
 
 @pytest.mark.parametrize(("now_s", "waits"), [(34.9, False), (35.1, True)])
@@ -433,4 +433,4 @@ def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
         written = newer.create_write_instruction(0.0).token
         assert written > older
         newer.on_segments_stored(older)
-        assert not newer.is_fully_recorded
+        assert not newer.is_all_progress_recorded

@@ -16,7 +16,7 @@ from mm2.replication import batch_splitting, read_committed
 from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan, OutboundBatch
-from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
+from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
 from tests.fakes import odd_logs
 from tests.fakes.transforms import Filter
 from tests.support import examples
@@ -120,7 +120,7 @@ class Sender:
             self.takes_bytes = max(self.takes_bytes, len(out.batch))
             self.bad = frozenset() if refused == "a bad record" else self.bad
         self.go_back(self.box.drop_all_batches())
-        self.go_back(DroppedPosition(out.source, out.source_epoch))
+        self.go_back(DroppedBatchPosition(out.source, out.source_epoch))
         return False
 
     def go_back(self, first):

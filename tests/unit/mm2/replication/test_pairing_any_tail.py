@@ -17,7 +17,7 @@ from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan
 from mm2.replication.send_queue import PartitionSendQueue
-from mm2.replication.tail_matching import MissingInput, TailMatcher
+from mm2.replication.tail_matching import RequiredMatchingInput, TailMatcher
 from mm2.replication.target_tail import TargetTail
 from tests.fakes import batches, odd_logs, scripts
 from tests.fakes.transforms import Filter
@@ -112,27 +112,29 @@ class Copied:
         for each in self.held.values():
             found.add_batch(record_batch.read_batch_header(memoryview(each)), memoryview(each))
         pairs = TailMatcher(
-            tail=found.committed,
+            tail=found.committed_batches,
             position=self.source,
             start=self.start,
             transform=self.transform,
         )
-        need = MissingInput.SOURCE
-        while need is not MissingInput.NOTHING:
-            if need is MissingInput.TARGET:
+        need = RequiredMatchingInput.SOURCE
+        while need is not RequiredMatchingInput.NOTHING:
+            if need is RequiredMatchingInput.TARGET:
                 batch = memoryview(self.held[pairs.next_offset])
-                need = pairs.feed_target(record_batch.read_batch_header(batch), batch)
+                need = pairs.add_target_batch(record_batch.read_batch_header(batch), batch)
                 continue
-            if need is MissingInput.YIELD:
+            if need is RequiredMatchingInput.YIELD:
                 need = pairs.match_available_records()
                 continue
             before = pairs.position
             fetched = self.log.fetch(before, self.rng.randint(1, 4))
             aborted = tuple(self.log.aborted_from(before))
-            need = pairs.feed_source(scripts.records(fetched, aborted=aborted, end=self.log.end))
-            while need is MissingInput.YIELD:
+            need = pairs.add_source_records(
+                scripts.records(fetched, aborted=aborted, end=self.log.end)
+            )
+            while need is RequiredMatchingInput.YIELD:
                 need = pairs.match_available_records()
-            if need is MissingInput.SOURCE and pairs.position == before:
+            if need is RequiredMatchingInput.SOURCE and pairs.position == before:
                 break
         pairs.close()
         assert (pairs.memory_budget.held_bytes, pairs.memory_budget.decoded_bytes) == (0, 0)

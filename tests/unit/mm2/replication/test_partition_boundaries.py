@@ -334,7 +334,7 @@ def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
     assert world.standing.phase is Phase.CLOSED
     assert said(world).through == 5
     world.copy.on_segment_stored(world.anchors[-1].token)
-    assert world.copy.is_fully_recorded
+    assert world.copy.is_all_progress_recorded
 
 
 def test_closing_while_taking_leaves_the_script_alone():
@@ -344,7 +344,7 @@ def test_closing_while_taking_leaves_the_script_alone():
     close(world)
     assert world.standing.phase is Phase.CLOSED
     assert world.copy.script_runner.token != token
-    assert not world.copy.script_runner.is_outstanding(world.open)
+    assert not world.copy.script_runner.is_instruction_outstanding(world.open)
 
 
 def test_closing_in_a_transaction_commits_it_first():

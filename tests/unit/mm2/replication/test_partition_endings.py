@@ -64,11 +64,11 @@ def test_what_no_anchor_will_ever_say_is_not_waited_for():
     world.tick()
     world.send()
     world.acknowledge()
-    world.do(world.copy.on_produce_unanswered("cut off", world.now_s))
+    world.do(world.copy.on_produce_response_lost("cut off", world.now_s))
     assert world.standing.reason == "cut off"
     world.do(world.copy.close(world.now_s))
     assert world.standing.phase is Phase.CLOSED
-    assert world.copy.is_fully_recorded
+    assert world.copy.is_all_progress_recorded
 
 
 def test_a_copy_that_is_fenced_while_it_closes_hands_out_its_last_anchor():
@@ -79,7 +79,7 @@ def test_a_copy_that_is_fenced_while_it_closes_hands_out_its_last_anchor():
     world.do(world.copy.close(world.now_s))
     world.do(world.copy.on_produce_error(47, "", world.now_s))
     assert world.standing.phase is Phase.CLOSED
-    assert not world.copy.is_fully_recorded
+    assert not world.copy.is_all_progress_recorded
     for anchor in world.anchors:
         world.copy.on_segment_stored(anchor.token)
-    assert world.copy.is_fully_recorded
+    assert world.copy.is_all_progress_recorded

@@ -154,7 +154,7 @@ def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():
     world.offer(*log[:3])
     world.send()
     world.append(world.in_flight.pop(), world.end)
-    world.do(world.copy.on_produce_unanswered("lost", world.now_s)).tick(1.0)
+    world.do(world.copy.on_produce_response_lost("lost", world.now_s)).tick(1.0)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 3)
     go_on(world)
     assert values(world) == [b"0", b"1", b"2", b"3"]
@@ -291,7 +291,7 @@ def test_a_batch_that_is_half_sent_goes_on_in_its_middle_after_a_new_take():
     world.offer(*[held for _, held in world.source.held])
     assert world.send() == 4
     world.acknowledge().acknowledge()
-    world.do(world.copy.on_leader_epoch(3, world.now_s))
+    world.do(world.copy.on_leader_epoch_received(3, world.now_s))
     world.leader_epoch = 3
     while world.in_flight:
         world.acknowledge()
@@ -312,7 +312,7 @@ def test_pieces_that_were_stored_without_an_answer_are_not_sent_again(heard):
     left = len(world.in_flight) + 1
     world.in_flight.clear()
     for _ in range(left):
-        world.do(world.copy.on_produce_unanswered("lost", world.now_s))
+        world.do(world.copy.on_produce_response_lost("lost", world.now_s))
     world.tick(1.0)
     assert world.standing.phase is Phase.COPYING
     go_on(world)

@@ -90,13 +90,13 @@ def test_the_end_of_one_script_may_start_the_next():
 def test_only_the_question_that_is_out_is_recognised():
     runner = RecoveryScriptRunner(taking.where())
     (first,) = runner.start_script(two_questions([]), Ends(), now_s=1.0)
-    assert runner.is_outstanding(first)
-    assert not runner.is_outstanding(RequestAcquisition())
+    assert runner.is_instruction_outstanding(first)
+    assert not runner.is_instruction_outstanding(RequestAcquisition())
     (second,) = runner.on_response(DONE, 2.0)
-    assert runner.is_outstanding(second)
-    assert not runner.is_outstanding(first)
+    assert runner.is_instruction_outstanding(second)
+    assert not runner.is_instruction_outstanding(first)
     runner.on_response(DONE, 3.0)
-    assert not runner.is_outstanding(second)
+    assert not runner.is_instruction_outstanding(second)
 
 
 def test_an_abandoned_script_is_closed_and_its_end_not_told():
@@ -111,7 +111,11 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
     runner.start_script(script(), ends, now_s=1.0)
     runner.abandon_script()
     assert closed == [True]
-    assert (runner.is_running, runner.is_outstanding(ASKED), ends.ended) == (False, False, [])
+    assert (runner.is_running, runner.is_instruction_outstanding(ASKED), ends.ended) == (
+        False,
+        False,
+        [],
+    )
 
 
 def test_every_start_and_abandonment_has_a_new_token():
@@ -323,7 +327,7 @@ def test_the_first_anchor_is_stored_last_and_says_where_the_copy_goes_on():
     outcome, written = played.outcome
     assert isinstance(outcome, PartitionAcquired)
     assert isinstance(written, MapWriter)
-    assert written.is_fully_recorded
+    assert written.is_all_progress_recorded
 
 
 def test_the_first_anchor_holds_what_pairing_learned():

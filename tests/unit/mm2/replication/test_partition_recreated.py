@@ -20,7 +20,7 @@ IDS: dict[str, Any] = {"source_topic_id": OURS, "target_topic_id": OURS}
 
 
 def seen(world: World, topic_id: bytes, *, on_target: bool = True) -> World:
-    return world.do(world.copy.on_topic_id(topic_id, world.now_s, on_target=on_target))
+    return world.do(world.copy.on_topic_id_received(topic_id, world.now_s, on_target=on_target))
 
 
 def assert_stands_for_good(world: World, name: str) -> None:

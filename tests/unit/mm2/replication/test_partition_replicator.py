@@ -160,7 +160,7 @@ def test_nothing_is_asked_before_the_first_tick():
         True,
         False,
     )
-    assert copy.is_fully_recorded
+    assert copy.is_all_progress_recorded
 
 
 def test_batches_go_out_in_order_as_ours_and_at_most_five_at_once():
@@ -249,11 +249,11 @@ def test_an_anchor_never_speaks_of_what_is_in_flight():
 def test_everything_is_recorded_once_the_newest_anchor_is_stored():
     world = copying.begun(*LOG)
     world.copied(LOG[0])
-    assert not world.copy.is_fully_recorded
+    assert not world.copy.is_all_progress_recorded
     world.tick(1.0)
-    assert not world.copy.is_fully_recorded
+    assert not world.copy.is_all_progress_recorded
     world.copy.on_segment_stored(world.anchors[-1].token)
-    assert world.copy.is_fully_recorded
+    assert world.copy.is_all_progress_recorded
 
 
 def test_a_copy_whose_anchors_are_not_stored_waits():
@@ -272,7 +272,7 @@ def test_a_copy_whose_anchors_are_not_stored_waits():
 @pytest.mark.parametrize(
     ("react", "phase"),
     [
-        (lambda copy, now: copy.on_leader_epoch(3, now), Phase.ACQUIRING),
+        (lambda copy, now: copy.on_leader_epoch_received(3, now), Phase.ACQUIRING),
         (lambda copy, now: copy.on_fetch_error(1, now), Phase.ACQUIRING),
         (lambda copy, now: copy.on_fetch_error(29, now), Phase.HALTED),
         (lambda copy, now: copy.on_source_diverged(1, now), Phase.HALTED),
@@ -313,7 +313,7 @@ def test_a_refused_batch_drains_and_those_refused_behind_it_change_nothing(code,
     world.do(world.copy.on_produce_error(code, "", world.now_s))
     assert world.standing.phase is Phase.COPYING
     world.do(world.copy.on_produce_error(45, "", world.now_s))
-    world.do(world.copy.on_produce_unanswered("lost", world.now_s))
+    world.do(world.copy.on_produce_response_lost("lost", world.now_s))
     assert world.standing.phase is phase
 
 
@@ -321,7 +321,7 @@ def test_an_unknown_outcome_backs_off_and_takes_again():
     world = copying.begun(*LOG)
     world.offer(LOG[0])
     world.send()
-    world.do(world.copy.on_produce_unanswered("connection lost", world.now_s))
+    world.do(world.copy.on_produce_response_lost("connection lost", world.now_s))
     assert (world.standing.phase, world.standing.reason) == (Phase.WAITING, "connection lost")
     assert world.kinds == [RefreshTargetMetadata]
     world.tick()
@@ -335,7 +335,7 @@ def test_a_batch_that_was_stored_without_an_answer_is_not_sent_again():
     world.offer(LOG[0])
     world.send()
     world.append(world.in_flight.pop(), world.end)
-    world.do(world.copy.on_produce_unanswered("connection lost", world.now_s)).tick(1.0)
+    world.do(world.copy.on_produce_response_lost("connection lost", world.now_s)).tick(1.0)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 1)
 
 
@@ -424,14 +424,14 @@ def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why)
 def test_the_leader_epoch_of_our_marker_or_an_older_one_is_no_news():
     world = copying.begun(*LOG)
     for epoch in (2, 1, -1):
-        assert world.copy.on_leader_epoch(epoch, world.now_s) == []
+        assert world.copy.on_leader_epoch_received(epoch, world.now_s) == []
 
 
 def test_a_leader_epoch_seen_while_taking_is_followed_right_after():
     world = World()
     world.withheld.add(AppendToFlowState)
     world.tick()
-    assert world.copy.on_leader_epoch(3, world.now_s) == []
+    assert world.copy.on_leader_epoch_received(3, world.now_s) == []
     world.withheld, world.leader_epoch = set(), 3
     world.forget()
     world.do([world.open])
@@ -519,7 +519,7 @@ def test_an_obstacle_behind_a_dropped_queue_is_met_again():
     world = copying.begun(*LOG)
     world.offer(*LOG, OBSTACLE)
     world.send()
-    world.do(world.copy.on_leader_epoch(3, world.now_s))
+    world.do(world.copy.on_leader_epoch_received(3, world.now_s))
     world.leader_epoch = 3
     while world.in_flight:
         world.acknowledge()

@@ -31,7 +31,7 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.recovery_outcomes import OwnershipLost, PartitionAcquired, RetryRecovery
-from mm2.topics.flow_config import OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import SourceGapAction, TargetTopicAccess
 from tests.fakes import scripts, taking
 from tests.fakes.scripts import Log
 
@@ -556,7 +556,7 @@ def test_a_flow_that_is_to_stop_at_gaps_stops_and_names_the_way_past_them():
         position(),
         source=source,
         FindSourceOffset=at_30,
-        changed={"on_source_gap": OnSourceGap.FAIL},
+        changed={"on_source_gap": SourceGapAction.FAIL},
     )
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.SOURCE_GAP, None)

@@ -17,7 +17,7 @@ FOR_GOOD = PartitionHalt(cause=HaltCause.CORRUPT, message="damaged")
 def waited(*reasons):
     found = PartitionState()
     for reason in reasons:
-        found.wait_for_backoff(reason, 5.0, random=Random(1))
+        found.begin_backoff(reason, 5.0, random=Random(1))
     return found
 
 
@@ -31,19 +31,19 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
     found, random = PartitionState(), Random(1)
     waits = []
     for _ in range(12):
-        found.wait_for_backoff("lost", 5.0, random=random)
+        found.begin_backoff("lost", 5.0, random=random)
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
     assert max(waits) <= retry_delays.BACKOFF_MAX_S
     found.reset_retries()
-    found.wait_for_backoff("lost", 5.0, random=random)
+    found.begin_backoff("lost", 5.0, random=random)
     assert found.wake_at_s - 5.0 <= 2 * retry_delays.BACKOFF_INITIAL_S
 
 
 def test_the_first_reason_stays_named_until_something_is_copied():
     found = waited("disk full")
     assert found.reason == "disk full"
-    found.wait_for_backoff("no leader", 6.0, random=Random(1))
+    found.begin_backoff("no leader", 6.0, random=Random(1))
     assert found.reason == "no leader; first error: disk full"
     found.begin_acquiring()
     assert (
@@ -108,14 +108,14 @@ def test_another_stop_is_another_row():
 def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
     found, now_s = PartitionState(), 5.0
     tries = [
-        found.is_persistent(FOR_A_WHILE, now_s + each)
+        found.record_error_and_check_persistence(FOR_A_WHILE, now_s + each)
         for each in range(retry_delays.TRANSIENT_RETRIES + 1)
     ]
     assert tries == [False] * retry_delays.TRANSIENT_RETRIES + [True]
     found.halt_partition(FOR_A_WHILE, now_s)
-    assert found.is_persistent(FOR_A_WHILE, found.wake_at_s + 1.0)
+    assert found.record_error_and_check_persistence(FOR_A_WHILE, found.wake_at_s + 1.0)
     found.reset_retries()
-    assert not found.is_persistent(FOR_A_WHILE, found.wake_at_s + 2.0)
+    assert not found.record_error_and_check_persistence(FOR_A_WHILE, found.wake_at_s + 2.0)
 
 
 def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():
@@ -140,7 +140,7 @@ def test_fenced_off_is_a_stop_with_its_cause():
         (PartitionState.begin_acquiring, Phase.ACQUIRING),
         (PartitionState.begin_owner_check, Phase.ACQUIRING),
         (PartitionState.begin_copying, Phase.COPYING),
-        (PartitionState.begin_boundary, Phase.BOUNDARY),
+        (PartitionState.begin_pause_between_batches, Phase.BOUNDARY),
         (PartitionState.close, Phase.CLOSED),
     ],
 )

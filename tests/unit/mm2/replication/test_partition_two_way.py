@@ -147,7 +147,7 @@ def test_a_leader_that_changed_while_it_was_asked_is_noticed_then():
     world.withheld.add(ASKS)
     world.offer(copying.batch(0, producer=LOCAL))
     world.leader_epoch += 1
-    world.do(world.copy.on_leader_epoch(world.leader_epoch, world.now_s))
+    world.do(world.copy.on_leader_epoch_received(world.leader_epoch, world.now_s))
     assert phase(world) is PartitionPhase.BOUNDARY
     world.withheld.clear()
     before = world.kinds.count(InitProducer)

@@ -229,7 +229,7 @@ def test_the_marker_is_found_behind_compaction_gaps():
 
 def test_an_answer_of_the_wrong_kind_is_a_bug_and_said_to_be_one():
     with pytest.raises(AssertionError):
-        producer_fencing.classify_failure("asking", scripts.DONE)
+        producer_fencing.classify_fencing_failure("asking", scripts.DONE)
 
 
 # Without the right to a transactional id

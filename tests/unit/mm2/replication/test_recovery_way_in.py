@@ -74,7 +74,7 @@ class Way:
     def do(self, found):
         for each in found:
             self.asked.append(each)
-            if not self.runner.is_outstanding(each) or type(each) is self.withheld:
+            if not self.runner.is_instruction_outstanding(each) or type(each) is self.withheld:
                 continue
             if isinstance(each, Delay):
                 self.now_s += each.delay_s
@@ -265,7 +265,7 @@ def test_fenced_again_and_again_by_nobody_is_not_told():
 def test_what_broke_the_copying_off_says_what_follows(reaction, phase):
     way = copying()
     way.answers[ReadRecoveredState] = OTHER if phase is Phase.FENCED else taking.known()
-    way.do(way.way.apply_reaction(reaction, taking.US, now_s=way.now_s))
+    way.do(way.way.apply_error_reaction(reaction, taking.US, now_s=way.now_s))
     assert way.standing.phase is phase
     assert len(way.taken) == (2 if reaction.action is Then.REACQUIRE else 1)
 
@@ -313,7 +313,7 @@ def come_back(way):
 
 
 def seen(way, topic_id, *, on_target=False):
-    return way.do(way.way.on_topic_id(topic_id, way.now_s, on_target=on_target))
+    return way.do(way.way.on_topic_id_received(topic_id, way.now_s, on_target=on_target))
 
 
 def assert_stopped_as_recreated(way):
@@ -378,10 +378,10 @@ def test_a_topic_is_ours_again_when_both_sides_say_so():
 def test_what_was_over_before_the_copying_had_ended_is_no_stop():
     way = copying()
     seen(way, ANOTHER)
-    stop = way.standing.recreated_halt
+    stop = way.standing.recreated_topic_halt
     seen(way, OURS)
     then = ErrorReaction(action=Then.HALT, reason=stop.message, halt=stop)
-    way.do(way.way.apply_reaction(then, taking.US, now_s=way.now_s))
+    way.do(way.way.apply_error_reaction(then, taking.US, now_s=way.now_s))
     assert way.standing.phase is Phase.WAITING
 
 

@@ -9,7 +9,7 @@ from mm2.replication import batch_splitting, outbound_batches, read_committed
 from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.read_committed import UnreadableBatch
-from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
+from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
 from tests.fakes import batches, copying, messages, scripts
 from tests.fakes.batches import Record, Stamp
 from tests.fakes.transforms import Filter
@@ -429,7 +429,7 @@ def test_dropping_all_tells_where_to_fetch_again(staged):
     found = box(batch(7, leader_epoch=3), batch(8, leader_epoch=4))
     if staged:
         found.stage_next_batch()
-    assert found.drop_all_batches() == DroppedPosition(7, 3)
+    assert found.drop_all_batches() == DroppedBatchPosition(7, 3)
     assert (found.queued_batches, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
     assert found.drop_all_batches() is None
 
@@ -440,7 +440,7 @@ def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent
     found.stage_next_batch()
     out = found.pop_staged_batch()
     assert (out.records, found.queued_batches) == (2, 2)
-    assert found.drop_all_batches() == DroppedPosition(4, 3)
+    assert found.drop_all_batches() == DroppedBatchPosition(4, 3)
     found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert found._memory_budget.held_bytes == 0
 
@@ -448,12 +448,12 @@ def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent
 def test_dropping_forgets_what_was_unreadable():
     found = box(copying.unreadable(2, last_delta=5))
     found.stage_next_batch()
-    assert found.drop_all_batches() == DroppedPosition(2, 0)
+    assert found.drop_all_batches() == DroppedBatchPosition(2, 0)
     assert found.unreadable is None
 
 
 def test_a_start_inside_a_batch_is_where_it_goes_back_to():
-    assert box(batch(0, *[b"v"] * 4), position=2).drop_all_batches() == DroppedPosition(2, 0)
+    assert box(batch(0, *[b"v"] * 4), position=2).drop_all_batches() == DroppedBatchPosition(2, 0)
 
 
 # Opened in parts, within the budget
@@ -496,7 +496,7 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
 def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), batch(6))
     (out,) = staged(found)
-    assert found.drop_all_batches() == DroppedPosition(2, 3)
+    assert found.drop_all_batches() == DroppedBatchPosition(2, 3)
     found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert (
         found.queued_bytes,
@@ -511,7 +511,7 @@ def test_dropping_a_batch_of_which_only_parts_before_the_start_were_read_goes_ba
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), position=3)
     assert not found.stage_next_batch()
     assert found.holds_decoded_bytes
-    assert found.drop_all_batches() == DroppedPosition(3, 3)
+    assert found.drop_all_batches() == DroppedBatchPosition(3, 3)
 
 
 def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_part(monkeypatch):
@@ -547,7 +547,7 @@ def test_a_part_that_cannot_be_read_stands_in_the_way_behind_those_that_could():
     assert not found.stage_next_batch()
     assert found.unreadable is not None
     assert (found.unreadable.offset, found.unreadable.next_offset) == (4, 7)
-    assert found.drop_all_batches() == DroppedPosition(4, 0)
+    assert found.drop_all_batches() == DroppedBatchPosition(4, 0)
 
 
 def small(*held, limit, **more):

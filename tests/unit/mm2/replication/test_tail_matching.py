@@ -5,14 +5,18 @@ import pytest
 from mm2.formats import record_batch
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.replication import tail_matching
-from mm2.replication.tail_matching import Junction, MissingInput, TailMatcher
+from mm2.replication.tail_matching import RequiredMatchingInput, SegmentSplitPoint, TailMatcher
 from mm2.replication.target_tail import TargetTail
 from tests.fakes import copying, scripts
 from tests.fakes.transforms import Filter
 
 OURS = (7, 3)
 END = 1000
-NOTHING, SOURCE, TARGET = MissingInput.NOTHING, MissingInput.SOURCE, MissingInput.TARGET
+NOTHING, SOURCE, TARGET = (
+    RequiredMatchingInput.NOTHING,
+    RequiredMatchingInput.SOURCE,
+    RequiredMatchingInput.TARGET,
+)
 
 
 def ours(base, *values, **more):
@@ -31,7 +35,9 @@ def begun(*on_target, position=100, transform=None):
     found = TargetTail(own_producers=frozenset({7}), start=10, marker=1000)
     for each in on_target:
         found.add_batch(header(each), memoryview(each))
-    return TailMatcher(tail=found.committed, position=position, start=10, transform=transform)
+    return TailMatcher(
+        tail=found.committed_batches, position=position, start=10, transform=transform
+    )
 
 
 def walk(*fetches, on_target, position=100, aborted=(), transform=None):
@@ -40,11 +46,11 @@ def walk(*fetches, on_target, position=100, aborted=(), transform=None):
     held = {header(each).base_offset: each for each in on_target}
     needs = []
     for fetch in fetches:
-        need = pairs.feed_source(scripts.records(*fetch, aborted=aborted, end=END))
+        need = pairs.add_source_records(scripts.records(*fetch, aborted=aborted, end=END))
         while need is TARGET:
             needs.append(need)
             batch = held[pairs.next_offset]
-            need = pairs.feed_target(header(batch), memoryview(batch))
+            need = pairs.add_target_batch(header(batch), memoryview(batch))
         needs.append(need)
     return pairs, needs
 
@@ -79,7 +85,7 @@ def test_a_map_that_grows_long_may_be_cut_between_batches(monkeypatch):
     on_target = [ours(10, b"0"), ours(11, b"1", b"2", b"3"), ours(14, b"4")]
     pairs = paired(held, on_target=on_target)
     assert len(pairs.runs) == 5
-    assert pairs.junctions == [Junction(runs=4, source=107, target=14, source_epoch=3)]
+    assert pairs.junctions == [SegmentSplitPoint(runs=4, source=107, target=14, source_epoch=3)]
     assert pairs.matched_records == 5
     pairs.discard_matches()
     assert (pairs.junctions, pairs.matched_records) == ([], 0)
@@ -109,7 +115,8 @@ def test_what_is_not_copied_is_passed_over():
 def test_pairing_goes_on_with_the_next_fetch():
     pairs = begun(ours(10, b"a"), ours(15, b"b"))
     assert (
-        pairs.feed_source(scripts.records(source(100, b"a"), scripts.marker(101, (1, 0)))) is SOURCE
+        pairs.add_source_records(scripts.records(source(100, b"a"), scripts.marker(101, (1, 0))))
+        is SOURCE
     )
     assert (pairs.is_complete, pairs.matched_batches, pairs.position, pairs.next_offset) == (
         False,
@@ -117,13 +124,13 @@ def test_pairing_goes_on_with_the_next_fetch():
         102,
         15,
     )
-    assert pairs.feed_source(scripts.records(source(103, b"b"), end=104)) is NOTHING
+    assert pairs.add_source_records(scripts.records(source(103, b"b"), end=104)) is NOTHING
     assert (pairs.is_complete, pairs.position) == (True, 104)
 
 
 def test_a_fetch_that_brings_nothing_asks_for_another():
     pairs = begun(ours(10, b"a"))
-    assert pairs.feed_source(scripts.records()) is SOURCE
+    assert pairs.add_source_records(scripts.records()) is SOURCE
     assert pairs.position == 100
 
 
@@ -132,12 +139,13 @@ def test_the_leader_epoch_is_that_of_what_was_passed_over_too():
     pairs = begun(ours(10, b"a"), ours(11, b"b"))
     passed_over = scripts.marker(101, (1, 0), leader_epoch=5)
     assert (
-        pairs.feed_source(scripts.records(source(100, b"a", leader_epoch=4), passed_over)) is SOURCE
+        pairs.add_source_records(scripts.records(source(100, b"a", leader_epoch=4), passed_over))
+        is SOURCE
     )
     assert (pairs.position, pairs.source_epoch) == (102, 5)
-    assert pairs.feed_source(scripts.records(source(102, b"x", leader_epoch=6))) is TARGET
+    assert pairs.add_source_records(scripts.records(source(102, b"x", leader_epoch=6))) is TARGET
     other = ours(11, b"b")
-    assert pairs.feed_target(header(other), memoryview(other)) is NOTHING
+    assert pairs.add_target_batch(header(other), memoryview(other)) is NOTHING
     assert pairs.mismatch
     assert (pairs.position, pairs.source_epoch) == (102, 5)
 
@@ -193,12 +201,12 @@ def test_a_tail_that_ends_inside_a_source_batch_goes_on_with_the_rest_of_it():
 
 def test_the_records_of_a_fetch_may_run_out_inside_a_joined_batch():
     pairs = begun(ours(10, b"a", b"b", b"c"))
-    assert pairs.feed_source(scripts.records(source(100, b"a"))) is TARGET
+    assert pairs.add_source_records(scripts.records(source(100, b"a"))) is TARGET
     joined = ours(10, b"a", b"b", b"c")
-    assert pairs.feed_target(header(joined), memoryview(joined)) is SOURCE
+    assert pairs.add_target_batch(header(joined), memoryview(joined)) is SOURCE
     assert (pairs.position, pairs.matched_batches, pairs.matched_to) == (101, 0, 11)
     assert pairs.mismatch_offset == 11
-    assert pairs.feed_source(scripts.records(source(101, b"b", b"c"))) is NOTHING
+    assert pairs.add_source_records(scripts.records(source(101, b"b", b"c"))) is NOTHING
     assert (pairs.is_complete, pairs.position) == (True, 103)
 
 
@@ -301,11 +309,13 @@ def test_a_mismatch_behind_skipped_offsets_may_begin_anew_behind_them():
 
 def test_damage_before_the_tail_is_paired_says_nothing_of_the_tail():
     pairs = begun(ours(10, b"a"), ours(11, b"b"))
-    assert pairs.feed_source(scripts.records(source(100, b"a"), copying.damaged(101))) is SOURCE
+    assert (
+        pairs.add_source_records(scripts.records(source(100, b"a"), copying.damaged(101))) is SOURCE
+    )
     assert (pairs.mismatch, pairs.position, pairs.matched_to) == ("", 101, 11)
     assert pairs.obstacle is not None
     assert pairs.obstacle.offset == 101
-    assert pairs.feed_source(scripts.records(source(101, b"b"))) is NOTHING
+    assert pairs.add_source_records(scripts.records(source(101, b"b"))) is NOTHING
     assert (pairs.obstacle, pairs.is_complete, pairs.position) == (None, True, 102)
 
 
@@ -320,8 +330,8 @@ def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():
 def test_a_target_batch_that_cannot_be_opened_is_a_mismatch():
     broken = bytearray(copying.unreadable(11, last_delta=1))
     pairs = begun(ours(10, b"a"))
-    assert pairs.feed_source(scripts.records(source(100, b"b"))) is TARGET
-    assert pairs.feed_target(header(broken), memoryview(broken)) is NOTHING
+    assert pairs.add_source_records(scripts.records(source(100, b"b"))) is TARGET
+    assert pairs.add_target_batch(header(broken), memoryview(broken)) is NOTHING
     assert "target offset 11: the gzip data is damaged" in pairs.mismatch
 
 
@@ -345,22 +355,22 @@ def test_a_batch_that_nobody_can_open_pairs_unopened_with_its_like():
 )
 def test_a_source_had_room_for_the_tail_where_it_has_an_offset_for_each_record(end, could):
     pairs = begun(ours(10, b"a", b"b"), ours(12, b"c", b"d", b"e"))
-    assert pairs.could_be_in_source(end) is could
+    assert pairs.can_source_contain_unmatched_records(end) is could
 
 
 @pytest.mark.parametrize(("end", "could"), [(102, False), (103, False), (104, True)])
 def test_what_is_paired_needs_no_room(end, could):
     joined = ours(10, b"a", b"b", b"c")
     pairs = begun(joined, ours(13, b"d"))
-    pairs.feed_source(scripts.records(source(100, b"a")))
-    pairs.feed_target(header(joined), memoryview(joined))
+    pairs.add_source_records(scripts.records(source(100, b"a")))
+    pairs.add_target_batch(header(joined), memoryview(joined))
     assert (pairs.matched_batches, pairs.matched_to) == (0, 11)
-    assert pairs.could_be_in_source(end) is could
+    assert pairs.can_source_contain_unmatched_records(end) is could
 
 
 def test_offsets_that_were_read_and_not_paired_still_count():
     """Those that compaction emptied once held the tail's records."""
     pairs = begun(ours(10, b"a", b"b"))
-    pairs.feed_source(scripts.records(source(100, last_delta=9)))
+    pairs.add_source_records(scripts.records(source(100, last_delta=9)))
     assert pairs.position == 110
-    assert pairs.could_be_in_source(110)
+    assert pairs.can_source_contain_unmatched_records(110)

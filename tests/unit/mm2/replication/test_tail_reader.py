@@ -26,7 +26,7 @@ from mm2.replication.recovery_outcomes import (
     RetryRecovery,
 )
 from mm2.replication.tail_matching import TailMatcher
-from mm2.replication.tail_reader import ReverseFlowResolved
+from mm2.replication.tail_reader import ReverseFlowProducersResolved
 from mm2.replication.target_tail import TargetTail
 from tests.fakes import copying, scripts, taking
 from tests.fakes.scripts import Log, Played
@@ -58,7 +58,10 @@ def read(log: Any, *, last_crc: int | None = None, lost: str = "") -> Played:
 def test_the_tail_is_what_we_wrote_between_the_start_and_our_marker():
     played = read(on_mirror(ours(40, b"a"), ours(41, b"b", b"c")))
     assert isinstance(played.outcome, TargetTail)
-    assert [(each.offset, each.count) for each in played.outcome.committed] == [(40, 1), (41, 2)]
+    assert [(each.offset, each.count) for each in played.outcome.committed_batches] == [
+        (40, 1),
+        (41, 2),
+    ]
     assert played.outcome.is_complete
 
 
@@ -350,7 +353,7 @@ def ask(answer: Any) -> tuple[Played, RecoveryContext]:
 def test_whose_they_are_is_known_once_it_was_told():
     played, context = ask(ReverseFlowProducers(producers=frozenset({6})))
     assert (played.outcome, played.asked) == (
-        ReverseFlowResolved(),
+        ReverseFlowProducersResolved(),
         [FindReverseFlowProducers(producers=(5, 6))],
     )
     assert context.reverse_producers == {-1: False, 5: False, 6: True}

@@ -157,9 +157,9 @@ def test_a_reading_with_a_crc_begins_one_offset_earlier():
 
 def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
     found = read(last_crc=1)
-    found.skip_deleted_batch(10)
+    found.handle_deleted_batches(10)
     assert (found.next_offset, found.lost) == (10, "")
-    found.skip_deleted_batch(11)
+    found.handle_deleted_batches(11)
     assert found.lost == "the target's log no longer has offset 10"
 
 

@@ -19,10 +19,10 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.transactions import (
-    BoundaryStep,
-    PartitionBoundary,
-    TransactionMode,
+    TransactionMarkerWritten,
+    TransactionModeTracker,
     TransactionOpened,
+    TransactionStep,
 )
 from mm2.topics.flow_config import DeliveryMode, TargetTopicAccess
 from tests.fakes import scripts, taking
@@ -56,7 +56,7 @@ def test_a_commit_ends_behind_its_marker():
     played = scripts.play(
         transactions.commit_open_transaction(US, next_target=40, context=ALONE), answers()
     )
-    assert played.outcome == PartitionBoundary(next_target=41, leader_epoch=5)
+    assert played.outcome == TransactionMarkerWritten(next_target=41, leader_epoch=5)
     assert played.asked == [
         CommitTransaction(producer=US),
         ReadTarget(offset=40),
@@ -65,7 +65,7 @@ def test_a_commit_ends_behind_its_marker():
 
 def test_renewing_is_an_empty_transaction():
     played = scripts.play(transactions.renew_fence(US, next_target=40, context=ALONE), answers())
-    assert played.outcome == PartitionBoundary(next_target=41, leader_epoch=5)
+    assert played.outcome == TransactionMarkerWritten(next_target=41, leader_epoch=5)
     assert played.asked == [
         AddToTransaction(producer=US),
         CommitTransaction(producer=US),
@@ -82,18 +82,19 @@ def test_opening_a_transaction_only_adds_the_partition():
 @pytest.mark.parametrize(
     ("step", "same"),
     [
-        (BoundaryStep.OPEN, transactions.open_transaction(US)),
+        (TransactionStep.OPEN, transactions.open_transaction(US)),
         (
-            BoundaryStep.COMMIT,
+            TransactionStep.COMMIT,
             transactions.commit_open_transaction(US, next_target=40, context=ALONE),
         ),
-        (BoundaryStep.RENEW, transactions.renew_fence(US, next_target=40, context=ALONE)),
+        (TransactionStep.RENEW, transactions.renew_fence(US, next_target=40, context=ALONE)),
     ],
     ids=lambda each: str(each)[:12],
 )
 def test_each_step_has_its_script(step, same):
     played = scripts.play(
-        transactions.create_boundary_script(step, US, next_target=40, context=ALONE), answers()
+        transactions.create_transaction_step_script(step, US, next_target=40, context=ALONE),
+        answers(),
     )
     assert played == scripts.play(same, answers())
 
@@ -152,11 +153,12 @@ def crossed(step, context, *, stable, found=None):
     """How far readers of committed records see, told with our marker, and what is open there."""
     given = answers(ReadTarget=told(stable), FindOpenTransactions=[found] if found else [])
     return scripts.play(
-        transactions.create_boundary_script(step, US, next_target=40, context=context), given
+        transactions.create_transaction_step_script(step, US, next_target=40, context=context),
+        given,
     )
 
 
-COMMIT, RENEW = BoundaryStep.COMMIT, BoundaryStep.RENEW
+COMMIT, RENEW = TransactionStep.COMMIT, TransactionStep.RENEW
 HANGING = open_((OLD_ID, 12))
 
 
@@ -173,11 +175,11 @@ def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again(st
 @pytest.mark.parametrize("step", [COMMIT, RENEW])
 def test_a_broker_may_tell_a_moment_late_how_far_they_see(step):
     played = crossed(step, ALONE, stable=40, found=open_((US.id, 41)))
-    assert played.outcome == PartitionBoundary(next_target=41, leader_epoch=5)
+    assert played.outcome == TransactionMarkerWritten(next_target=41, leader_epoch=5)
 
 
 def test_where_they_see_our_marker_nobody_is_asked():
-    assert crossed(COMMIT, ALONE, stable=41).outcome == PartitionBoundary(
+    assert crossed(COMMIT, ALONE, stable=41).outcome == TransactionMarkerWritten(
         next_target=41, leader_epoch=5
     )
 
@@ -186,8 +188,8 @@ def test_where_they_see_our_marker_nobody_is_asked():
 @pytest.mark.parametrize(
     ("later", "outcome"),
     [
-        (told(41), PartitionBoundary),
-        (told(None), PartitionBoundary),
+        (told(41), TransactionMarkerWritten),
+        (told(None), TransactionMarkerWritten),
         (told(40), FencingInterrupted),
         (scripts.LOST, FencingInterrupted),
     ],
@@ -207,14 +209,18 @@ def test_where_it_is_not_said_which_are_open_it_is_read_once_more_how_far_they_s
 def test_where_it_cannot_be_told_whose_it_is_an_exclusive_mirror_is_taken_again():
     refused = InstructionRefused(code=35)
     assert isinstance(crossed(RENEW, ALONE, stable=12, found=refused).outcome, FencingInterrupted)
-    assert isinstance(crossed(RENEW, SHARED, stable=12, found=refused).outcome, PartitionBoundary)
+    assert isinstance(
+        crossed(RENEW, SHARED, stable=12, found=refused).outcome, TransactionMarkerWritten
+    )
 
 
 def test_where_others_write_too_only_ours_count_and_only_at_renewals():
     theirs = open_((99, 12))
-    assert isinstance(crossed(RENEW, SHARED, stable=12, found=theirs).outcome, PartitionBoundary)
+    assert isinstance(
+        crossed(RENEW, SHARED, stable=12, found=theirs).outcome, TransactionMarkerWritten
+    )
     assert isinstance(crossed(RENEW, SHARED, stable=12, found=HANGING).outcome, FencingInterrupted)
-    assert isinstance(crossed(COMMIT, SHARED, stable=12).outcome, PartitionBoundary)
+    assert isinstance(crossed(COMMIT, SHARED, stable=12).outcome, TransactionMarkerWritten)
 
 
 # Who fenced us?
@@ -294,17 +300,17 @@ def test_a_map_that_may_not_be_read_says_nothing_of_other_owners():
 
 
 MB = 1024 * 1024
-Step = BoundaryStep
+Step = TransactionStep
 
 
 def mode(*, always=False):
-    return TransactionMode(is_permanent=always, renew_after_s=100.0, marked_at_s=0.0)
+    return TransactionModeTracker(is_permanent=always, renew_after_s=100.0, marked_at_s=0.0)
 
 
 def opened(now_s=10.0):
     active = mode()
     active.activate(now_s)
-    active.record_opened(7)
+    active.record_opened_transaction(7)
     return active
 
 
@@ -317,7 +323,7 @@ def test_a_partition_begins_in_transactions_only_when_it_always_uses_them(always
 def test_plain_batches_are_noticed_until_the_next_marker():
     plain = mode()
     assert not plain.plain_since_marker
-    plain.record_sent(100, old=False, now_s=1.0)
+    plain.record_sent_batch(100, old=False, now_s=1.0)
     assert plain.plain_since_marker
     assert plain.open_bytes == 0
     plain.record_transaction_marker(2.0)
@@ -326,7 +332,7 @@ def test_plain_batches_are_noticed_until_the_next_marker():
 
 def test_batches_in_a_transaction_are_not_plain():
     active = opened()
-    active.record_sent(100, old=True, now_s=10.0)
+    active.record_sent_batch(100, old=True, now_s=10.0)
     assert not active.plain_since_marker
     assert active.open_bytes == 100
 
@@ -346,33 +352,33 @@ def test_batches_in_a_transaction_are_not_plain():
 def test_a_transaction_is_committed_by_age_or_size(sizes, after_s, due):
     active = opened(10.0)
     for size in sizes:
-        active.record_sent(size, old=True, now_s=10.0)
+        active.record_sent_batch(size, old=True, now_s=10.0)
     assert active.is_commit_due(10.0 + after_s) == due
 
 
 def test_its_age_counts_from_its_first_batch():
     active = opened(10.0)
-    active.record_sent(1, old=True, now_s=50.0)
-    active.record_sent(1, old=True, now_s=50.1)
+    active.record_sent_batch(1, old=True, now_s=50.0)
+    active.record_sent_batch(1, old=True, now_s=50.1)
     assert not active.is_commit_due(50.15)
     assert active.is_commit_due(50.25)
 
 
 def test_a_commit_starts_the_count_anew():
     active = opened(10.0)
-    active.record_sent(16 * MB, old=True, now_s=10.0)
+    active.record_sent_batch(16 * MB, old=True, now_s=10.0)
     active.record_transaction_marker(11.0)
     assert (active.is_open, active.open_bytes, active.is_commit_due(99.0)) == (False, 0, False)
-    active.record_opened(7)
-    active.record_sent(1, old=True, now_s=20.0)
+    active.record_opened_transaction(7)
+    active.record_sent_batch(1, old=True, now_s=20.0)
     assert not active.is_commit_due(20.1)
 
 
 @pytest.mark.parametrize(("after_s", "may_end"), [(0.0, False), (1.9, False), (2.1, True)])
 def test_the_mode_ends_when_no_batch_was_old_for_a_while(after_s, may_end):
     active = opened(10.0)
-    active.record_sent(1, old=True, now_s=20.0)
-    active.record_sent(1, old=False, now_s=20.0 + after_s)
+    active.record_sent_batch(1, old=True, now_s=20.0)
+    active.record_sent_batch(1, old=False, now_s=20.0 + after_s)
     assert active.may_deactivate(20.0 + after_s) == may_end
 
 
@@ -394,7 +400,7 @@ def test_a_partition_that_always_uses_transactions_never_ends_them():
 def test_the_fence_is_renewed_by_the_age_of_its_marker(marked_at_s, now_s, due):
     fenced = mode()
     fenced.record_transaction_marker(marked_at_s)
-    assert fenced.is_renewal_due(now_s) == due
+    assert fenced.is_fence_renewal_due(now_s) == due
 
 
 @pytest.mark.parametrize("delivery", list(DeliveryMode))
@@ -402,14 +408,14 @@ def test_after_a_take_the_setup_says_how_it_begins(delivery):
     where = taking.where(delivery=delivery, renew_after_s=50.0)
     begun = transactions.create_transaction_mode(where, 10.0)
     assert begun.is_active == begun.is_permanent == (delivery is DeliveryMode.TRANSACTIONAL)
-    assert (begun.is_renewal_due(59.0), begun.is_renewal_due(60.0)) == (False, True)
+    assert (begun.is_fence_renewal_due(59.0), begun.is_fence_renewal_due(60.0)) == (False, True)
 
 
 # The next step
 
 
 def step(of, *, next_is_old=None, paused=False, now_s=10.0):
-    return of.switch_to_next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+    return of.switch_to_next_transaction_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
 
 
 def test_fresh_batches_need_no_step_until_the_fence_is_due():
@@ -428,7 +434,7 @@ def test_the_first_old_batch_opens_a_transaction():
 
 def test_what_was_sent_plainly_is_sealed_by_a_marker_first():
     plain = mode()
-    plain.record_sent(1, old=False, now_s=9.0)
+    plain.record_sent_batch(1, old=False, now_s=9.0)
     assert step(plain, next_is_old=True) is Step.RENEW
     plain.record_transaction_marker(11.0)
     assert step(plain, next_is_old=True, now_s=11.0) is Step.OPEN
@@ -458,14 +464,14 @@ def test_nothing_is_opened_for_nothing_or_over_a_pause():
 def test_an_open_transaction_is_committed_before_anything_else(sent, given, due):
     active = opened(10.0)
     if sent:
-        active.record_sent(1, old=True, now_s=10.0)
+        active.record_sent_batch(1, old=True, now_s=10.0)
     assert step(active, **given) is (Step.COMMIT if due else None)
     assert active.is_active
 
 
 def test_once_committed_the_mode_ends_at_a_fresh_batch():
     active = opened(10.0)
-    active.record_sent(1, old=True, now_s=10.0)
+    active.record_sent_batch(1, old=True, now_s=10.0)
     active.record_transaction_marker(11.0)
     assert step(active, next_is_old=False, now_s=11.0) is Step.OPEN
     assert step(active, next_is_old=None, now_s=13.0) is None
@@ -497,10 +503,10 @@ def test_without_a_fence_there_are_no_transactions_whatever_is_asked_for():
 def test_without_a_fence_batches_of_every_age_go_at_any_time(old, now_s):
     plain = impossible()
     assert plain.may_send(old=old, now_s=now_s)
-    assert plain.switch_to_next_step(next_is_old=old, paused=False, now_s=now_s) is None
-    plain.record_sent(10, old=old, now_s=now_s)
+    assert plain.switch_to_next_transaction_step(next_is_old=old, paused=False, now_s=now_s) is None
+    plain.record_sent_batch(10, old=old, now_s=now_s)
     assert plain.may_send(old=old, now_s=now_s)
-    assert plain.switch_to_next_step(next_is_old=old, paused=False, now_s=now_s) is None
+    assert plain.switch_to_next_transaction_step(next_is_old=old, paused=False, now_s=now_s) is None
     assert not plain.is_active
 
 

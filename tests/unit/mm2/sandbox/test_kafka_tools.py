@@ -6,11 +6,11 @@ import pytest
 
 from connect_runtime.system import java_installation
 from mm2.sandbox import kafka_tools
-from mm2.sandbox.kafka_tools import ToolTarget
+from mm2.sandbox.kafka_tools import ToolConnectionConfig
 from mm2.sandbox.sandbox_errors import SandboxError
 
-PLAIN = ToolTarget(bootstrap="h:1", config=None)
-SECURE = ToolTarget(bootstrap="h:1", config=Path("/s/east.client.properties"))
+PLAIN = ToolConnectionConfig(bootstrap="h:1", config=None)
+SECURE = ToolConnectionConfig(bootstrap="h:1", config=Path("/s/east.client.properties"))
 
 
 @pytest.fixture(autouse=True)

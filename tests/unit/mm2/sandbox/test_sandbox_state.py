@@ -57,7 +57,7 @@ def test_a_folder_that_others_can_enter_is_used_by_no_command(home, mode):
     home.folder.chmod(mode)
     for use in (
         home.create,
-        home.check_is_private,
+        home.check_directory_is_private,
         lambda: sandbox_lifecycle.stop_sandbox(home.folder),
         lambda: sandbox_lifecycle.read_status(home.folder),
     ):

@@ -224,7 +224,7 @@ def test_a_task_that_failed_is_still_a_task_and_its_partitions_are_here():
         ]
         phases = {each.partition.partition: (each.task, each.phase) for each in found.partitions}
         assert phases == {0: (0, "copying"), 1: (1, "waiting")}
-        assert (found.remote_partitions, found.is_copying_all) == (0, False)
+        assert (found.remote_partitions, found.is_copying_all_partitions) == (0, False)
     assert flow_state.compute_flow_status(failed, found) is found
     begun = dataclasses.replace(failed, task_snapshots=BOTH.task_snapshots)
     assert flow_state.compute_flow_status(begun, found).tasks == before.tasks
@@ -235,7 +235,7 @@ def test_while_a_failed_task_is_begun_again_its_partitions_stay_here():
     begins = dataclasses.replace(failed, tasks={0: HERE, 1: HERE})
     found = flow_state.compute_flow_status(begins, flow_state.compute_flow_status(failed))
     assert (len(found.tasks), len(found.partitions), found.remote_partitions) == (1, 2, 0)
-    assert not found.is_copying_all
+    assert not found.is_copying_all_partitions
 
 
 def test_what_failed_elsewhere_is_told_there():
@@ -247,24 +247,26 @@ def test_what_failed_elsewhere_is_told_there():
 
 def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_failed():
     before = flow_state.compute_flow_status(BOTH)
-    assert flow_state.explain_not_serving(BOTH, before, ()) == ""
+    assert flow_state.explain_why_no_task_runs(BOTH, before, ()) == ""
     one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, task_snapshots={0: shown(0)})
     assert (
-        flow_state.explain_not_serving(one, flow_state.compute_flow_status(one, before), ()) == ""
+        flow_state.explain_why_no_task_runs(one, flow_state.compute_flow_status(one, before), ())
+        == ""
     )
     both = dataclasses.replace(
         BOTH, tasks={0: FAILED, 1: dataclasses.replace(FAILED, reason="no")}, task_snapshots={}
     )
     found = flow_state.compute_flow_status(both, before)
     assert found.state is FlowState.RUNNING
-    assert flow_state.explain_not_serving(both, found, ()) != ""
+    assert flow_state.explain_why_no_task_runs(both, found, ()) != ""
     held = dataclasses.replace(both, overrides=OperatorOverrides(stopped=True))
     assert (
-        flow_state.explain_not_serving(held, flow_state.compute_flow_status(held, before), ()) == ""
+        flow_state.explain_why_no_task_runs(held, flow_state.compute_flow_status(held, before), ())
+        == ""
     )
     elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, task_snapshots={})
     assert (
-        flow_state.explain_not_serving(
+        flow_state.explain_why_no_task_runs(
             elsewhere, flow_state.compute_flow_status(elsewhere, before), ()
         )
         == ""
@@ -295,7 +297,8 @@ def test_what_of_its_tasks_keeps_a_node_from_being_ready(states, begun, words):
     }
     seen = dataclasses.replace(BOTH, task_snapshots=tasks)
     assert (
-        flow_state.explain_not_serving(seen, flow_state.compute_flow_status(seen), begun) == words
+        flow_state.explain_why_no_task_runs(seen, flow_state.compute_flow_status(seen), begun)
+        == words
     )
 
 

@@ -11,7 +11,7 @@ from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState
 from mm2.status import live_table, topic_rows
 from mm2.status.catch_up_progress import CatchUpSnapshot, CatchUpState, CatchUpTracker
-from mm2.status.live_table import TableFrame
+from mm2.status.live_table import LiveTableContent
 from mm2.status.topic_rows import CopyRates, LagTotal
 from tests.support import statuses
 
@@ -23,7 +23,7 @@ def make(*flows):
     return topic_rows.make_overview(flows, CopyRates(), wall_ms=NOW_MS, engine_ready=True)
 
 
-def drawn(frame: TableFrame, *, height: int = 40, width: int = 160) -> str:
+def drawn(frame: LiveTableContent, *, height: int = 40, width: int = 160) -> str:
     file = io.StringIO()
     out = console.Console(file=file, width=width, height=height, color_system=None)
     out.print(live_table.render_table(frame, width=width, height=height))
@@ -56,7 +56,7 @@ def test_the_worst_topics_when_there_is_not():
 def test_200_topics_fit_into_the_terminal(height, width, with_progress):
     snapshot = CatchUpTracker().observe([statuses.flow(*topics(200))], 0.0)
     stopped = statuses.partition("bad", phase="halted", reason="it is broken. " * 20)
-    frame = TableFrame(
+    frame = LiveTableContent(
         overview=make(statuses.flow(*topics(200), stopped), statuses.flow(name="west->east")),
         notes=("starting Spark",),
         progress=snapshot if with_progress else None,
@@ -74,8 +74,8 @@ def test_a_row_shows_what_the_topic_does():
         oldest_uncopied_ms=NOW_MS - 2_500,
         transactional=True,
     )
-    (line,) = [each for each in drawn(TableFrame(overview=make(statuses.flow(copied)))).splitlines()
-               if each.startswith("orders")]  # fmt: skip
+    table = drawn(LiveTableContent(overview=make(statuses.flow(copied))))
+    (line,) = [each for each in table.splitlines() if each.startswith("orders")]
     assert line.split() == ["orders", "1", "0", "0.0", "1,234", "2.5", "s", "in", "transactions",
                             "COPYING"]  # fmt: skip
 
@@ -92,9 +92,9 @@ def test_unknown_lags_are_dashes_and_incomplete_ones_lower_bounds():
 
 def test_the_flow_column_is_there_only_for_several_flows():
     one = statuses.flow(statuses.partition())
-    assert "FLOW" not in drawn(TableFrame(overview=make(one)))
+    assert "FLOW" not in drawn(LiveTableContent(overview=make(one)))
     two = statuses.flow(statuses.partition(), name="west->east")
-    assert "FLOW" in drawn(TableFrame(overview=make(one, two)))
+    assert "FLOW" in drawn(LiveTableContent(overview=make(one, two)))
 
 
 def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
@@ -103,14 +103,14 @@ def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
         statuses.partition("orders", number, phase="halted", cause="corrupt-batch", reason=long)
         for number in range(3)
     ]
-    text = " ".join(drawn(TableFrame(overview=make(statuses.flow(*stopped)))).split())
+    text = " ".join(drawn(LiveTableContent(overview=make(statuses.flow(*stopped)))).split())
     assert text.count("east->west: orders-0: " + long.strip()) == 1
     assert "(and 2 more partitions)" in text
     assert "HALTED" in text
 
 
 def test_names_from_the_cluster_are_not_markup():
-    text = drawn(TableFrame(overview=make(statuses.flow(statuses.partition("[red]x[/red]")))))
+    text = drawn(LiveTableContent(overview=make(statuses.flow(statuses.partition("[red]x[/red]")))))
     assert "[red]x[/red]" in text
 
 
@@ -221,7 +221,7 @@ def test_paths(transactional, opened, words):
             )
         )
     ).topics
-    assert live_table.describe_batch_path(row) == words
+    assert live_table.describe_replication_path(row) == words
 
 
 def test_progress_in_words():
@@ -235,7 +235,7 @@ def test_progress_in_words():
     )
     words = "62 %, 3 of 8 partitions, 1,250 of 2,000 records, 12 s left"
     assert live_table.describe_progress(snapshot) == words
-    assert words in drawn(TableFrame(overview=make(), progress=snapshot))
+    assert words in drawn(LiveTableContent(overview=make(), progress=snapshot))
 
 
 def test_a_paused_flow_and_its_rates_are_shown():
@@ -247,13 +247,13 @@ def test_a_paused_flow_and_its_rates_are_shown():
     (line,) = map(live_table.describe_flow, made.flows)
     assert line.startswith("RUNNING, paused, throttled to 5.0 MB/s, ")
     (row,) = made.topics
-    assert (live_table.describe_topic_state(row), live_table.describe_batch_path(row)) == (
+    assert (live_table.describe_topic_state(row), live_table.describe_replication_path(row)) == (
         "PAUSED",
         "pass-through",
     )
     one = operator_overrides.parse_overrides({"throttle.topics": "orders=2kB"}, is_paused=False)
     (row,) = make(statuses.flow(statuses.partition(), holds=one)).topics
-    assert (live_table.describe_topic_state(row), live_table.describe_batch_path(row)) == (
+    assert (live_table.describe_topic_state(row), live_table.describe_replication_path(row)) == (
         "COPYING",
         "pass-through, throttled to 2.0 kB/s",
     )

@@ -84,7 +84,7 @@ def test_actions_in_words(asked, words):
 def test_who_did_what_is_a_line_with_fields(caplog):
     caplog.set_level("INFO")
     scene = Scene()
-    scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     scene.log.close(WAIT_S)
     (record,) = caplog.records
     assert record.getMessage() == f"operator {WHO}: pause east->west"
@@ -92,7 +92,7 @@ def test_who_did_what_is_a_line_with_fields(caplog):
 
 
 def test_what_was_refused_is_a_warning(caplog):
-    Scene().log.log_change(change("PUT", f"{SOURCE}/pause", status=409))
+    Scene().log.log_operator_request(change("PUT", f"{SOURCE}/pause", status=409))
     (record,) = caplog.records
     assert record.getMessage() == f"operator {WHO}: pause east->west: rejected with 409"
     assert record.levelname == "WARNING"
@@ -147,7 +147,7 @@ def test_what_was_done_is_recorded_in_the_words_of_the_log(caplog):
     caplog.set_level("INFO")
     scene = Scene()
     before_ms = scene.clock.wall_ms()
-    scene.log.log_change(change("PATCH", f"{SOURCE}/config", {"live.throttle": "20MB"}))
+    scene.log.log_operator_request(change("PATCH", f"{SOURCE}/config", {"live.throttle": "20MB"}))
     (found,) = scene.recorded()
     assert found.detail == f"operator {WHO}: throttle east->west: 20MB"
     assert found.detail in [each.getMessage() for each in caplog.records]
@@ -166,7 +166,7 @@ def test_what_was_done_is_recorded_in_the_words_of_the_log(caplog):
 def test_each_of_several_changes_is_a_record_of_its_topic():
     scene = Scene()
     sent = {"live.throttle": "1MB", "live.paused.topic.a.b": "true", "source.secret": "s3cret"}
-    scene.log.log_change(change("PATCH", f"{SOURCE}/config", sent))
+    scene.log.log_operator_request(change("PATCH", f"{SOURCE}/config", sent))
     found = scene.recorded()
     assert {(each.topic, each.id.removeprefix("operator-action-")) for each in found} == {
         ("", "throttle"),
@@ -180,8 +180,8 @@ def test_the_value_is_not_part_of_the_key_so_that_keys_are_bounded():
     scene = Scene()
     for number in range(20):
         sent = {"live.throttle": f"{number}MB", f"own.{number}": "x", "live.throttle.topic.a": "1"}
-        scene.log.log_change(change("PATCH", f"{SOURCE}/config", sent))
-        scene.log.log_change(change("PUT", f"/east/west/admin/loggers/x{number}"))
+        scene.log.log_operator_request(change("PATCH", f"{SOURCE}/config", sent))
+        scene.log.log_operator_request(change("PUT", f"/east/west/admin/loggers/x{number}"))
     scene.log.close(WAIT_S)
     assert len({key for key, _ in scene.target.topics.topics[TOPIC]}) == 4
 
@@ -197,14 +197,14 @@ def test_the_value_is_not_part_of_the_key_so_that_keys_are_bounded():
 )
 def test_what_was_refused_or_is_of_no_flow_is_not_recorded(asked):
     scene = Scene()
-    scene.log.log_change(asked)
+    scene.log.log_operator_request(asked)
     assert scene.recorded() == []
     assert scene.opened == 0
 
 
 def test_nothing_is_created(warnings):
     scene = Scene(missing=True)
-    scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     assert scene.recorded() == []
     assert scene.target.cluster.topics == {}
     assert warnings() == [
@@ -221,13 +221,13 @@ def test_a_target_that_does_not_answer_is_a_warning(warnings, refused):
         scene.target.refusal = RetriableError("writing: connection refused")
     else:
         scene.target.cluster.away = True
-    scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     assert scene.recorded() == []
     (told,) = warnings()
     assert told.startswith("east->west: 1 operator action not recorded in ")
     assert told.endswith(". Recorded only in this log: pause east->west")
     scene = Scene()
-    scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     assert len(scene.recorded()) == 1
 
 
@@ -235,9 +235,9 @@ def test_who_logs_never_waits_and_what_waits_is_bounded(warnings):
     gate = threading.Event()
     scene = Scene(gate=gate)
     for _ in range(operator_log.MAX_PENDING_ACTIONS):
-        scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+        scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     assert warnings() == []
-    scene.log.log_change(change("PUT", f"{SOURCE}/resume"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/resume"))
     (told,) = warnings()
     assert "1 operator action not recorded" in told
     assert told.endswith(
@@ -253,14 +253,14 @@ def test_the_end_waits_no_longer_than_it_may(warnings):
     gate = threading.Event()
     scene = Scene(gate=gate)
     for verb in ("pause", "resume"):
-        scene.log.log_change(change("PUT", f"{SOURCE}/{verb}"))
+        scene.log.log_operator_request(change("PUT", f"{SOURCE}/{verb}"))
     begun_s = scene.clock.now_s()
     scene.log.close(0.2)
     assert scene.clock.now_s() - begun_s < WAIT_S / 2
     (told,) = warnings()
     assert told.startswith("east->west: 2 operator actions not recorded in ")
     assert told.endswith(". Recorded only in this log: pause east->west; resume east->west")
-    scene.log.log_change(change("PUT", f"{SOURCE}/stop"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/stop"))
     assert warnings()[1].endswith(": stop east->west")
     gate.set()
     scene.log.close(WAIT_S)
@@ -325,7 +325,7 @@ def test_what_is_not_acknowledged_in_time_is_given_up(warnings, monkeypatch):
     silent = SilentWriter(passing)
     monkeypatch.setattr(scene.target, "create_writer", lambda topic: silent, raising=False)
     log = OperatorLog(lambda: scene.settings, now=passing, open_target=scene.open)
-    log.log_change(change("PUT", f"{SOURCE}/pause"))
+    log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
     assert ": not acknowledged within 30 s. Recorded only in this log: " in warnings()[0]
     assert silent.closed
@@ -342,10 +342,10 @@ def test_a_mistake_of_ours_ends_no_thread(warnings, monkeypatch):
         return WritingWriter(scene.target.topics, topic)
 
     monkeypatch.setattr(scene.target, "create_writer", writer, raising=False)
-    scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
     assert "internal error in mm2: RuntimeError('oops')" in warnings()[0]
-    scene.log.log_change(change("PUT", f"{SOURCE}/resume"))
+    scene.log.log_operator_request(change("PUT", f"{SOURCE}/resume"))
     assert [each.id for each in scene.recorded()] == ["operator-action-resume"]
 
 

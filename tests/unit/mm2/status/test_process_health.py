@@ -9,9 +9,9 @@ from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import process_health
 from mm2.status.process_health import (
     FlowReadiness,
+    MonotonicLastReplication,
     ReplicationActivityTracker,
-    ReplicationEvidence,
-    ReplicationInstant,
+    ReplicationEvidenceKind,
 )
 
 NOW_MS = 1_790_000_000_000
@@ -28,7 +28,7 @@ def pulse(crossed_s=None, idle_s=None):
     return LatencySnapshot(replicated_at_s=at_s[0], caught_up_at_s=at_s[1])
 
 
-BATCH, NOTHING_LEFT = ReplicationEvidence.BATCH, ReplicationEvidence.NOTHING_LEFT
+BATCH, NOTHING_LEFT = ReplicationEvidenceKind.BATCH, ReplicationEvidenceKind.NOTHING_LEFT
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ BATCH, NOTHING_LEFT = ReplicationEvidence.BATCH, ReplicationEvidence.NOTHING_LEF
 )
 def test_any_batch_counts_and_all_must_rest(pulses, ago_s, by):
     found = process_health.find_last_replication(pulses, all_move=True)
-    assert found == ReplicationInstant(at_s=NOW_S - ago_s, evidence=by)
+    assert found == MonotonicLastReplication(at_s=NOW_S - ago_s, evidence=by)
 
 
 @pytest.mark.parametrize("pulses", [[], [pulse()], [pulse(None, 1), pulse()]])
@@ -56,7 +56,7 @@ def test_nothing_may_be_known(pulses):
 def test_all_cannot_rest_while_something_is_not_copied():
     pulses = [pulse(9, 2), pulse(8, 1)]
     found = process_health.find_last_replication(pulses, all_move=False)
-    assert found == ReplicationInstant(at_s=NOW_S - 8, evidence=BATCH)
+    assert found == MonotonicLastReplication(at_s=NOW_S - 8, evidence=BATCH)
 
 
 class Looks:

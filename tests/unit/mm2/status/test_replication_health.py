@@ -9,7 +9,7 @@ import pytest
 
 from mm2 import exit_codes
 from mm2.status import replication_health, topic_rows
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.replication_health import FlowHealth
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
@@ -40,7 +40,7 @@ def crossed(ago_s: float | None, *, begun_s: float = 500.0):
     last = None
     if ago_s is not None:
         last = LastReplication(
-            at_ms=NOW_MS - round(ago_s * 1000), evidence=ReplicationEvidence.BATCH
+            at_ms=NOW_MS - round(ago_s * 1000), evidence=ReplicationEvidenceKind.BATCH
         )
     return ReplicationActivity(begun_ms=NOW_MS - round(begun_s * 1000), last=last)
 

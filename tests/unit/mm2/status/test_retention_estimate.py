@@ -182,7 +182,7 @@ def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
     assert risk.cause is DeletionCause.SIZE
     assert risk.left_ms == 40_000
     assert risk.share == pytest.approx(2 / 3)
-    assert not risk.is_time_short
+    assert not risk.is_time_to_data_loss_short
 
 
 def test_more_waits_than_is_kept():
@@ -192,7 +192,7 @@ def test_more_waits_than_is_kept():
     )
     risk = found.estimate_risk(TopicRetention(retention_bytes=5_000))
     assert (risk.left_ms, risk.share) == (0, 0.0)
-    assert risk.is_time_short
+    assert risk.is_time_to_data_loss_short
 
 
 def test_where_nothing_comes_nothing_goes_by_size():
@@ -257,7 +257,7 @@ def test_where_the_clock_was_set_back_it_begins_anew():
     ],
 )
 def test_when_somebody_should_know(risk, short):
-    assert risk.is_time_short is short
+    assert risk.is_time_to_data_loss_short is short
 
 
 STEP = st.tuples(

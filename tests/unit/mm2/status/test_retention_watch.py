@@ -16,7 +16,7 @@ from mm2.connectors.status_registry import TaskState
 from mm2.offsets.log_bounds import LogBounds
 from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import replication_health, retention_watch
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.replication_health import FlowHealth
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.retention_watch import RetentionWatch
@@ -185,7 +185,7 @@ def test_an_unreachable_source_is_not_asked_and_what_it_said_counts_no_more(scen
     assert scene.partitions()[0].lag_records is None, "at once"
     scene.look(statuses.partition(phase="halted"))
     assert len(scene.opened[0].asked) == asked
-    assert scene.watch.list_seconds_left() == {}
+    assert scene.watch.list_seconds_to_data_loss() == {}
     assert caplog.text == ""
     scene.lost = []
     scene.look(statuses.partition(phase="halted"))
@@ -214,7 +214,7 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
         now_s = scene.clock.now_s()
         place.publish(LatencySnapshot(replicated_at_s=now_s + 4, caught_up_at_s=now_s + 2))
         scene.later(9)
-        last = LastReplication(at_ms=began + 4_000, evidence=ReplicationEvidence.BATCH)
+        last = LastReplication(at_ms=began + 4_000, evidence=ReplicationEvidenceKind.BATCH)
         assert scene.watch.build_reports()[0].activity == ReplicationActivity(
             begun_ms=began, last=last
         )
@@ -312,7 +312,7 @@ def test_how_long_is_left_for_each_topic(scene):
         statuses.partition(phase="halted"),
         statuses.partition("bills", phase="halted"),
     )
-    assert scene.watch.list_seconds_left() == {}
+    assert scene.watch.list_seconds_to_data_loss() == {}
     risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=9_000, cause=DeletionCause.TIME, share=0.5)
     soon = dataclasses.replace(risk, left_ms=1_500)
     scene.opened[0].outlooks = [risk, soon, risk]
@@ -321,7 +321,7 @@ def test_how_long_is_left_for_each_topic(scene):
         statuses.partition(number=1, phase="halted"),
         statuses.partition("users", phase="halted"),
     )
-    assert scene.watch.list_seconds_left() == {
+    assert scene.watch.list_seconds_to_data_loss() == {
         ("east->west", "orders"): 1.5,
         ("east->west", "users"): 9.0,
     }
@@ -340,10 +340,10 @@ def runs_out(scene):
 def test_what_was_seen_long_ago_is_told_no_more(scene):
     runs_out(scene)
     scene.clock.now += retention_watch.SOURCE_SNAPSHOT_MAX_AGE_S
-    assert scene.watch.list_seconds_left() == {("east->west", "orders"): 9.0}
+    assert scene.watch.list_seconds_to_data_loss() == {("east->west", "orders"): 9.0}
     assert scene.partitions()[0].retention_risk == RUNS_OUT
     scene.clock.now += 1.0
-    assert scene.watch.list_seconds_left() == {}
+    assert scene.watch.list_seconds_to_data_loss() == {}
     assert scene.partitions()[0].start is None
 
 
@@ -356,16 +356,16 @@ def test_a_thread_that_dies_leaves_nothing_that_would_stand_still(scene):
 
     with pytest.raises(ZeroDivisionError):
         scene.watch.run(Broken())
-    assert scene.watch.list_seconds_left() == {}
+    assert scene.watch.list_seconds_to_data_loss() == {}
     assert scene.opened[0].closed
 
 
 def test_of_a_flow_that_is_gone_nothing_is_told(scene):
     runs_out(scene)
-    assert scene.watch.list_seconds_left() == {("east->west", "orders"): 9.0}
+    assert scene.watch.list_seconds_to_data_loss() == {("east->west", "orders"): 9.0}
     scene.running.shown = []
     scene.watch.collect_snapshots(threading.Event())
-    assert (scene.watch.list_seconds_left(), scene.opened[0].closed) == ({}, True)
+    assert (scene.watch.list_seconds_to_data_loss(), scene.opened[0].closed) == ({}, True)
 
 
 def test_a_flow_that_came_back_is_told_of_again(scene, caplog):

@@ -69,7 +69,7 @@ class Scene:
 
     def look(self, **fields):
         given = {"copied_to": 4, "phase": "halted", **fields}
-        return self.losses.collect({PLACE: statuses.partition(**given)})
+        return self.losses.collect_source_snapshots({PLACE: statuses.partition(**given)})
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.status import status_document
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
     FlowProblem,
@@ -85,7 +85,7 @@ REPORTS = st.builds(
         begun_ms=st.integers(0),
         last=st.none()
         | st.builds(
-            LastReplication, at_ms=st.integers(0), evidence=st.sampled_from(ReplicationEvidence)
+            LastReplication, at_ms=st.integers(0), evidence=st.sampled_from(ReplicationEvidenceKind)
         ),
     ),
 )

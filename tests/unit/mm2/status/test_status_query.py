@@ -5,7 +5,7 @@ import pytest
 from connect_runtime.system.threads import ThreadGroup
 from mm2 import exit_codes
 from mm2.status import status_document, status_query
-from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.process_socket import ProcessResponse, ProcessSocket
 from mm2.status.status_document import (
     FlowProblem,
@@ -46,7 +46,7 @@ def lost(side, *, since_ms=None, broker=""):
 
 def crossed(at_ms):
     return ReplicationActivity(
-        begun_ms=1, last=LastReplication(at_ms=at_ms, evidence=ReplicationEvidence.BATCH)
+        begun_ms=1, last=LastReplication(at_ms=at_ms, evidence=ReplicationEvidenceKind.BATCH)
     )
 
 

@@ -72,7 +72,7 @@ TABLE = [
 @pytest.mark.parametrize(("status", "said"), TABLE, ids=[said[:30] for _, said in TABLE])
 def test_how_a_partition_is_copied(status, said):
     found = look("orders", statuses.partition(**status))
-    assert found.explains_replication
+    assert found.explains_whether_topic_is_replicated
     assert list(found.format_lines()) == [
         f"east->west: orders -> east.orders, partition 0: {said}",
         RULE,
@@ -111,7 +111,7 @@ def test_partitions_of_which_the_same_is_said_share_a_line():
 def test_a_mirrors_name_leads_to_its_topic():
     found = look("east.orders", statuses.partition())
     assert found.flows[0].topic == "orders"
-    assert found.explains_replication
+    assert found.explains_whether_topic_is_replicated
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_mirrors_name_leads_to_its_topic():
 )
 def test_what_is_not_mirrored_is_told_why(name, reason):
     found = look(name, statuses.partition("bills"))
-    assert found.explains_replication
+    assert found.explains_whether_topic_is_replicated
     assert list(found.format_lines()) == [f"east->west: {name} is not replicated: {reason}"]
 
 
 def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
     found = look("orders-new", statuses.partition("bills"))
-    assert not found.explains_replication
+    assert not found.explains_whether_topic_is_replicated
     (line,) = found.format_lines()
     assert line == (
         "east->west: the source has no topic orders-new; it would be replicated to east.orders-new"
@@ -280,14 +280,14 @@ def test_how_far_it_is_stands_behind_its_partitions():
 )
 def test_of_a_flow_that_nobody_runs_here_its_logs_tell(flow, said):
     found = looked("east.orders", flow)
-    assert found.explains_replication
+    assert found.explains_whether_topic_is_replicated
     assert next(found.format_lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
 
 
 def test_of_an_unreachable_source_it_is_not_said_that_the_topic_is_missing():
     lost = UnreachableCluster(side=ClusterSide.SOURCE, cluster="east", reason="refused")
     found = looked("orders", dataclasses.replace(report(), unreachable=(lost,)))
-    assert (found.explains_replication, found.has_errors) == (False, True)
+    assert (found.explains_whether_topic_is_replicated, found.has_errors) == (False, True)
     assert list(found.format_lines()) == [
         "east->west: the status of orders is unknown: source east unreachable: refused"
     ]
@@ -295,7 +295,7 @@ def test_of_an_unreachable_source_it_is_not_said_that_the_topic_is_missing():
 
 def test_a_target_that_does_not_answer_is_told():
     found = looked("orders", report(state=ReportedFlowState.UNKNOWN, reason="no route"))
-    assert (found.explains_replication, found.has_errors) == (False, True)
+    assert (found.explains_whether_topic_is_replicated, found.has_errors) == (False, True)
     assert list(found.format_lines()) == ["east->west: the status of orders is unknown: no route"]
 
 

@@ -88,8 +88,8 @@ def test_the_first_budget_that_matches_a_topic_is_its_own():
         for pattern, rate in (("or.*", 5_000), (".*", 9_000))
     )
     budgets = FlowThrottles(topics=(one, other))
-    assert (budgets.get_topic_limit("orders"), budgets.get_topic_limit("x")) == (5_000, 9_000)
-    assert FlowThrottles(topics=(one,)).get_topic_limit("x") is None
+    assert (budgets.get_topic_throttle("orders"), budgets.get_topic_throttle("x")) == (5_000, 9_000)
+    assert FlowThrottles(topics=(one,)).get_topic_throttle("x") is None
 
 
 def test_the_last_shares_take_the_places_of_empty_ones():

@@ -5,7 +5,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.replication import transactional_ids
 from mm2.topics import naming, topic_filters, topic_selection
-from mm2.topics.flow_config import Flow, StartAt, StartPosition, TargetTopicAccess
+from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind, TargetTopicAccess
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 
@@ -158,11 +158,11 @@ def test_identity_mirrors_names_as_they_are():
 
 
 def test_a_timestamp_goes_with_a_timestamp_start_only():
-    assert StartPosition(StartAt.TIMESTAMP, 0).timestamp_ms == 0
+    assert StartPosition(StartPositionKind.TIMESTAMP, 0).timestamp_ms == 0
     with pytest.raises(AssertionError):
-        StartPosition(StartAt.LATEST, 5)
+        StartPosition(StartPositionKind.LATEST, 5)
     with pytest.raises(AssertionError):
-        StartPosition(StartAt.TIMESTAMP)
+        StartPosition(StartPositionKind.TIMESTAMP)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_by_which_rule_a_topic_is_mirrored():
     ("start", "text"),
     [
         (StartPosition(), "earliest"),
-        (StartPosition(StartAt.LATEST), "latest"),
-        (StartPosition(StartAt.TIMESTAMP, timestamp_ms=17), "17"),
+        (StartPosition(StartPositionKind.LATEST), "latest"),
+        (StartPosition(StartPositionKind.TIMESTAMP, timestamp_ms=17), "17"),
     ],
 )
 def test_a_start_is_said_as_setups_have_it(start, text):

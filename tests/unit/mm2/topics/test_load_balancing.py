@@ -44,7 +44,7 @@ def test_it_waits_until_it_lasts():
     shares = [[A, B, C, D]]
 
     def look(before, now_s, rates=rates):
-        return load_balancing.check_task_load(
+        return load_balancing.plan_reassignment_if_overloaded(
             shares, rates, tasks_max=3, before=before, now_s=now_s
         )
 

@@ -8,13 +8,13 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.topics import naming, replication_loops, topic_selection
-from mm2.topics.flow_config import Flow, StartAt, StartPosition
+from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind
 from mm2.topics.naming import IdentityReplicationPolicy
 from mm2.topics.replication_loops import OffsetSyncsLocation
 
 DEFAULT = Flow(source="A", target="B")
 IDENTITY = dataclasses.replace(DEFAULT, policy=IdentityReplicationPolicy(source_alias="A"))
-LATEST = dataclasses.replace(IDENTITY, start=StartPosition(StartAt.LATEST))
+LATEST = dataclasses.replace(IDENTITY, start=StartPosition(StartPositionKind.LATEST))
 T0, T1, U0 = (TopicPartition(*each) for each in (("t", 0), ("t", 1), ("u", 0)))
 TAKEN = "taken over"
 

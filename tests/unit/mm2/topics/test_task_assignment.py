@@ -99,7 +99,7 @@ def test_what_is_missing_is_refused():
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=5, unique=True))
 def test_groups_come_back_unless_their_ids_cannot_be_written(groups):
-    safe = [group for group in groups if not task_assignment.is_unwritable_group(group)]
+    safe = [group for group in groups if not task_assignment.is_group_unsafe_for_task_config(group)]
     if safe:
         (config,) = task_assignment.build_group_task_configs({}, [safe])
         assert task_assignment.parse_groups(config) == set(safe)
@@ -120,7 +120,7 @@ def test_groups_come_back_unless_their_ids_cannot_be_written(groups):
     ],
 )
 def test_ids_that_no_configuration_can_hold(group, expected):
-    assert task_assignment.is_unwritable_group(group) is expected
+    assert task_assignment.is_group_unsafe_for_task_config(group) is expected
 
 
 def parts(text: str) -> frozenset[TopicPartition]:
@@ -243,7 +243,7 @@ def test_topics_that_would_have_one_mirror_clash():
 
 def test_partitions_that_are_moved_take_along_that_they_came_later():
     held = before("a0 b0", "a1", added="b0")
-    found = task_assignment.rearrange_assignments(
+    found = task_assignment.redistribute_partitions(
         held, [share.partitions for share in before("a0", "a1 b0")]
     )
     assert (shown(found), late(found)) == (["a0", "a1 b0"], {"b0"})

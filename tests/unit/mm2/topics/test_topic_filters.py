@@ -51,9 +51,9 @@ def test_exclusion_wins():
 
 def test_properties_are_synced_unless_excluded():
     properties = config_property_filter.compile_config_property_filter()
-    assert properties.should_replicate("retention.ms")
-    assert not properties.should_replicate("min.insync.replicas")
-    assert properties.should_replicate("min.insync.replicas.x")
+    assert properties.should_replicate_config_property("retention.ms")
+    assert not properties.should_replicate_config_property("min.insync.replicas")
+    assert properties.should_replicate_config_property("min.insync.replicas.x")
     assert not properties.source_defaults
 
 
@@ -138,7 +138,10 @@ def test_what_a_class_of_the_users_says_counts():
     settings = CustomConfigPropertyFilter(
         "mine.Settings", lambda _: False, lambda name: name == "a"
     )
-    assert (settings.should_replicate("a"), settings.should_replicate_default("a")) == (False, True)
+    assert (
+        settings.should_replicate_config_property("a"),
+        settings.should_replicate_source_default("a"),
+    ) == (False, True)
 
 
 def test_a_list_of_expressions_is_bounded():

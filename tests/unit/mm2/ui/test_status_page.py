@@ -36,7 +36,7 @@ class Running:
 def test_while_it_is_entered_the_pages_are_served_and_the_past_is_noted():
     running = Running()
     page = StatusPage(running, running)
-    with page.record_charts():
+    with page.record_chart_points():
         threads = [each.name for each in threading.enumerate()]
         assert "status page" in threads
 

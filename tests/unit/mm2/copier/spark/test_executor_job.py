@@ -81,6 +81,6 @@ class TaskContext:
 def test_a_second_attempt_does_nothing(entry, monkeypatch, attempt, outcome, calls):
     pyspark = pytest.importorskip("pyspark")
     monkeypatch.setattr(pyspark.TaskContext, "get", classmethod(lambda _: TaskContext(attempt)))
-    rows = list(executor_job.run_partition(ticket(entry="entry_of_a_test:run"), []))
+    rows = list(executor_job.run_copy_in_spark_task(ticket(entry="entry_of_a_test:run"), []))
     assert [executor_job.decode_outcome(row)[0] for row in rows] == [outcome]
     assert len(entry) == calls

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system.file_access import ForeignDirectoryError
+from connect_runtime.system.file_access import DirectoryNotPrivateError
 from mm2.copier.spark import jvm
 from mm2.copier.spark import settings as spark_settings
 from mm2.copier.spark.jvm import ClassArchive
@@ -36,19 +36,19 @@ def kept(folder: Path, text: str) -> ClassArchive:
 
 def test_the_first_jvm_may_write_one_and_the_next_begin_with_it(folder):
     assert archive(folder).jvm_options == WRITE
-    assert archive(folder).should_be_written
+    assert archive(folder).needs_creation
     one = kept(folder, "classes")
     option, _, path = one.jvm_options.partition("=")
     assert option == "-XX:SharedArchiveFile"
     assert Path(path).read_text() == "classes"
-    assert not one.should_be_written
+    assert not one.needs_creation
     assert list(folder.iterdir()) == [Path(path)]
 
 
 def test_each_java_and_each_spark_has_its_own(folder):
     kept(folder, "classes")
-    assert archive(folder, banner='openjdk version "21"').should_be_written
-    assert archive(folder, home="/other").should_be_written
+    assert archive(folder, banner='openjdk version "21"').needs_creation
+    assert archive(folder, home="/other").needs_creation
 
 
 def test_a_spark_that_was_installed_anew_has_another(folder, tmp_path):
@@ -56,9 +56,9 @@ def test_a_spark_that_was_installed_anew_has_another(folder, tmp_path):
     jars.mkdir(parents=True)
     before = archive(folder, home=str(jars.parent))
     before.store_archive(tmp_path / "not-there")
-    assert not archive(folder, home=str(jars.parent)).should_be_written
+    assert not archive(folder, home=str(jars.parent)).needs_creation
     os.utime(jars, ns=(1, 1))
-    assert archive(folder, home=str(jars.parent)).should_be_written
+    assert archive(folder, home=str(jars.parent)).needs_creation
 
 
 def test_old_ones_go(folder, tmp_path):
@@ -75,19 +75,19 @@ def test_old_ones_go(folder, tmp_path):
 def test_where_none_could_be_made_none_is_tried_again(folder):
     one = archive(folder)
     one.store_archive(folder.parent / "not-there")
-    assert (one.jvm_options, one.should_be_written) == ("", False)
+    assert (one.jvm_options, one.needs_creation) == ("", False)
 
 
 def test_a_folder_that_an_option_cannot_name_is_not_used(tmp_path):
     one = archive(tmp_path / "my cache")
-    assert (one.jvm_options, one.should_be_written) == ("", False)
+    assert (one.jvm_options, one.needs_creation) == ("", False)
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_what_others_may_have_written_is_not_used(folder, what):
     one = kept(folder, "classes")
     (folder if what == "folder" else next(folder.iterdir())).chmod(0o777)
-    assert (one.jvm_options, one.should_be_written) == ("", False)
+    assert (one.jvm_options, one.needs_creation) == ("", False)
 
 
 def test_a_folder_that_others_can_write_gets_no_archive(folder, tmp_path):
@@ -97,10 +97,10 @@ def test_a_folder_that_others_can_write_gets_no_archive(folder, tmp_path):
     victim.write_text("precious")
     one = archive(folder)
     one._path.with_suffix(f".{os.getpid()}").symlink_to(victim)
-    assert (one.jvm_options, one.should_be_written) == ("", False)
+    assert (one.jvm_options, one.needs_creation) == ("", False)
     written = tmp_path / "classes.jsa"
     written.write_text("classes")
-    with pytest.raises(ForeignDirectoryError, match="other users can write to"):
+    with pytest.raises(DirectoryNotPrivateError, match="other users can write to"):
         one.store_archive(written)
     folder.chmod(0o700)
     one.store_archive(written)
@@ -113,7 +113,7 @@ def test_one_that_cannot_be_looked_at_is_left_alone(folder):
     (path,) = folder.iterdir()
     path.unlink()
     path.symlink_to(path)
-    assert (one.jvm_options, one.should_be_written) == ("", False)
+    assert (one.jvm_options, one.needs_creation) == ("", False)
 
 
 def test_python_processes_of_spark_load_no_module_of_the_working_directory(tmp_path, monkeypatch):

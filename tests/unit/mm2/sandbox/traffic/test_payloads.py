@@ -24,7 +24,7 @@ MAKERS = [
     payloads.make_varied_shape_records,
     payloads.make_varied_size_records,
     payloads.make_counter_records,
-    payloads.make_old_documents,
+    payloads.make_documents_with_past_timestamps,
     payloads.make_records_without_timestamps,
 ]
 
@@ -65,7 +65,7 @@ def test_sizes_go_from_one_byte_to_five_million():
 
 def test_old_records_are_three_days_old():
     day_ms = 24 * 3600 * 1000
-    for record in payloads.make_old_documents(batch(10)):
+    for record in payloads.make_documents_with_past_timestamps(batch(10)):
         assert record.timestamp_ms is not None
         assert 0 <= record.timestamp_ms - (WALL_MS - 3 * day_ms) < 1_000
 

@@ -78,7 +78,7 @@ def test_offsets_that_no_batch_has_are_holes():
 def test_another_partition_begins_anew():
     found = RecordFeatureCounts()
     for offset in (0, 50):
-        found.start_partition()
+        found.start_counting_next_partition()
         found.count_batches([memoryview(batches.data(records(2), at(offset)))])
     assert not found.features
 
