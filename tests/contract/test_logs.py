@@ -105,7 +105,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def test_logs_end_before_open_transactions(place):
-    found = place.logs.fetch_bounds([place.full, place.empty], WAIT_S)
+    found = place.logs.fetch_log_bounds([place.full, place.empty], WAIT_S)
     assert found.succeeded == {
         place.full: LogBounds(start=0, end=6, pending=1),
         place.empty: LogBounds(start=0, end=0),
@@ -114,7 +114,7 @@ def test_logs_end_before_open_transactions(place):
 
 
 def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
-    found = place.logs.fetch_bounds([place.full, place.nowhere], WAIT_S)
+    found = place.logs.fetch_log_bounds([place.full, place.nowhere], WAIT_S)
     assert list(found.succeeded) == [place.full]
     assert isinstance(found.failed[place.nowhere], TopicMissingError)
 
@@ -140,11 +140,11 @@ def test_behind_the_last_committed_record_there_is_no_time(place):
 
 def test_nothing_asked_is_nothing_found(place):
     assert place.logs.read_timestamps({}, WAIT_S) == {}
-    assert place.logs.fetch_bounds([], WAIT_S).succeeded == {}
+    assert place.logs.fetch_log_bounds([], WAIT_S).succeeded == {}
 
 
 def test_the_newest_record_is_the_last_committed_one_and_no_marker(place):
-    ends = place.logs.fetch_bounds([place.full, place.empty], WAIT_S).succeeded
+    ends = place.logs.fetch_log_bounds([place.full, place.empty], WAIT_S).succeeded
     asked = {**ends, place.nowhere: LogBounds(start=0, end=3)}
     assert place.logs.read_newest_timestamps(asked, SHORT_S) == {place.full: BASE_MS + 3_000}
 
@@ -152,6 +152,6 @@ def test_the_newest_record_is_the_last_committed_one_and_no_marker(place):
 @pytest.mark.integration
 def test_a_record_far_behind_many_markers_is_found(many_markers):
     logs, partition = many_markers
-    ends = logs.fetch_bounds([partition], WAIT_S).succeeded
+    ends = logs.fetch_log_bounds([partition], WAIT_S).succeeded
     assert ends[partition].end > 16
     assert logs.read_newest_timestamps(ends, WAIT_S) == {partition: BASE_MS + 1_000}

@@ -35,7 +35,7 @@ class FakeChannel:
     def record_message_consumed(self, message_bytes: int) -> None:
         pass
 
-    def reassign(self, name: str, inbox: ChannelInbox) -> None:
+    def reassign_to_inbox(self, name: str, inbox: ChannelInbox) -> None:
         self.name, self.inbox = name, inbox
 
     def says(self, **message: Any) -> None:

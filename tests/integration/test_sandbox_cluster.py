@@ -62,7 +62,7 @@ def test_a_cluster_restarts_on_the_same_address_with_its_data(own_cluster):
     own.restart()
     after_stop = kafka.read_partition(access, "kept")
     own.brokers[1].kill()
-    assert not own.brokers[1].running
+    assert not own.brokers[1].is_running
     own.start()
 
     assert own.client_properties() == access
@@ -83,7 +83,7 @@ def test_a_frozen_broker_keeps_its_port_open_but_is_silent(own_cluster):
     own.unfreeze()
 
     kafka.produce(own.client_properties(), "t", _ONE)
-    assert own.brokers[1].running
+    assert own.brokers[1].is_running
 
 
 def test_settings_reach_all_brokers_or_one(own_cluster):

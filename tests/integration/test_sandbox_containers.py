@@ -51,7 +51,7 @@ def test_a_secure_cluster_keeps_its_address_and_data_over_stops_and_kills(contai
     assert contained.client_properties() == access
     assert values(contained, "kept") == [b"one"]
     contained.brokers[1].kill()
-    assert not contained.brokers[1].running
+    assert not contained.brokers[1].is_running
     contained.start()
     assert values(contained, "kept") == [b"one"]
     assert "shutting down" in contained.log_text

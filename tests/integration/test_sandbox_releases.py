@@ -53,7 +53,7 @@ def test_a_cluster_with_a_zookeeper_stops_freezes_and_starts_as_a_whole(own_clus
     own.restart()
     kafka.produce(own.client_properties(), "t", _ONE)
     own.kill()
-    assert not own.zookeeper.running
+    assert not own.zookeeper.is_running
     own.start()
     kafka.produce(own.client_properties(), "t", _ONE)
     own.freeze()

@@ -157,7 +157,7 @@ def a_full_disk_is_waited_out(
     given = mirror.settings(source, properties, topics="much")
     with Mirror(tmp_path, given) as run:
         eventually.eventually(
-            lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
+            lambda: not target.brokers[1].is_running, 180.0, "the broker's disk is full"
         )
         assert run.records() < 60_000
         run.await_log(r"broker .*: Connection refused", 120.0)

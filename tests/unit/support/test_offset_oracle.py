@@ -127,7 +127,7 @@ def moved(segment, at, by):
 
 def counted_runs(known, key):
     """Places of the segment's runs that no newer owner's Take has cut."""
-    newer = [each for each in known.segments if each.owner_order > key.owner_order]
+    newer = [each for each in known.segments if each.owner_sort_key > key.owner_sort_key]
     segment = known.segments[key]
     end = min((known.segments[each].acquired_from for each in newer), default=segment.through)
     return [at for at, run in enumerate(segment.runs) if run.source < end]

@@ -90,7 +90,7 @@ def view(offset, **tasks):
 
 
 def completed(group, config):
-    [event] = group.execute_action(ConfirmJoinPrepared(), config)
+    [event] = group.execute_group_action(ConfirmJoinPrepared(), config)
     assert isinstance(event, AssignmentReceived)
     return event
 

@@ -108,7 +108,7 @@ def test_each_topic_has_its_own_error_with_the_brokers_words(broker, client):
     broker.scripts["create_topics"] = Creation({"b": 17})
     found = client.create_topics([topic("a"), topic("b")], WAIT_S)
     assert not found["a"].error_code
-    error = client.translate_entity_error(found["b"], "creating topic b")
+    error = client.translate_response_error(found["b"], "creating topic b")
     assert isinstance(error, FatalError)
     assert "creating topic b on east" in str(error)
     assert "says the controller" in str(error)

@@ -118,7 +118,7 @@ class Client:
             )
         ]
 
-    def translate_entity_error(self, entity, doing):
+    def translate_response_error(self, entity, doing):
         return client_errors.translate_error_code(entity.error_code, doing, where=self.where)
 
 

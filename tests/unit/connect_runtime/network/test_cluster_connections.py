@@ -260,7 +260,7 @@ def test_a_leader_call_waits_until_there_is_one_and_follows_it(world):
         broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (-1,)
     link = world.connect(one.address)
-    link.request_topics(["t"])
+    link.set_metadata_topics(["t"])
     replies = Replies()
     link.call(LeaderTarget("t", 0), init_calls.init(), done=replies.append)
     world.settle(3.0)
@@ -277,7 +277,7 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
         broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (2,)
     link = world.connect(one.address)
-    link.request_topics(["t"])
+    link.set_metadata_topics(["t"])
     world.until(lambda: link.view.get_leader("t", 0))
     two.close()
     replies = Replies()
@@ -318,7 +318,7 @@ def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
 def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):
     broker = world.broker()
     link = world.connect(broker.address)
-    link.request_topics(["nope"])
+    link.set_metadata_topics(["nope"])
     replies = Replies()
     link.call(LeaderTarget("nope", 0), init_calls.init(), done=replies.append, timeout_s=3.0)
     world.until(lambda: replies)
@@ -557,12 +557,12 @@ def test_the_buffer_of_a_response_that_breaks_off_is_free_at_once(world):
     link = world.connect(broker.address)
     replies = Replies()
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append)
-    world.until(lambda: link.lent_bytes)
+    world.until(lambda: link.lent_buffer_bytes)
     gc.disable()
     try:
         broker.drop_links()
         world.until(lambda: replies)
-        assert link.lent_bytes == 0
+        assert link.lent_buffer_bytes == 0
     finally:
         gc.enable()
 

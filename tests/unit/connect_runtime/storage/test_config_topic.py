@@ -307,13 +307,20 @@ def test_a_tombstone_of_a_task_is_skipped():
 def test_fencing_counts_and_generations():
     """testTaskCountRecordsAndGenerations."""
     log, append = live(connector(), task(0), task(1), commit(2))
-    assert (log.snapshot().generation("c"), log.snapshot().fencing_pending("c")) == (0, True)
+    assert (log.snapshot().task_config_generation("c"), log.snapshot().fencing_pending("c")) == (
+        0,
+        True,
+    )
     append(("tasks-fencing-c", {"task-count": 4}))
     view = log.snapshot()
     assert (view.fencing_count("c"), view.fencing_pending("c")) == (4, False)
     append(task(0), commit(1))
     view = log.snapshot()
-    assert (view.generation("c"), view.fencing_count("c"), view.fencing_pending("c")) == (
+    assert (
+        view.task_config_generation("c"),
+        view.fencing_count("c"),
+        view.fencing_pending("c"),
+    ) == (
         1,
         4,
         True,
@@ -371,7 +378,7 @@ def test_a_connector_configured_again_keeps_its_tasks_through_compaction():
     view = log.snapshot()
     assert len(view.tasks("c")) == 2
     assert view.applied_config("c") is None
-    assert view.generation("c") == 0
+    assert view.task_config_generation("c") == 0
 
 
 def test_what_tasks_were_given_before_is_known_for_a_while_with_its_time():
@@ -396,7 +403,7 @@ def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
     view = log.snapshot()
     assert view.tasks("c") == []
     assert not view.fencing_pending("c")
-    assert view.generation("c") is None
+    assert view.task_config_generation("c") is None
     assert log.task_config_history.get_task_configs("c") == {}
 
 

@@ -55,13 +55,13 @@ def test_a_leader_that_is_away_holds_up_no_other(side):
 
 def test_time_is_shared_among_leaders(side):
     given: list[float] = []
-    real = side.logs.fetch_bounds
+    real = side.logs.fetch_log_bounds
 
     def ends(partitions, timeout_s):
         given.append(timeout_s)
         return real(partitions, timeout_s)
 
-    side.logs.fetch_bounds = ends
+    side.logs.fetch_log_bounds = ends
     look(side)
     assert given == [pytest.approx(4.5, abs=1), pytest.approx(9.0, abs=1)]
 

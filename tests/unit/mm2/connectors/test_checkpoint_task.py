@@ -683,7 +683,7 @@ def test_published_checkpoints_of_the_targets_own_topics_are_skipped(clusters, s
     assert "skipped" not in caplog.text
 
 
-def test_whether_a_topic_has_checkpoints_is_decided_once(clusters, start, monkeypatch):
+def test_whether_a_topic_should_checkpoint_topic_is_decided_once(clusters, start, monkeypatch):
     """A round processes all topics in the same order, so all of them must fit in the cache."""
     asked = []
     decide = topic_selection.should_checkpoint_topic
@@ -692,7 +692,7 @@ def test_whether_a_topic_has_checkpoints_is_decided_once(clusters, start, monkey
         asked.append(topic)
         return decide(flow, topic)
 
-    monkeypatch.setattr(topic_selection, "has_checkpoints", counted)
+    monkeypatch.setattr(topic_selection, "should_checkpoint_topic", counted)
     rounds = start().task._rounds
     for topic in [f"topic{number}" for number in range(20_000)] * 2:
         assert rounds._takes_topic(topic)

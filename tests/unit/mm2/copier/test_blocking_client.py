@@ -79,7 +79,7 @@ def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
         get_leader=lambda *_: None, get_topic=lambda _: SimpleNamespace(error_code=code)
     )
     monkeypatch.setattr(questions._cluster, "view", view, raising=False)
-    monkeypatch.setattr(questions._cluster, "request_topics", len, raising=False)
+    monkeypatch.setattr(questions._cluster, "set_metadata_topics", len, raising=False)
     monkeypatch.setattr(
         questions._poller, "poll", lambda _: setattr(questions.time, "now", questions.time.now + 1)
     )

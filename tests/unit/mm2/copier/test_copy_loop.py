@@ -32,7 +32,7 @@ class Cluster:
     def get_last_response_time_s(self, node_id):
         return float("inf") if self.answered is None else self.answered
 
-    def request_topics(self, topics):
+    def set_metadata_topics(self, topics):
         assert topics == set(self.view.list_requested_topics())
 
     def refresh_metadata(self):

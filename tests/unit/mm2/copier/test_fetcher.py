@@ -28,7 +28,7 @@ def sides(lent_bytes):
     """A source whose responses' buffers take so much, and a partition that reads from it."""
     world = copying.begun()
     side = Fetcher(
-        cast(Any, SimpleNamespace(lent_bytes=lent_bytes)),
+        cast(Any, SimpleNamespace(lent_buffer_bytes=lent_bytes)),
         memory_budget=world.budget,
         execute=lambda copy, found: None,
         on_arrived=lambda copy: None,

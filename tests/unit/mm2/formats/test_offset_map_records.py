@@ -114,7 +114,7 @@ def test_only_segments_are_thinned():
 def test_the_head_of_a_segment_is_read_without_its_runs(segment):
     head = offset_map_records.read_segment_head(offset_map_records.encode_map_value(segment))
     assert head == MapSegmentHead(
-        is_thinned=segment.is_thinned,
+        is_thinned=segment.has_removed_runs,
         acquired_from=100,
         through=260,
         target_next=271,

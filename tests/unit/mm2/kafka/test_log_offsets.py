@@ -43,7 +43,7 @@ def two():
 
 def test_bounds_take_one_round_trip_to_each_leader(two):
     cluster, offsets = two
-    found = offsets.fetch_bounds([T0, T1], WAIT_S)
+    found = offsets.fetch_log_bounds([T0, T1], WAIT_S)
     assert found.succeeded == {
         T0: LogBounds(start=3, end=6),
         T1: LogBounds(start=0, end=1, pending=1),
@@ -56,18 +56,18 @@ def test_bounds_take_one_round_trip_to_each_leader(two):
 def test_a_silent_leader_is_told_in_time_and_stops_no_other(two):
     cluster, offsets = two
     cluster.brokers[1].silent = {"list_offsets"}
-    found = offsets.fetch_bounds([T0, T1], SHORT_S)
+    found = offsets.fetch_log_bounds([T0, T1], SHORT_S)
     assert list(found.succeeded) == [T0]
     assert isinstance(found.failed[T1], UnreachableError)
     with pytest.raises(UnreachableError, match="reading the log bounds of t-1"):
-        offsets.fetch_bounds([T1], SHORT_S)
+        offsets.fetch_log_bounds([T1], SHORT_S)
 
 
 def test_what_is_missing_or_not_allowed_is_told_at_once(two):
     cluster, offsets = two
     cluster.brokers[1].end_codes = [29] * 3
     began = CLOCK.now_s()
-    found = offsets.fetch_bounds([T0, T1, NOWHERE, TopicPartition("t", 2)], WAIT_S)
+    found = offsets.fetch_log_bounds([T0, T1, NOWHERE, TopicPartition("t", 2)], WAIT_S)
     assert CLOCK.now_s() - began < WAIT_S / 2
     assert list(found.succeeded) == [T0]
     assert {each: type(error) for each, error in found.failed.items()} == {
@@ -81,9 +81,9 @@ def test_a_topic_that_has_come_since_is_found(two):
     cluster, offsets = two
     leaders = {"t": (1, 2)}
     cluster.lead({})
-    assert set(offsets.fetch_bounds([T0], WAIT_S).failed) == {T0}
+    assert set(offsets.fetch_log_bounds([T0], WAIT_S).failed) == {T0}
     cluster.lead(leaders)
-    assert set(offsets.fetch_bounds([T0], WAIT_S).succeeded) == {T0}
+    assert set(offsets.fetch_log_bounds([T0], WAIT_S).succeeded) == {T0}
 
 
 def test_where_nothing_is_as_late_as_asked_is_told_apart_from_nonsense(two):
@@ -93,13 +93,13 @@ def test_where_nothing_is_as_late_as_asked_is_told_apart_from_nonsense(two):
     found = offsets.find_offsets_by_time({T0: 5, T1: 5}, SHORT_S)
     assert found.succeeded == {T0: None}
     assert isinstance(found.failed[T1], RetriableError)
-    assert T0 in offsets.fetch_bounds([T0, T1], SHORT_S).failed
+    assert T0 in offsets.fetch_log_bounds([T0, T1], SHORT_S).failed
 
 
 def test_times_are_those_of_committed_records(two):
     _, offsets = two
     assert offsets.read_timestamps({T0: 4, T1: 1}, WAIT_S) == {T0: TIME_MS + 4}
-    ends = offsets.fetch_bounds([T0, T1], WAIT_S).succeeded
+    ends = offsets.fetch_log_bounds([T0, T1], WAIT_S).succeeded
     assert offsets.read_newest_timestamps(ends, WAIT_S) == {T0: TIME_MS + 5, T1: TIME_MS}
 
 
@@ -146,7 +146,7 @@ def test_a_malformed_response_is_an_error_within_the_deadline(two):
         "list_offsets": lambda body: body + b"\xff",
         "fetch": lambda _: b"",
     }
-    found = offsets.fetch_bounds([T0, T1], SHORT_S)
+    found = offsets.fetch_log_bounds([T0, T1], SHORT_S)
     assert set(found.succeeded) == {T1}
     assert "unexpected bytes at the end" in str(found.failed[T0])
     assert offsets.read_timestamps({T0: 3, T1: 0}, SHORT_S) == {T1: TIME_MS}

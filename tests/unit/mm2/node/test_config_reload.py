@@ -39,7 +39,7 @@ class Running:
     def __init__(self):
         self.file = FLOW
         self.settings = self.load()
-        self.is_settled = True
+        self.has_applied_changes = True
         self.ineffective_changes: list[str] = []
         self.rest_api: dict[str, object] = {"url": "http://h:1", "user": "mm2"}
         self.applied: list[ReloadPlan] = []

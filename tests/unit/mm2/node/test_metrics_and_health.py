@@ -51,10 +51,10 @@ class Running:
     settings: Mm2Settings = None  # type: ignore[assignment]
     unreachable: list[UnreachableCluster] = field(default_factory=list)
 
-    def own_metrics(self) -> dict[str, tuple[MetricFamily, ...]]:
+    def worker_metrics(self) -> dict[str, tuple[MetricFamily, ...]]:
         return {FLOW: (MetricFamily(metric=OWN, series={(): 7.0}),)}
 
-    plugin_metrics = own_metrics
+    plugin_metrics = worker_metrics
 
     def rebalance_counts(self) -> dict[str, int]:
         return {FLOW: 2}

@@ -71,7 +71,9 @@ def made(found):
     ],
 )
 def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
-    found = flow(table_of().translate, policy=policy).map_to_target_partition(at(topic, 4))
+    found = flow(table_of().translate_downstream, policy=policy).map_to_target_partition(
+        at(topic, 4)
+    )
     assert found == at(expected, 4)
 
 
@@ -85,7 +87,9 @@ def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
 )
 def test_a_position_becomes_a_checkpoint(topic, offset, expected):
     table = table_of((at("topic1", 2), 3, 4), (at("topic5", 6), 7, 8))
-    found = flow(table.translate).find_new_checkpoints("g1", {topic: committed(offset, "note")}, {})
+    found = flow(table.translate_downstream).find_new_checkpoints(
+        "g1", {topic: committed(offset, "note")}, {}
+    )
     assert made(found) == [expected]
     assert (found[0].group, found[0].metadata) == ("g1", "note")
 
@@ -98,7 +102,7 @@ def test_what_cannot_be_told_makes_no_checkpoint():
         at("t1", 0): committed(4),
         at("t3"): committed(5),
     }
-    assert flow(table.translate).find_new_checkpoints("g1", positions, {}) == []
+    assert flow(table.translate_downstream).find_new_checkpoints("g1", positions, {}) == []
     unread = OffsetSyncStore(keep_history=True)
     assert (
         flow(unread.translate_downstream).find_new_checkpoints("g1", {at("t1"): committed(9)}, {})
@@ -108,7 +112,7 @@ def test_what_cannot_be_told_makes_no_checkpoint():
 
 def test_only_topics_of_the_flow_count():
     table = table_of((at("t1"), 5, 5), (at("t2"), 5, 5))
-    flow_of_t1 = flow(table.translate, takes_topic=lambda topic: topic == "t1")
+    flow_of_t1 = flow(table.translate_downstream, takes_topic=lambda topic: topic == "t1")
     positions = {at("t1"): committed(5), at("t2"): committed(5)}
     assert made(flow_of_t1.find_new_checkpoints("g1", positions, {})) == [(at("s1.t1"), 5, 5)]
 
@@ -182,13 +186,13 @@ def test_only_what_something_else_stands_for_has_changed():
 
 def test_checkpoints_do_not_go_back_when_translations_do():
     table = table_of((at("t1"), 11, 4), (at("t1"), 12, 5))
-    of_flow = flow(table.translate)
+    of_flow = flow(table.translate_downstream)
     (first,) = of_flow.find_new_checkpoints("g1", {at("t1"): committed(13)}, {})
     assert first.downstream == 6
     standing = {first.partition: first}
     for each in range(13, 18):
         table.add_sync(OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
-    assert table.translate(at("t1"), 13) == EarlierOffset(downstream=5, reread_max=1)
+    assert table.translate_downstream(at("t1"), 13) == EarlierOffset(downstream=5, reread_max=1)
     assert of_flow.find_new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
     rewound = of_flow.find_new_checkpoints("g1", {at("t1"): committed(12)}, standing)
     assert made(rewound) == [(at("s1.t1"), 12, 5)]
@@ -196,7 +200,7 @@ def test_checkpoints_do_not_go_back_when_translations_do():
 
 def test_a_restart_goes_on_from_what_stands():
     table = table_of(*((at("t1"), each, each) for each in (175, 275, 375, 475)))
-    of_flow = flow(table.translate)
+    of_flow = flow(table.translate_downstream)
     standing = {at("s1.t1"): point(250, 201)}
     found = {
         offset: made(of_flow.find_new_checkpoints("g1", {at("t1"): committed(offset)}, standing))
@@ -212,13 +216,15 @@ def test_two_topics_of_one_name_on_the_target_make_one_checkpoint():
 
     table = table_of((at("Orders"), 1, 1), (at("orders"), 1, 9))
     positions = {at("orders"): committed(1), at("Orders"): committed(1)}
-    found = flow(table.translate, policy=LowerCase()).find_new_checkpoints("g1", positions, {})
+    found = flow(table.translate_downstream, policy=LowerCase()).find_new_checkpoints(
+        "g1", positions, {}
+    )
     assert made(found) == [(at("s1.orders"), 1, 1)]
 
 
 def test_topics_are_renamed_by_the_policy_alone():
     """Topics that came from the target, which have another name there, are none of the flow's."""
-    found = flow(table_of().translate).map_to_target_partition(at("t2.topic3"))
+    found = flow(table_of().translate_downstream).map_to_target_partition(at("t2.topic3"))
     assert found == at("s1.t2.topic3")
 
 
@@ -236,7 +242,7 @@ def test_a_note_that_no_checkpoint_holds_is_left_out():
     table = table_of((at("t1"), 1, 1), (at("t3"), 1, 1))
     longest = "ü" * (primitive_types.STRING_BYTES_MAX // 2)
     positions = {at("t1"): committed(1, longest), at("t3"): committed(1, f"{longest}ü")}
-    found = flow(table.translate).find_new_checkpoints("g1", positions, {})
+    found = flow(table.translate_downstream).find_new_checkpoints("g1", positions, {})
     assert [each.metadata for each in found] == [longest, ""]
     assert all(mirrormaker2_records.encode_checkpoint(each) for each in found)
 

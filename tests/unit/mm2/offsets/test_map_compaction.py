@@ -133,7 +133,7 @@ def test_what_speaks_of_records_that_are_gone_is_thrown_away():
 def test_the_oldest_go_first_so_that_what_is_left_has_no_gap():
     changes = upkeep(log_start=70).plan(changes_max=1000)
     assert [each.key for each in changes] == sorted(
-        (each.key for each in changes), key=lambda key: (*key.owner_order, key.first_source)
+        (each.key for each in changes), key=lambda key: (*key.owner_sort_key, key.first_source)
     )
 
 
@@ -150,7 +150,7 @@ def test_beyond_it_old_runs_are_left_out_and_the_newer_half_stays_as_it_is():
     made.budget = size(made.known) * 2 // 3
     exact = made.budget // 2
     newest = sorted(
-        made.known.segments, key=lambda key: (*key.owner_order, key.first_source), reverse=True
+        made.known.segments, key=lambda key: (*key.owner_sort_key, key.first_source), reverse=True
     )
     untouched = {}
     for key in newest:

@@ -44,7 +44,7 @@ def more(table, *upstreams):
 
 def downstream(table, upstream, partition=T2):
     """The offset, or why there is none."""
-    found = table.translate(partition, upstream)
+    found = table.translate_downstream(partition, upstream)
     return found if isinstance(found, UntranslatedReason) else found.downstream
 
 
@@ -110,10 +110,10 @@ def test_a_partition_without_syncs_is_unknown():
 
 def test_how_many_records_are_read_again_is_told():
     table = table_of(sync(100, 50))
-    assert table.translate(T2, 100) == ExactOffset(downstream=50)
-    assert table.translate(T2, 101) == ExactOffset(downstream=51)
-    assert table.translate(T2, 102) == EarlierOffset(downstream=51, reread_max=1)
-    assert table.translate(T2, 1100) == EarlierOffset(downstream=51, reread_max=999)
+    assert table.translate_downstream(T2, 100) == ExactOffset(downstream=50)
+    assert table.translate_downstream(T2, 101) == ExactOffset(downstream=51)
+    assert table.translate_downstream(T2, 102) == EarlierOffset(downstream=51, reread_max=1)
+    assert table.translate_downstream(T2, 1100) == EarlierOffset(downstream=51, reread_max=999)
 
 
 BEFORE = range(0, 1001, 10)

@@ -98,7 +98,7 @@ def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source
     asked: list[str] = []
 
     class Ends(FakeLogs):
-        def fetch_bounds(self, partitions: Any, timeout_s: float) -> Any:
+        def fetch_log_bounds(self, partitions: Any, timeout_s: float) -> Any:
             asked.append("ends")
             return super().fetch_log_bounds(partitions, timeout_s)
 

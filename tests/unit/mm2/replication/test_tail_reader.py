@@ -119,7 +119,7 @@ def test_a_damaged_batch_of_the_tail_is_read_again():
     held = [ours(40, b"a"), ours(41, b"b")]
     damaged = on_mirror(held[0], broken(held[1]))
     played = read([damaged, damaged, on_mirror(*held)])
-    assert [each.offset for each in played.outcome.committed] == [40, 41]
+    assert [each.offset for each in played.outcome.committed_batches] == [40, 41]
     assert played.slept == [tail_reader.READ_RETRY_DELAY_S] * 2
     assert [each.offset for each in played.asked] == [40, 41, 41]
 
@@ -137,7 +137,7 @@ def test_damage_before_the_tail_and_behind_our_marker_is_none_of_its_business():
     behind = broken(scripts.data(51, b"x"))
     log = Log(broken(last), ours(40, b"a"), scripts.marker(50, taking.OURS), behind)
     played = read(log, last_crc=crc)
-    assert [each.offset for each in played.outcome.committed] == [40]
+    assert [each.offset for each in played.outcome.committed_batches] == [40]
     assert played.outcome.lost == ""
 
 
@@ -147,7 +147,7 @@ def test_damage_before_the_tail_and_behind_our_marker_is_none_of_its_business():
 def paired(*held: bytes, position: int = 100) -> TailMatcher:
     """What stands on the mirror, against a source that was copied up to `position`."""
     left = read(on_mirror(*held)).outcome
-    return TailMatcher(tail=left.committed, position=position, start=START)
+    return TailMatcher(tail=left.committed_batches, position=position, start=START)
 
 
 def walked(pairs: TailMatcher, source: Any, *, fenced: bool = True, **answers: Any) -> Played:

@@ -20,7 +20,7 @@ def read(*held, start=10, marker=20, **more):
 
 
 def offsets(found):
-    return [each.offset for each in found.committed]
+    return [each.offset for each in found.committed_batches]
 
 
 def ours(base, *values, **more):
@@ -166,7 +166,7 @@ def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
 def test_of_each_batch_is_kept_where_it_begins_and_how_many_records_it_holds():
     gapped = ours(12, b"b", b"c", deltas=(1, 5))
     found = read(ours(10, b"a", b"b"), gapped, scripts.data(18, producer=OURS, last_delta=1))
-    assert [(each.offset, each.count) for each in found.committed] == [(10, 2), (12, 2)]
+    assert [(each.offset, each.count) for each in found.committed_batches] == [(10, 2), (12, 2)]
     assert found.next_offset == 20
 
 

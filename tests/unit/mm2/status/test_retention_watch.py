@@ -49,7 +49,7 @@ class Losses:
         self.outlooks = []
         self.closed = False
 
-    def collect(self, waiting):
+    def collect_source_snapshots(self, waiting):
         self.asked.append(sorted(waiting))
         if self.failure is not None:
             raise self.failure

@@ -118,7 +118,10 @@ def test_what_nobody_knows_is_left_out(scene):
     scene.positions = {}
     assert scene.look(copied_to=-1) == {}
     other = TopicPartition("gone", 0)
-    assert scene.losses.collect({other: statuses.partition("gone", copied_to=1)}) == {}
+    assert (
+        scene.losses.collect_source_snapshots({other: statuses.partition("gone", copied_to=1)})
+        == {}
+    )
 
 
 def test_deleted_before_it_was_copied(scene, caplog):
@@ -171,7 +174,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
         place: statuses.partition(place.topic, phase="halted", copied_to=1) for place in places
     }
     scene.clock.advance(0.04)
-    scene.losses.collect(stopped)
+    scene.losses.collect_source_snapshots(stopped)
     told = [record.getMessage() for record in caplog.records]
     assert [line.split()[1] for line in told[:-1]] == [
         f"t{number}-0:"
@@ -180,7 +183,9 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
     assert told[-1] == "east->west: 3 more topics may also lose unreplicated records; see mm2 lag"
     caplog.clear()
     scene.clock.advance(1)
-    scene.losses.collect({place: statuses.partition(place.topic, copied_to=3) for place in places})
+    scene.losses.collect_source_snapshots(
+        {place: statuses.partition(place.topic, copied_to=3) for place in places}
+    )
     assert [record.getMessage() for record in caplog.records] == [
         "east->west: t0 and 7 more topics: no longer at risk of data loss"
     ]
