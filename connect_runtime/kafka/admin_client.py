@@ -50,7 +50,7 @@ class AdminClient:
     All methods raise `UnreachableError` after a timeout, `RetriableError` for a malformed response,
     and `AuthenticationError` as soon as credentials or certificates are rejected. Methods that
     return the entries of a response return kio entities, one per topic. An entry may have an error
-    code, which `translate_entity_error` translates.
+    code, which `translate_response_error` translates.
     """
 
     def __init__(

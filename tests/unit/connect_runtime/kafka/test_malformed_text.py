@@ -55,7 +55,7 @@ def test_a_reader_records_the_failure_and_reads_on(access):
     positions = []
 
     class Reader(SharedLogReader):
-        def _assign_positions(self, found):
+        def _assign_partitions_at_positions(self, found):
             positions.append(dict(found))
             super()._assign_partitions_at_positions(found)
 
