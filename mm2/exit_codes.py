@@ -169,9 +169,9 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "run": {
         DONE: "with --until-caught-up: all records were replicated",
-        FAILED: "a flow failed, or replication did not catch up within --timeout",
-        BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
-        "metrics.required is not false; nothing was started",
+        FAILED: "a flow failed, replication did not catch up within --timeout, or the metrics port "
+        "is in use and metrics.required is not false",
+        BAD_INPUT: "wrong usage, or an invalid configuration; nothing was started",
         UNKNOWN: "with --until-caught-up: other nodes run all tasks of a flow; use mm2 lag to "
         "check whether it has caught up",
         INTERRUPTED: EXIT_CODES[INTERRUPTED].meaning,

@@ -56,14 +56,16 @@ DECODED_RESPONSE_BYTES_MAX = 8 * 1024 * 1024
 reader decodes about 1 MB of small entities per second, and other threads wait meanwhile. Fetch
 responses are not decoded that way."""
 LARGE_DECODED_RESPONSE_BYTES_MAX = 32 * 1024 * 1024
-"""Maximum size of a decoded response whose size grows with the partitions, group members or ACLs of
-a whole cluster."""
+"""Maximum size of a decoded response whose size grows with the partitions, groups, group members,
+topic configs or ACLs of a whole cluster."""
 _LARGE_RESPONSE_API_KEYS = frozenset(
     api_versions.API_KEYS[name]
     for name in (
         "consumer_group_describe",
         "describe_acls",
+        "describe_configs",
         "describe_groups",
+        "list_groups",
         "metadata",
         "offset_fetch",
     )

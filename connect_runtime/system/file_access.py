@@ -20,6 +20,7 @@ from pathlib import Path
 
 _MAX_SYMBOLIC_LINKS = 40
 """Maximum number of symbolic links that are followed in one path, as in Linux."""
+_ACL_ATTRIBUTES = ("system.posix_acl_access", "system.nfs4_acl", "system.richacl")
 _MAX_SEARCHED_FOLDERS = 100_000
 """Maximum number of folders that `find_untrusted_folder_writer` searches, because a symbolic link
 may lead to a whole file system."""
@@ -149,13 +150,25 @@ def can_others_write(path: Path) -> bool:
 
     A group that has this user's name and no other members counts as the user. Raises `OSError`.
     """
-    return _is_writable_by_others(path.stat())
+    return _is_writable_by_others(path, path.stat())
 
 
-def _is_writable_by_others(found: os.stat_result) -> bool:
+def _is_writable_by_others(path: Path, found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_user_private_group(found.st_gid)
+    if not found.st_mode & stat.S_IWGRP:  # in this case, no access control list lets users write
+        return False
+    return not _is_user_private_group(found.st_gid) or _has_access_control_list(path)
+
+
+def _has_access_control_list(path: Path) -> bool:
+    """Return whether an access control list can let further users and groups write."""
+    try:
+        return any(name in _ACL_ATTRIBUTES for name in os.listxattr(path))
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return False
+        raise
 
 
 def is_trusted_directory(folder: Path) -> bool:
@@ -266,7 +279,7 @@ def _find_untrusted_writer_from_stat(path: Path, found: os.stat_result) -> Untru
         return UntrustedWriter(path=path, owner=found.st_uid)
     is_link = stat.S_ISLNK(found.st_mode)  # its owner can redirect it, its mode says nothing
     is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
-    if _is_writable_by_others(found) and not is_link and not is_sticky:
+    if not is_link and not is_sticky and _is_writable_by_others(path, found):
         return UntrustedWriter(path=path, owner=None)
     return None
 
@@ -306,11 +319,19 @@ def _is_read_only_mount(path: Path) -> bool:
 
 
 def _is_user_private_group(group_id: int) -> bool:
+    """Return whether the group has this user's name and no other members, including accounts whose
+    primary group it is."""
+    user_id = os.geteuid()
     try:
         group = grp.getgrgid(group_id)
-        return group.gr_name == pwd.getpwuid(os.geteuid()).pw_name and not group.gr_mem
+        has_own_name = group.gr_name == pwd.getpwuid(user_id).pw_name
     except KeyError:
         return False
+    return (
+        has_own_name
+        and not group.gr_mem
+        and all(user.pw_gid != group_id or user.pw_uid == user_id for user in pwd.getpwall())
+    )
 
 
 def find_user_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:

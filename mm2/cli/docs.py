@@ -46,7 +46,7 @@ _METRICS_INTRO = """# Metrics
 
 `mm2 run` serves metrics for Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`, \
 `metrics.port`).
-If another process uses the metrics port, mm2 does not start and exits with code 2, because \
+If another process uses the metrics port, mm2 does not start and exits with code 1, because \
 probes and Prometheus would query the other process.
 If `required` in the section `metrics` is false, mm2 logs a warning instead and runs without \
 metrics and `/health`.

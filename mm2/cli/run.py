@@ -401,10 +401,11 @@ class MetricsPortError(click.ClickException):
     """Raised if the port for metrics and `/health` cannot be opened.
 
     Nothing is started in this case, because probes and Prometheus would query the process that uses
-    the port.
+    the port. The exit code is not that of an invalid configuration: the port may be free at the
+    next attempt, and the service manager does not restart mm2 after an invalid configuration.
     """
 
-    exit_code = exit_codes.BAD_INPUT
+    exit_code = exit_codes.FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(

@@ -61,6 +61,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._reset_state()
         self._assignments: list[list[str]] | None = None
         self._logged_exclusions: frozenset[str] = frozenset()
+        self._groups_beyond_capacity: frozenset[str] = frozenset()
 
     def _reset_state(self) -> None:
         """Reset the connector's state, because a worker restarts the same instance when the
@@ -136,10 +137,15 @@ class MirrorCheckpointConnector(SourceConnector):
                 f"connector {self._config.common.name}: the consumer groups of "
                 f"{self._config.common.source} have not been listed yet"
             )
-        if self._assignments is None:
-            self._assignments = group_selection.assign_groups(known, max_tasks)
-        else:
-            self._assignments = group_selection.reassign_groups(known, self._assignments, max_tasks)
+        before = self._assignments
+        self._assignments, left_out = group_selection.limit_group_assignments(
+            group_selection.assign_groups(known, max_tasks)
+            if before is None
+            else group_selection.reassign_groups(known, before, max_tasks),
+            before or (),
+            task_assignment.compute_assignment_bytes_max(self.props),
+        )
+        self._log_groups_beyond_capacity(left_out)
         return task_assignment.build_group_task_configs(self.props, self._assignments)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
@@ -232,10 +238,10 @@ class MirrorCheckpointConnector(SourceConnector):
             if group in unmatched:
                 _LOG.warning("group %.80s is not replicated: %s", group, unmatched[group])
             elif group in failed:
-                _LOG.warning("group %s cannot be replicated: %s", group, failed[group])
+                _LOG.warning("group %.80s cannot be replicated: %s", group, failed[group])
             else:
                 _LOG.warning(
-                    "group %s is not replicated: a task configuration cannot contain its name",
+                    "group %.80s is not replicated: a task configuration cannot contain its id",
                     group,
                 )
         self._logged_exclusions = left_out
@@ -246,6 +252,17 @@ class MirrorCheckpointConnector(SourceConnector):
                 len(change.new),
                 len(change.gone),
             )
+
+    def _log_groups_beyond_capacity(self, groups: frozenset[str]) -> None:
+        """Log a warning if other groups than before are left out of the task configurations."""
+        if groups and groups != self._groups_beyond_capacity:
+            _LOG.warning(
+                "%s not replicated, because the task configurations have no room for their ids: "
+                "increase tasks.max, or exclude groups with groups.exclude; among them %.80s",
+                plurals.format_count(len(groups), "group", "are"),
+                min(groups),
+            )
+        self._groups_beyond_capacity = groups
 
     def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         """Fail the connector if its scan thread dies, because new groups would not be

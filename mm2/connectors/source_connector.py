@@ -16,6 +16,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from connect_runtime.api.config_def import ConfigDef, ConfigValue
 from connect_runtime.api.connector import ExactlyOnceSupport, SourceConnector
@@ -188,7 +189,10 @@ class SourceTopicWatcher:
             self._assignments.list_assigned_topics(), sync_configs=syncs
         )
         self._assignments.set_topics(result.topics)
-        self._log_refresh_changes(result)
+        beyond_capacity = self._refresher.build_capacity_findings(
+            self._assignments.list_partitions_beyond_capacity()
+        )
+        self._log_refresh_changes(replace(result, findings=(*result.findings, *beyond_capacity)))
 
     def _balance_task_load(self) -> None:
         if (

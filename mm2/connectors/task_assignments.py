@@ -20,7 +20,7 @@ from mm2.connectors.status_registry import StatusRegistry
 from mm2.topics import load_balancing, task_assignment, topic_selection
 from mm2.topics.flow_config import StartPositionKind
 from mm2.topics.load_balancing import OverloadState, PartitionByteRates
-from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment
+from mm2.topics.task_assignment import AssignableTopics, AssignmentPlan, PartitionAssignment
 
 
 class TaskByteRates:
@@ -128,9 +128,15 @@ class SourceTaskAssignments:
 
     def have_assignments_changed(self) -> bool:
         """Return True if the planned assignments differ from the published assignments."""
+        plan = self._plan_assignments(self._config.flow.tasks_max)
         return task_assignment.do_assignments_differ(
-            self._plan_assignments(self._config.flow.tasks_max), self._parse_published_assignments()
+            plan.assignments, self._parse_published_assignments()
         )
+
+    def list_partitions_beyond_capacity(self) -> frozenset[TopicPartition]:
+        """Return the partitions that are assigned to no task, because the task configurations have
+        no room for them."""
+        return self._plan_assignments(self._config.flow.tasks_max).beyond_capacity
 
     def move_overloaded_partitions(self, now_s: float) -> bool:
         """Plan to move partitions away from a task that has been overloaded for a long time.
@@ -147,7 +153,9 @@ class SourceTaskAssignments:
             before=self._overload,
             now_s=now_s,
         )
-        if better is None:
+        if better is None or not task_assignment.does_plan_fit_task_configs(
+            better, throttles=self._config.flow.throttles, bytes_max=self._compute_bytes_max()
+        ):
             return False
         self._moved = _MovedAssignments(
             published=current, assignments=task_assignment.redistribute_partitions(current, better)
@@ -157,7 +165,7 @@ class SourceTaskAssignments:
     def build_task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
         """Build the task configurations of a connector with these properties. Raises
         `RetriableError` before the first refresh."""
-        shares = self._plan_assignments(tasks_max)
+        shares = self._plan_assignments(tasks_max).assignments
         return task_assignment.build_partition_task_configs(
             props,
             [share.partitions for share in shares],
@@ -165,7 +173,7 @@ class SourceTaskAssignments:
             throttles=self._config.flow.throttles,
         )
 
-    def _plan_assignments(self, tasks_max: int) -> list[PartitionAssignment]:
+    def _plan_assignments(self, tasks_max: int) -> AssignmentPlan:
         """Plan the tasks' partition assignments. Moves for load balancing apply until other
         assignments are published."""
         refresh, common = self._last_refresh, self._config.common
@@ -177,8 +185,16 @@ class SourceTaskAssignments:
         if moved is not None and moved.published == current:
             current = moved.assignments
         return task_assignment.plan_assignments(
-            refresh.topics, current, initial_topics=refresh.initial_topics, tasks_max=tasks_max
+            refresh.topics,
+            current,
+            initial_topics=refresh.initial_topics,
+            tasks_max=tasks_max,
+            throttles=self._config.flow.throttles,
+            bytes_max=self._compute_bytes_max(),
         )
+
+    def _compute_bytes_max(self) -> int:
+        return task_assignment.compute_assignment_bytes_max(self._config.common.props)
 
     def _parse_published_assignments(self) -> list[PartitionAssignment]:
         return task_assignment.parse_published_assignments(self._read_published_configs())

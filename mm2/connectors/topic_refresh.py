@@ -19,7 +19,7 @@ from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2 import operator_commands
 from mm2.config import mirror_connector_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
-from mm2.connectors import internal_topics
+from mm2.connectors import internal_topics, mirror_topic_writer
 from mm2.connectors.acl_sync import AclSync
 from mm2.connectors.connector_clients import SourceConnectorClients
 from mm2.connectors.internal_topics import Mm2InternalTopic
@@ -32,6 +32,7 @@ from mm2.connectors.partition_setup_builder import (
 from mm2.kafka import client_interfaces
 from mm2.kafka.client_interfaces import Admin
 from mm2.kafka.flow_state_topics import MisconfiguredTopicError
+from mm2.replication import halt_messages
 from mm2.topics import task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
 from mm2.topics.task_assignment import AssignableTopics
@@ -255,6 +256,27 @@ class TopicRefresher:
                 *_describe_name_conflicts(flow, conflicts),
                 *_describe_reserved_names(flow, listed),
             ),
+        )
+
+    def build_capacity_findings(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[PartitionFinding, ...]:
+        """Build the findings about partitions that the flow's task configurations have no room
+        for."""
+        cause = mirror_topic_writer.TOPIC_REFUSED_CAUSE
+        problem = (
+            "the task configurations have no room for its partitions. Increase tasks.max, or "
+            f"exclude the topic with topics.exclude ({self._operator.build_reload_command()})"
+        )
+        return tuple(
+            PartitionFinding(
+                partition=each,
+                cause=cause,
+                message=halt_messages.format_halt_message(
+                    cause, f"{self._config.flow.name} {each.topic}: {problem}"
+                ),
+            )
+            for each in sorted(partitions)
         )
 
     def sync_configs(self) -> None:

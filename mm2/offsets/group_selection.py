@@ -10,6 +10,7 @@ that mm2 is not authorized to read does not block the other groups.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -160,3 +161,18 @@ def reassign_groups(
     return task_assignment.fill_empty_assignments(
         task_assignment.assign_sticky(groups, before, tasks_max)
     )
+
+
+def limit_group_assignments(
+    assignments: Sequence[Sequence[str]], before: Sequence[Iterable[str]], bytes_max: int
+) -> tuple[list[list[str]], frozenset[str]]:
+    """Leave out new groups for whose ids the task configurations have no room, those with the
+    longest ids first. Returns the remaining assignments and the groups that were left out."""
+    limited, left_out = task_assignment.limit_assignment_bytes(
+        assignments,
+        before,
+        get_unit=str,
+        compute_bytes=lambda group: len(json.dumps(group)),
+        bytes_max=bytes_max,
+    )
+    return task_assignment.fill_empty_assignments(limited), left_out

@@ -17,7 +17,8 @@ used.
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -29,6 +30,14 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.topics.flow_config import FlowThrottles
 
 AssignedItem = TypeVar("AssignedItem", bound="SortableItem")
+
+TASK_CONFIG_BYTES_MAX = 1_000_000
+"""Maximum size of a task configuration as JSON. The config topic's brokers accept records of up to
+1,048,588 bytes by default (`max.message.bytes`). A larger configuration could never be published,
+and neither could the new configurations of the connector's other tasks."""
+GROUP_ID_BYTES_MAX = 1_000
+"""Maximum size in UTF-8 of the id of a group that is assigned to a task. Kafka accepts ids of up to
+32,767 bytes, so a few of them would fill a task configuration."""
 
 
 class SortableItem(Hashable, Protocol):
@@ -102,6 +111,50 @@ def fill_empty_assignments(
     return found
 
 
+def compute_assignment_bytes_max(props: Mapping[str, str]) -> int:
+    """Compute the bytes that remain for assigned items in a task configuration that also contains
+    the connector's configuration `props`."""
+    return TASK_CONFIG_BYTES_MAX - len(json.dumps(dict(props)))
+
+
+def limit_assignment_bytes(
+    plan: Sequence[Sequence[AssignedItem]],
+    before: Sequence[Iterable[AssignedItem]],
+    *,
+    get_unit: Callable[[AssignedItem], str],
+    compute_bytes: Callable[[AssignedItem], int],
+    bytes_max: int,
+) -> tuple[list[list[AssignedItem]], frozenset[str]]:
+    """Leave out new items of a plan so that each task's items have at most `bytes_max` bytes.
+
+    Returns the remaining assignments, and the units that were left out. A unit is the topic of a
+    partition, or a group id. Items that `before` assigns to the same task remain. New items of one
+    unit are added together or not at all, and units with few bytes first. Thus a topic with
+    very many partitions does not prevent the assignment of other topics.
+    """
+    kept = [set(before[task]) if task < len(before) else set() for task in range(len(plan))]
+    used = [
+        sum(compute_bytes(item) for item in share if item in kept[task])
+        for task, share in enumerate(plan)
+    ]
+    new: dict[str, Counter[int]] = defaultdict(Counter)
+    for task, share in enumerate(plan):
+        for item in share:
+            if item not in kept[task]:
+                new[get_unit(item)][task] += compute_bytes(item)
+    left_out = set()
+    for unit in sorted(new, key=lambda unit: (new[unit].total(), unit)):
+        if all(used[task] + size <= bytes_max for task, size in new[unit].items()):
+            for task, size in new[unit].items():
+                used[task] += size
+        else:
+            left_out.add(unit)
+    return [
+        [item for item in share if item in kept[task] or get_unit(item) not in left_out]
+        for task, share in enumerate(plan)
+    ], frozenset(left_out)
+
+
 def _drop_duplicate_items(before: Sequence[Iterable[AssignedItem]]) -> list[set[AssignedItem]]:
     seen: set[AssignedItem] = set()
     found = []
@@ -161,6 +214,7 @@ ADDED_PARTITIONS_KEY = "mm2.task.added.partitions"
 THROTTLE_KEY = "mm2.task.throttle"
 TOPIC_THROTTLES_KEY = "mm2.task.throttle.topics"
 NO_THROTTLES = FlowThrottles()
+_THROTTLE_BYTES_MAX = len(f"={2**63},")
 
 
 def build_partition_task_configs(
@@ -244,9 +298,10 @@ def is_group_unsafe_for_task_config(group: str) -> bool:
     Java nevertheless writes such an id to the task configuration, and its task then reads groups
     that do not exist. mm2 excludes the group. An id with `${` is also unwritable: a Connect worker
     resolves placeholders in task configurations, so an id such as `${file:/path:key}` would let any
-    client of the source have the worker read a file.
+    client of the source have the worker read a file. Ids of more than `GROUP_ID_BYTES_MAX` bytes
+    are excluded too.
     """
-    if "${" in group:
+    if "${" in group or len(group.encode(errors="replace")) > GROUP_ID_BYTES_MAX:
         return True
     found: list[str] = config_types.parse_value(GROUPS_KEY, group, Type.LIST)
     return found != [group]
@@ -301,6 +356,16 @@ class PartitionAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentPlan:
+    """Planned assignment of each task. No assignment is empty."""
+
+    assignments: list[PartitionAssignment]
+    beyond_capacity: frozenset[TopicPartition] = frozenset()
+    """Partitions that are assigned to no task, because the task configurations would become too
+    large to be published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignableTopics:
     """Snapshot of the topics that a flow mirrors."""
 
@@ -346,8 +411,10 @@ def plan_assignments(
     *,
     initial_topics: frozenset[str] | None,
     tasks_max: int,
-) -> list[PartitionAssignment]:
-    """Plan the assignment of each task. No assignment is empty.
+    throttles: FlowThrottles = NO_THROTTLES,
+    bytes_max: int = TASK_CONFIG_BYTES_MAX,
+) -> AssignmentPlan:
+    """Plan the assignment of each task, with at most `bytes_max` bytes in its task configuration.
 
     `initial_topics` contains the topics to which the flow's start position applies (from
     `find_initial_topics`); None means that all partitions start at their earliest record.
@@ -364,14 +431,50 @@ def plan_assignments(
         plan = assign_sticky(handed, [share.partitions for share in before], tasks_max)
     else:
         plan = assign_round_robin(handed, tasks_max)
+    plan, topics_beyond_capacity = limit_assignment_bytes(
+        plan,
+        [share.partitions for share in before],
+        get_unit=lambda partition: partition.topic,
+        compute_bytes=lambda partition: _compute_partition_bytes(
+            partition, is_added=partition in added, throttles=throttles
+        ),
+        bytes_max=bytes_max,
+    )
     ordered = [
         _keep_published_order(share, before, at)
         for at, share in enumerate(fill_empty_assignments(plan))
     ]
-    return [
-        PartitionAssignment(partitions=share, added=frozenset(added.intersection(share)))
-        for share in ordered
-    ]
+    unassigned = handed.difference(*ordered)
+    return AssignmentPlan(
+        assignments=[
+            PartitionAssignment(partitions=share, added=frozenset(added.intersection(share)))
+            for share in ordered
+        ],
+        beyond_capacity=frozenset(
+            each for each in unassigned if each.topic in topics_beyond_capacity
+        ),
+    )
+
+
+def does_plan_fit_task_configs(
+    plan: Iterable[Iterable[TopicPartition]], *, throttles: FlowThrottles, bytes_max: int
+) -> bool:
+    """Return whether each task's partitions have at most `bytes_max` bytes in its task
+    configuration, even if all of them are marked as added."""
+    return all(
+        sum(_compute_partition_bytes(each, is_added=True, throttles=throttles) for each in share)
+        <= bytes_max
+        for share in plan
+    )
+
+
+def _compute_partition_bytes(
+    partition: TopicPartition, *, is_added: bool, throttles: FlowThrottles
+) -> int:
+    """Compute the size of a partition's entries in a task configuration. The entry of the topic's
+    throttle, which partitions share, is counted for each of them."""
+    size = len(f"{partition},") * (2 if is_added else 1)
+    return size + (len(partition.topic) + _THROTTLE_BYTES_MAX if throttles.topics else 0)
 
 
 def find_mirror_name_conflicts(

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
+import struct
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,6 +64,47 @@ def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
     assert file_access.can_others_write(tmp_path)
     Group.gr_name, Group.gr_mem = "staff", []
     assert file_access.can_others_write(tmp_path)
+
+
+@pytest.fixture
+def writable_by_own_group(tmp_path, monkeypatch):
+    """A file that a group of this user's name, without other members, may write."""
+    file = tmp_path / "clusters.yaml"
+    file.touch()
+    file.chmod(0o664)
+    own = pwd.getpwuid(os.geteuid())
+    group = SimpleNamespace(gr_name=own.pw_name, gr_mem=[])
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [own])
+    assert not file_access.can_others_write(file)
+    return file
+
+
+def test_an_account_whose_primary_group_it_is_counts_as_a_member(
+    writable_by_own_group, monkeypatch
+):
+    gid = writable_by_own_group.stat().st_gid
+    other = SimpleNamespace(pw_uid=os.geteuid() + 1, pw_gid=gid)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [other])
+    assert file_access.can_others_write(writable_by_own_group)
+
+
+def test_an_access_control_list_may_let_others_write(writable_by_own_group):
+    entries = [
+        (0x01, 6, 0xFFFFFFFF),
+        (0x02, 6, 65534),
+        (0x04, 4, 0xFFFFFFFF),
+        (0x10, 6, 0xFFFFFFFF),
+    ]
+    entries.append((0x20, 4, 0xFFFFFFFF))  # user, user 65534: rw, group, mask: rw, other
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    try:
+        os.setxattr(writable_by_own_group, "system.posix_acl_access", acl)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        writable_by_own_group.chmod(0o666)  # such a file system has no access control lists
+    assert file_access.can_others_write(writable_by_own_group)
 
 
 def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ from mm2.config.mm2_settings import MetricsEndpointSettings
 from mm2.metrics import collector
 
 
-def refused(arguments, capsys) -> str:
-    assert main.run_command(["run", *map(str, arguments)]) == exit_codes.BAD_INPUT
+def refused(arguments, capsys, *, exit_code: int = exit_codes.BAD_INPUT) -> str:
+    assert main.run_command(["run", *map(str, arguments)]) == exit_code
     captured = capsys.readouterr()
     assert captured.out == ""
     return str(captured.err)
@@ -71,16 +71,19 @@ def test_warnings_of_the_file_are_logged_before_anything_starts(
     assert error.startswith("mm2: Java was not found")
 
 
-def test_a_metrics_port_in_use_is_bad_input(config, capsys, caplog):
+def test_a_metrics_port_in_use_is_a_failure_after_which_a_service_manager_tries_again(
+    config, capsys, caplog
+):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         config.write_text(config.read_text() + "spark: {engine: inline}\n")
-        text = refused([config, "--metrics-port", port], capsys)
+        arguments = [config, "--metrics-port", port]
+        text = refused(arguments, capsys, exit_code=exit_codes.FAILED)
         assert text.startswith("mm2: cannot serve metrics at 127.0.0.1")
         for each in (f"port {port}", "in use", "nothing was started", "metrics.required: false"):
             assert each in text
         config.write_text(f"{config.read_text()}metrics: {{port: {port}}}\n")
-        assert f"port {port}" in refused([config], capsys)
+        assert f"port {port}" in refused([config], capsys, exit_code=exit_codes.FAILED)
 
 
 def test_metrics_that_are_not_required_are_only_warned_of(caplog):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from typing import Any
 
@@ -39,6 +40,7 @@ from mm2.connectors.status_registry import (
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import Era, EraKey
 from mm2.offsets.offset_map import OffsetMap
+from mm2.topics import task_assignment
 from mm2.topics.acl_plan import TopicAcl
 from mm2.topics.naming import DefaultReplicationPolicy
 from tests.fakes.plugin_contexts import Context
@@ -367,6 +369,26 @@ def test_a_topic_that_cannot_be_made_restarts_no_task(running):
     running.target.failures.clear()
     assert running.reconfigured(2)
     assert running.tasks() == ["orders-0 zebras-0", "orders-1 users-0"]
+
+
+def test_a_topic_without_room_in_the_task_configurations_does_not_hold_up_others(
+    running, caplog, monkeypatch
+):
+    """One request of a client of the source makes a topic of thousands of partitions."""
+    running.start(sync_topic_configs_enabled="false")
+    assert running.tasks() == ["orders-0", "orders-1"]
+    size = max(len(json.dumps(each)) for each in running.connector.task_configs(2))
+    monkeypatch.setattr(task_assignment, "TASK_CONFIG_BYTES_MAX", size + 100)
+    running.source.create("huge", partitions=60)
+    running.source.create("users")
+    assert running.reconfigured(1)
+    assert running.tasks() == ["orders-0 users-0", "orders-1"]
+    shown = running.shown()
+    assert shown is not None
+    assert len(shown.findings) == 60
+    assert "topic-refused" in shown.findings[0].reason
+    assert "Increase tasks.max, or exclude the topic" in caplog.text
+    assert running.stays_quiet()
 
 
 def test_two_topics_of_one_mirror_are_told_and_neither_is_copied(running, caplog):

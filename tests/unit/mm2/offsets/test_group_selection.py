@@ -111,3 +111,19 @@ def test_later_shares_leave_groups_where_they_are(before, after, tasks_max):
     assert len(later) <= tasks_max
     if before <= after:
         assert all(set(share) <= set(later[at]) for at, share in enumerate(first))
+
+
+@pytest.mark.parametrize(("size", "written"), [(1_000, True), (1_001, False)])
+def test_a_group_with_a_very_long_id_is_left_out(size, written):
+    group = "é" * (size // 2) + "x" * (size % 2)
+    selected = group_selection.select_groups(FLOW, {group: ["t2"], "short": ["t2"]})
+    assert (group in selected.groups, group in selected.unwritable) == (written, not written)
+    assert "short" in selected.groups
+
+
+def test_groups_whose_ids_have_no_room_are_left_out_the_longest_first():
+    ids = ["a", "bb", "c" * 20, "d" * 20, "e" * 30]
+    found, left_out = group_selection.limit_group_assignments([ids], [], bytes_max=60)
+    assert (found, left_out) == ([["a", "bb", "c" * 20, "d" * 20]], {"e" * 30})
+    again, _ = group_selection.limit_group_assignments([["0", *ids]], found, bytes_max=60)
+    assert again == [["0", *found[0]]]

@@ -4,6 +4,7 @@ Who is handed which partitions, look by look, and which of them came later."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -14,7 +15,12 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
 from mm2.topics import task_assignment, topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
-from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment, TaskThrottle
+from mm2.topics.task_assignment import (
+    AssignableTopics,
+    AssignmentPlan,
+    PartitionAssignment,
+    TaskThrottle,
+)
 
 TOPICS = st.text(st.sampled_from("ab-._9"), min_size=1, max_size=8)
 PARTITIONS = st.builds(TopicPartition, TOPICS, st.integers(0, 2**31 - 1))
@@ -162,7 +168,7 @@ def plan(
 ) -> list[PartitionAssignment]:
     return task_assignment.plan_assignments(
         found, held, initial_topics=frozenset(beginning), tasks_max=tasks_max
-    )
+    ).assignments
 
 
 def test_the_first_plan_goes_round_and_nothing_in_it_came_later():
@@ -229,7 +235,7 @@ def test_where_all_start_at_their_first_record_nothing_comes_late():
     held = before("a0", added="a0")
     found = task_assignment.plan_assignments(
         looked("a0 a1 b0"), held, initial_topics=None, tasks_max=2
-    )
+    ).assignments
     assert late(found) == set()
 
 
@@ -247,9 +253,10 @@ def test_partitions_that_are_moved_take_along_that_they_came_later():
         held, [share.partitions for share in before("a0", "a1 b0")]
     )
     assert (shown(found), late(found)) == (["a0", "a1 b0"], {"b0"})
-    assert task_assignment.plan_assignments(
+    again = task_assignment.plan_assignments(
         looked("a0 a1 b0"), found, initial_topics=frozenset("ab"), tasks_max=2
-    ) == (found)
+    )
+    assert again.assignments == found
 
 
 def test_tasks_notice_other_partitions_and_other_beginnings_and_no_other_order():
@@ -294,7 +301,7 @@ def test_nothing_is_lost_or_handed_out_twice(first, second, third, few, many, un
         had = {each for share in held for each in share.partitions}
         now = task_assignment.plan_assignments(
             look(found, doubt), held, initial_topics=beginning, tasks_max=tasks_max
-        )
+        ).assignments
         counted = Counter(each for share in now for each in share.partitions)
         assert set(counted) == found | {each for each in had if each.topic in doubt}
         assert set(counted.values()) <= {1}
@@ -307,3 +314,80 @@ def test_nothing_is_lost_or_handed_out_twice(first, second, third, few, many, un
             assert {each for each in new if each.topic in known} <= marked
         assert all(share.added <= set(share.partitions) for share in now)
         held, began = now, bool(now)
+
+
+SMALL_CONFIG_BYTES = len("a-0,b-0,c-0,c-1,")
+
+
+def planned(found: AssignableTopics, held: list[PartitionAssignment], **more) -> AssignmentPlan:
+    given = {"initial_topics": None, "tasks_max": 1, "bytes_max": SMALL_CONFIG_BYTES} | more
+    return task_assignment.plan_assignments(found, held, **given)
+
+
+def test_a_topic_that_has_no_room_is_left_out_as_a_whole_and_others_are_assigned():
+    found = planned(looked("a0 c0 c1 c2 b0"), [])
+    assert shown(found.assignments) == ["a0 b0"]
+    assert {each.topic for each in found.beyond_capacity} == {"c"}
+    assert len(found.beyond_capacity) == 3
+
+
+def test_what_is_assigned_stays_and_a_small_topic_that_comes_later_has_room():
+    first = planned(looked("a0 c0 c1 c2 c3 c4"), [])
+    assert shown(first.assignments) == ["a0"]
+    later = planned(looked("a0 b0 c0 c1 c2 c3 c4"), first.assignments)
+    assert shown(later.assignments) == ["a0 b0"]
+    assert not task_assignment.do_assignments_differ(
+        later.assignments, planned(looked("a0 b0 c0 c1 c2 c3 c4"), later.assignments).assignments
+    )
+    full = planned(looked("a0 b0 c0 c1"), later.assignments)
+    assert (shown(full.assignments), full.beyond_capacity) == (["a0 b0 c0 c1"], frozenset())
+    over = planned(looked("A0 a0 b0 c0 c1"), full.assignments)
+    assert shown(over.assignments) == ["a0 b0 c0 c1"]
+    assert [each.topic for each in over.beyond_capacity] == ["A"]
+
+
+def test_more_tasks_have_more_room():
+    found = planned(looked("a0 b0 c0 c1 c2 c3"), [], tasks_max=2)
+    assert found.beyond_capacity == frozenset()
+
+
+def test_partitions_that_came_later_and_throttles_take_more_room():
+    came_later = planned(looked("a0 b0 c0"), before("a0"), initial_topics=frozenset("a"))
+    assert shown(came_later.assignments) == ["a0 b0"]
+    throttles = FlowThrottles(
+        topics=(
+            TopicThrottle(
+                pattern=topic_filters.compile_patterns([".*"], key="topics"), bytes_per_s=9
+            ),
+        )
+    )
+    assert planned(looked("a0"), [], throttles=throttles).beyond_capacity
+
+
+@pytest.mark.parametrize("tasks_max", [1, 4])
+def test_the_largest_plan_fits_the_record_of_a_task(tasks_max):
+    long = "x" * 244
+    topics = {f"{long}{each}": 2_300 for each in range(4)} | {"orders": 10}
+    partitions = frozenset(
+        TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)
+    )
+    props = {"topics": ".*", "name": "MirrorSourceConnector"}
+    bytes_max = task_assignment.compute_assignment_bytes_max(props)
+    held: list[PartitionAssignment] = []
+    for _ in range(2):
+        found = task_assignment.plan_assignments(
+            AssignableTopics(topics=frozenset(topics), assignable=partitions),
+            held,
+            initial_topics=frozenset({"orders"}),
+            tasks_max=tasks_max,
+            bytes_max=bytes_max,
+        )
+        held = found.assignments
+        configs = task_assignment.build_partition_task_configs(
+            props,
+            [share.partitions for share in held],
+            added=frozenset().union(*(share.added for share in held)),
+        )
+        assert all(len(json.dumps(each)) < 1_040_000 for each in configs)
+        assert {each.topic for share in held for each in share.partitions} >= {"orders"}
+        assert found.beyond_capacity
