@@ -126,7 +126,14 @@ def _metadata_with_tags(tags: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("api_key", "version", "allowed"),
-    [(16, 4, 8 << 20), (32, 4, 8 << 20), (3, 12, 32 << 20), (9, 7, 32 << 20), (15, 5, 32 << 20)],
+    [
+        (60, 0, 8 << 20),
+        (16, 4, 32 << 20),
+        (32, 4, 32 << 20),
+        (3, 12, 32 << 20),
+        (9, 7, 32 << 20),
+        (15, 5, 32 << 20),
+    ],
 )
 def test_a_response_that_would_take_much_memory_as_entities_is_refused(api_key, version, allowed):
     response = kio.index.load_response_schema(api_key, version)
