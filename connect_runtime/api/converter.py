@@ -17,7 +17,8 @@ TYPE_CONFIG = "converter.type"
 
 
 class ConverterType(enum.Enum):
-    """What a converter converts: keys, values or headers (configuration key `converter.type`)."""
+    """Kind of data that a converter converts: record keys, record values or header values
+    (configuration key `converter.type`)."""
 
     KEY = "key"
     VALUE = "value"
