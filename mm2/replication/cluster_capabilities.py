@@ -141,8 +141,8 @@ class DeliveryAssessment:
 
     guarantee: DeliveryGuarantee
     is_verified: bool
-    """False if a check that the guarantee depends on could not run, so that its success is
-    assumed."""
+    """False if the guarantee depends on a check that could not run. Such a check is assumed to have
+    passed."""
     reasons: tuple[str, ...] = ()
     """Reasons why delivery is not exactly once, each with a remedy if available."""
     notes: tuple[str, ...] = ()

@@ -121,8 +121,9 @@ class LatencySnapshot(NamedTuple):
     replicated_at_s: float = NEVER_S
     """Time at which the target last acknowledged a batch."""
     caught_up_at_s: float = NEVER_S
-    """Time at which all source records were last known to be replicated, as reported by each source
-    broker."""
+    """Time up to which all source records are known to be replicated. It is determined when no
+    partition lags: each source broker has a time of its last Fetch response, and the earliest of
+    these times is used."""
     incarnation: int = 0
     """Number that changes when the counts restart from zero; 0 in snapshots from the copy
     process."""

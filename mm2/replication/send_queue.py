@@ -142,7 +142,8 @@ class PartitionSendQueue:
         return bool(self._staged)
 
     def _stage_queue_head(self) -> bool:
-        """Run the next staging step. Return False if it cannot run yet."""
+        """Perform one staging step. Return False if no other step may follow now: a batch is being
+        decoded in parts, or other decoded batches leave no room in the memory budget."""
         if self._decoder is not None:
             self._stage_batch_part(self._decoder)
             return False

@@ -115,9 +115,9 @@ class _LogDecodingState:
 @dataclass(slots=True, kw_only=True)
 class TailMatcher:
     """Matches every record of the target's tail with a source record. Source records are needed
-    from offset `position` on.
+    from offset `position`.
 
-    Batches of both sides are decoded in parts, which count against the memory budget until `close`
+    Batches of both logs are decoded in parts, which count against the memory budget until `close`
     is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
     `_target_side` contains the unmatched rest of the next batch if it was decoded.
     """
@@ -211,7 +211,8 @@ class TailMatcher:
     def discard_matches(self) -> None:
         """Discard all matches, so that the whole tail is replicated again.
 
-        If several owners wrote concurrently, later batches may be older than earlier ones.
+        If several owners wrote concurrently, a batch at a higher target offset may contain older
+        source records than the batch before it.
         """
         self.position, self.source_epoch = self._initial_position
         self.matched_to = self.start
