@@ -260,7 +260,8 @@ class PublishedTaskConfig:
     config: Mapping[str, str | None] = field(repr=False)
     """The configuration as published, with unresolved `${…}` references."""
     published_ms: int
-    """Publication time in wall-clock milliseconds of the leader at that time; -1 if unknown."""
+    """Wall-clock time of the leader when it published the configuration, in milliseconds; -1 if
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,8 @@ _SIZE_BE = struct.Struct(">i")
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FRAME_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
-"""LZ4 frame header: version 1, independent blocks of up to 64 KB, and the checksum of these two
-bytes."""
+"""LZ4 frame header: version 1, independent blocks of up to 64 KB, and the checksum of both
+descriptor bytes."""
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_UNCOMPRESSED_FLAG = 0x80000000

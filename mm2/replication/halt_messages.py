@@ -479,7 +479,7 @@ def build_source_truncated_halt(
         message=(
             f"{setup.source_name}: records below offset {position} were replicated, but the "
             "source's log "
-            f"(from offset {start}) ends before it: the log was truncated or recreated. "
+            f"(from offset {start}) ends before that offset: the log was truncated or recreated. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
         retry_after_s=retry_after_s if setup.has_source_topic_id else None,
@@ -507,8 +507,9 @@ def build_source_gap_halt(setup: PartitionSetup, *, position: int, start: int) -
         message=(
             f"{setup.source_name}: the source deleted offsets {position} to {start - 1} before "
             "they were "
-            f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
-            f"skips them: these records are lost. {format_skip_remedy(setup, next_offset=start)}"
+            f"replicated (the source's log starts at {start}), and on.source.gap is fail. The "
+            "remedy skips these offsets: their records are lost. "
+            f"{format_skip_remedy(setup, next_offset=start)}"
         ),
     )
 
@@ -540,10 +541,10 @@ def build_foreign_records_halt(
 def build_ahead_of_source_halt(
     setup: PartitionSetup, reason: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Build the halt for records at the end of the mirror topic that MirrorMaker 2 wrote and that
-    the source does not contain, or does not contain yet.
+    """Build the halt for a mirror topic whose last records were written by MirrorMaker 2 and have
+    no match on the source. Records of an open transaction may appear on the source later.
 
-    MirrorMaker 2 may have copied uncommitted records.
+    By default, MirrorMaker 2 also copies uncommitted records.
     """
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,

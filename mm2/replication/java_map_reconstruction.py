@@ -104,7 +104,7 @@ _REPEAT_CANDIDATES_MAX = 256
 class MapReconstruction:
     """Matches each record that MirrorMaker 2 wrote to an equal record of the source.
 
-    The first record at or after target offset `target` matches the source record at or after offset
+    The first record at or after target offset `target` matches a source record at or after offset
     `source`. Each later mirror record either matches the next source record, or repeats a source
     record that was already matched.
 
@@ -221,7 +221,9 @@ class MapReconstruction:
         return self.match_available_records()
 
     def _decode_fetched_batches(self) -> RequiredMatchingInput | None:
-        """Decode the fetched source batches. Return None once all of them are decoded."""
+        """Decode the fetched source batches, up to a maximum number of records per call. Return
+        None once all of them are decoded. Otherwise, return the input that
+        matching needs next."""
         taken_in = 0
         while self._undecoded:
             if taken_in >= batch_splitting.DECODE_PART_RECORDS:

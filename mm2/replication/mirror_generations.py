@@ -173,7 +173,7 @@ def _scan_for_records(
             if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
                 return at, OwnershipLost(fenced_producer=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
-                return attempt.fence.tail_end, None  # a newer owner wrote after our marker
+                return attempt.fence.tail_end, None  # a newer owner wrote after this owner's marker
             if not header.is_control and header.record_count > 0:
                 why = f"the mirror topic contains records at offset {header.base_offset}"
                 return at, _build_mirror_not_empty_halt(attempt.setup, why)
@@ -320,7 +320,7 @@ def record_producer_id(
     if max(others, default=0) >= attempt.ordinal:
         return RetryRecovery(reason="another owner acquired the partition at the same time")
     if known.era_number != attempt.state.era_number:
-        # Otherwise, our first segment would supersede the record of the other owner's era.
+        # Otherwise, this owner's first segment would supersede the record of the other owner's era.
         return RetryRecovery(reason="another owner began an era of the partition at the same time")
     return None
 

@@ -19,9 +19,9 @@ from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES_MAX = 128 * 1024
-"""Size at which a segment (record of the offset map) is closed in memory while an open transaction
-prevents writing it. Topics accept records of 1 MB, and one more batch may still add to the
-segment."""
+"""Size in bytes at which a segment (record of the offset map) is closed in memory. Used while an
+open transaction prevents writing the segment. The size is far below the usual record limit of 1 MB,
+because the next batch may still enlarge the segment."""
 WRITE_INTERVAL_S = 1.0
 UNRECORDED_AGE_MAX_S = 30.0
 """Sending pauses if the oldest acknowledged batch has not been recorded in the offset map for this

@@ -106,8 +106,8 @@ class RecoveryScriptRunner:
             )
 
     def on_response(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
-        """Pass the response to the outstanding instruction to the script (generator of
-        instructions), and return the next instructions."""
+        """Resume the script (generator of instructions) with the response to its outstanding
+        instruction. Return the next instructions."""
         assert self._script is not None, answer
         return self._advance_script(answer, now_s)
 

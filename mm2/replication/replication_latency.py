@@ -99,7 +99,7 @@ AHEAD_MAX_MS = 24 * 60 * 60 * 1000
 invalid in the clock skew metric."""
 
 NEVER_S = -math.inf
-"""Value of a time if the event has not happened yet."""
+"""Time value that means that the event has not happened yet."""
 
 _UNBOUNDED_MS = 2**63
 

@@ -33,7 +33,8 @@ from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBa
 
 
 class DroppedBatchPosition(NamedTuple):
-    """A source offset and the leader epoch of the batch that contains it."""
+    """Source position from which dropped batches must be fetched again: the offset, and the leader
+    epoch of the batch that contains it."""
 
     source: int
     epoch: int

@@ -57,8 +57,8 @@ reports a log end that is too low."""
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowProducersResolved:
-    """For each producer id of the source batches, it is now known whether it belongs to the reverse
-    flow."""
+    """Result of a completed lookup: for each requested producer id, it is now known whether the id
+    belongs to the reverse flow."""
 
 
 def retry_after_truncation() -> RetryRecovery:

@@ -329,8 +329,9 @@ def take_over_mirror_from_position(
     *,
     own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
-    """Begin an era (generation of the mirror) after the records that MirrorMaker 2 wrote from
-    `begins` on. Earlier records are not compared.
+    """Compare the mirror with the source, starting at the position `begins`, and begin an era
+    (generation of the mirror) after the records that MirrorMaker 2 wrote. Records before `begins`
+    are not compared.
 
     `own_progress` is the pair of source and target offset up to which this flow had replicated.
     """

@@ -105,9 +105,12 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def handle_deleted_batches(self, log_start: int) -> None:
-        """Handle deleted batches: skip the batch before the resume point if only older batches and
-        this one were deleted. If later batches were deleted too, record in `lost` that the tail
-        cannot be matched. The target's log starts at `log_start`."""
+        """Handle the deletion of batches before offset `log_start`, where the target's log now
+        starts.
+
+        If no batch at or after `start` was deleted, skip the batch before the resume point. Otherwise,
+        record in `lost` that the tail cannot be matched.
+        """
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
         else:

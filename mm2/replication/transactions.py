@@ -135,7 +135,7 @@ class TransactionModeTracker:
         if self.is_open:
             idle = next_is_old is None
             # An open transaction must not outlast a pause: the coordinator would abort it and fence
-            # us.
+            # this producer.
             due = (
                 idle
                 or paused

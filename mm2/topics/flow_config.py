@@ -98,8 +98,8 @@ class FlowThrottles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One replication flow between two cluster aliases. Intervals are in seconds; None disables the
-    periodic action."""
+    """One replication flow between two cluster aliases. Intervals are in seconds; an interval of
+    None disables the periodic action."""
 
     source: str
     target: str

@@ -244,12 +244,14 @@ def plan_mirror_topics(
     sync_configs: bool,
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
 ) -> MirrorTopicPlan:
-    """Compare the topics that the flow mirrors with the topics of the target.
+    """Plan the changes of mirror topics by comparing the topics that the flow mirrors with the
+    topics of the target.
 
-    If `sync_configs` is True, config changes of existing topics are planned too; they are due every
-    `sync.topic.configs.interval.seconds`. New topics are always created with the source's configs,
-    and changes without which a topic could not be replicated are always included. `operator` builds
-    the remedy commands of the findings.
+    If `sync_configs` is True, all config changes of existing topics are planned; the caller passes
+    True every `sync.topic.configs.interval.seconds`. If it is False and the flow syncs topic
+    configs, only the changes that a topic needs in order to be replicated are planned. New topics
+    are always created with the source's configs. `operator` builds the remedy commands of the
+    findings.
     """
     create: list[CreateMirrorTopic] = []
     grow: list[AddMirrorPartitions] = []
