@@ -31,7 +31,7 @@ class Transformation(Plugin, abc.ABC):
 
 
 class Predicate(Plugin, abc.ABC):
-    """Selects the records to which a transform is applied, configured by
+    """Predicate that selects the records to which a transform is applied. It is configured by
     `predicates.<alias>.type`."""
 
     deterministic: ClassVar[bool] = False

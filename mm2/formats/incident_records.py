@@ -28,7 +28,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class IncidentKind(enum.Enum):
-    """Kinds of incidents. The kind defines what an incident states about its offset ranges."""
+    """Kinds of incidents. The kind defines the meaning of an incident's offset ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
     """The transactional id had a different producer id than recorded, so the older writer was not

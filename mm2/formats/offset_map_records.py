@@ -324,8 +324,8 @@ def _check_era(era: int) -> None:
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
     """Read topic and partition from a key whose other fields may be unreadable. Returns None if
-    topic and partition are unreadable, too, or if the key has another version, which may place them
-    elsewhere."""
+    topic and partition are unreadable too, or if the key has an unknown version: other versions may
+    store these fields at other positions."""
     try:
         if key[0] != VERSION:
             return None

@@ -40,7 +40,7 @@ LEGACY_MAGICS = (0, 1)
 
 
 class MalformedLegacyMessageError(Exception):
-    """A message of an old format is malformed. The message text states the reason."""
+    """A message of an old format is malformed. The exception states the reason."""
 
 
 class LegacyMessageTooLargeError(MalformedLegacyMessageError):

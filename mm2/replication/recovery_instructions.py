@@ -80,8 +80,8 @@ class RecoveredState:
 
 
 def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> RecoveredState:
-    """Extract the recovered state from one partition's map. `target` is the target offset whose
-    source position is needed, or None."""
+    """Extract the recovered state from one partition's map. If `target` is a target offset, also
+    look up its source position."""
     number = partition.newest_era
     position = partition.find_resume_position(target) if target is not None else None
     return RecoveredState(

@@ -175,8 +175,8 @@ def read_recovered_state(
     """Read the partition's recovered state from the offset map. Return a halt if a map record that
     may belong to the partition is unreadable.
 
-    Pass the target offset whose source position is needed as `target`, or None. Scripts (generators
-    of instructions) must not read the state in any other way, because only this function checks for
+    If `target` is a target offset, its source position is also looked up. Scripts (generators of
+    instructions) must not read the state in any other way, because only this function checks for
     unreadable map records.
     """
     known = yield ReadRecoveredState(target_offset=target)

@@ -121,9 +121,8 @@ class LatencySnapshot(NamedTuple):
     replicated_at_s: float = NEVER_S
     """Time at which the target last acknowledged a batch."""
     caught_up_at_s: float = NEVER_S
-    """Time up to which all source records are known to be replicated. It is determined when no
-    partition lags: each source broker has a time of its last Fetch response, and the earliest of
-    these times is used."""
+    """Time up to which all source records are known to be replicated. Set while no partition lags:
+    the earliest of the times of the source brokers' last Fetch responses."""
     incarnation: int = 0
     """Number that changes when the counts restart from zero; 0 in snapshots from the copy
     process."""

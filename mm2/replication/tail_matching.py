@@ -71,9 +71,9 @@ def describe_too_large_batch(
 ) -> UnreadableBatch:
     """Describe a batch that is too large to be decoded for the comparison.
 
-    `mirrors` is None for a source batch. For a batch of the mirror, it contains the source offset
-    up to which all records matched, and the batch's record count. The limit is a local setting, so
-    exceeding it does not prove a mismatch.
+    `mirrors` is None for a source batch. For a batch of the mirror, `mirrors` contains the source
+    offset up to which all records matched, and the batch's record count. The limit is a local
+    setting, so a batch that exceeds it does not prove a mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:

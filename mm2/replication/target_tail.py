@@ -108,8 +108,8 @@ class TargetTail:
         """Handle the deletion of batches before offset `log_start`, where the target's log now
         starts.
 
-        If no batch at or after `start` was deleted, skip the batch before the resume point. Otherwise,
-        record in `lost` that the tail cannot be matched.
+        If no batch at or after `start` was deleted, skip the batch before the resume point.
+        Otherwise, record in `lost` that the tail cannot be matched.
         """
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
