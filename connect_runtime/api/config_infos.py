@@ -19,8 +19,8 @@ class ConfigKeyInfo:
     type: str
     required: bool
     default_value: str | None
-    """Default value as text; None if the default is null, or if the key is `required` and has no
-    default."""
+    """Default value as a string; None if the default is null, or if the key is `required` and has
+    no default."""
     importance: str
     documentation: str
     group: str | None

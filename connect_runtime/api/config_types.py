@@ -1,5 +1,5 @@
-"""Types of configuration values. Parses values from text and formats them as text, with the same
-error messages as Java."""
+"""Types of configuration values. Parses configuration strings into typed values and formats typed
+values as strings. Error messages are the same as in Java."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from connect_runtime.api.errors import ConfigError
 
 HIDDEN_PASSWORD = "[hidden]"  # noqa: S105  # shown instead of a password
 ClassLoader = Callable[[str], type]
-"""Function that returns the class whose name is the value of a configuration key of type CLASS.
-Raises LookupError if the class is not found."""
+"""Function that loads the class named in a configuration value of type CLASS. Raises LookupError if
+the class is not found."""
 
 JAVA_BLANKS = "".join(map(chr, range(33)))
 """Characters that Java's `String.trim` removes: control characters and the space, but no other
@@ -159,8 +159,8 @@ def parse_value(
 ) -> Any:
     """Parse a configuration value as the given type; None remains None. Raises ConfigError.
 
-    A value that is already an instance of the matching Python class is returned unchanged. Text is
-    trimmed first.
+    A value that is already an instance of the matching Python class is returned unchanged. Leading
+    and trailing blanks of a string are removed first.
     """
     if value is None:
         return None
@@ -257,7 +257,7 @@ def _parse_class(name: str, value: object, load: ClassLoader) -> type:
 
 
 def convert_to_text(value: Any, value_type: Type | None) -> str | None:
-    """Format a parsed value as configuration text. Passwords are masked; None remains None."""
+    """Format a parsed value as a configuration string. Passwords are masked; None remains None."""
     if value is None:
         return None
     if value_type is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,7 +1,7 @@
 """Validators: constraints on configuration values beyond their type.
 
 `ensure_valid` raises ConfigError (`build_invalid_value_error` builds the usual message). `str()`
-describes the allowed values. The texts are the same as in Java's ConfigDef.
+describes the allowed values. Error messages and descriptions are the same as in Java's ConfigDef.
 """
 
 from __future__ import annotations

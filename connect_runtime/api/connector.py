@@ -1,10 +1,10 @@
-"""Connectors: the configurable part of a plugin, which divides the work into tasks that move the
-records.
+"""Base classes of connectors. A connector divides the work of copying data into tasks, and each
+task copies its part.
 
-The package's README contains two complete examples. A worker creates an instance and calls
-`initialize`, `start` and finally `stop` on the connector's own thread. It calls `task_configs` at
-start, after `request_task_reconfiguration`, and when `tasks.max` changes. `config` and `validate`
-are also called on instances that are never started.
+The README of `connect_runtime` contains two complete examples. A worker creates an instance and
+calls `initialize`, `start` and finally `stop` on the connector's own thread. It calls
+`task_configs` at start, after `request_task_reconfiguration`, and when `tasks.max` changes.
+`config` and `validate` are also called on instances that are never started.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Connector(abc.ABC):
     """Base class of connectors. Derive from SourceConnector or SinkConnector."""
 
     self_applied_keys: ClassVar[frozenset[str]] = frozenset()
-    """Common connector keys, such as `transforms` and `predicates`, that the connector itself
-    applies, so that the worker does not. For connectors whose tasks move the data themselves."""
+    """Configuration keys common to all connectors, such as `transforms` and `predicates`, that the
+    worker must not apply because the connector applies them itself. Set this field if the
+    connector's tasks copy data outside the worker."""
     context: ConnectorContext
     props: Mapping[str, str]
     """The configuration with which the connector was started."""
@@ -102,9 +103,10 @@ class Connector(abc.ABC):
         """Stop the connector and release all resources. Also called if `start` failed."""
 
     def reconfigure(self, props: Mapping[str, str]) -> None:
-        """Restart the connector with a new configuration.
+        """Restart the connector with a new configuration: call `stop`, then `start`. Part of Java's
+        `Connector` API.
 
-        The worker does not call this method; it creates a new instance instead.
+        The worker does not call this method. It creates a new connector instance instead.
         """
         self.stop()
         self.start(props)
@@ -134,9 +136,10 @@ class SourceConnector(Connector):
 
     context: SourceConnectorContext
     default_converter: ClassVar[str | None] = None
-    """Converter class for keys and values if the connector's configuration specifies no converter.
-    None, the default, selects the worker's converter. Set this field if consumers expect raw bytes,
-    which a JsonConverter configured for the worker would wrap."""
+    """Class name of the converter for keys and values if the connector's configuration specifies no
+    converter. None, the default, selects the worker's converter. Set this field if records contain
+    raw bytes that consumers expect unchanged: a JsonConverter configured for the worker would
+    encode them as JSON."""
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Return SUPPORTED if the source can resume from its offsets without lost or duplicate

@@ -17,7 +17,8 @@ TYPE_CONFIG = "converter.type"
 
 
 class ConverterType(enum.Enum):
-    """What a converter converts: keys, values or headers (configuration key `converter.type`)."""
+    """Kind of data that a converter converts: record keys, record values or header values
+    (configuration key `converter.type`)."""
 
     KEY = "key"
     VALUE = "value"
@@ -63,7 +64,8 @@ class HeaderConverter(Plugin, abc.ABC):
 
 
 def create_converter_config_def() -> ConfigDef:
-    """Return a new ConfigDef with `converter.type`, to which a converter adds its own keys."""
+    """Return a new ConfigDef that defines `converter.type`. Converters add their own keys to the
+    returned ConfigDef."""
     return ConfigDef().define(
         TYPE_CONFIG,
         Type.STRING,

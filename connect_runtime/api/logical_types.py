@@ -1,4 +1,4 @@
-"""Logical types Decimal, Date, Time and Timestamp, stored as Connect's primitive types as in Java.
+"""Logical types Decimal, Date, Time and Timestamp, encoded as in Java in Connect's primitive types.
 
 A Decimal is a `decimal.Decimal`, a Date a `datetime.date`, a Time a `datetime.time` without a time
 zone (UTC time of day), and a Timestamp a `datetime.datetime` with a time zone. Times have

@@ -18,8 +18,8 @@ from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.base.timing import Clock
 
 ReadMetrics = Callable[[], Iterable[MetricFamily]]
-"""Returns the current metrics: `api.Metric` declares a metric, `api.MetricFamily` adds its values
-by label. Called on other threads at every scrape, and must return immediately."""
+"""Function that returns a plugin's current metrics as `api.MetricFamily` objects. Called on other
+threads at every scrape, and must return immediately."""
 
 
 class OffsetReader(Protocol):
@@ -260,7 +260,8 @@ class PublishedTaskConfig:
     config: Mapping[str, str | None] = field(repr=False)
     """The configuration as published, with unresolved `${…}` references."""
     published_ms: int
-    """Publication time in wall-clock milliseconds of the leader at that time; -1 if unknown."""
+    """Wall-clock time of the leader when it published the configuration, in milliseconds; -1 if
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,19 +311,21 @@ class PipelineTaskContext(TaskContext, Protocol):
         """
 
     def get_last_heartbeat_s(self) -> float:
-        """Return the time at which the last successful heartbeat was sent, on the monotonic clock
-        of `clock.now_s`.
+        """Return the time of the last successful heartbeat in seconds of the monotonic clock
+        (`clock.now_s`). When that heartbeat was sent, the group still assigned the task to this
+        worker.
 
-        The task was assigned to this worker at that time. A response that reports a rebalance in
-        progress counts as success. Returns -inf before the first heartbeat, and the current time on
-        a standalone worker. May be called on any thread; returns immediately.
+        A response that reports a rebalance in progress counts as success. Returns -inf before the
+        first heartbeat, and the current time on a standalone worker. May be called on any thread;
+        returns immediately.
         """
 
     def request_heartbeat(self) -> None:
-        """Request a heartbeat now instead of at the next interval.
+        """Send a heartbeat now instead of at the next interval.
 
-        Call this before waiting until `get_last_heartbeat_s` returns a time after the call. May be
-        called on any thread; returns immediately.
+        To verify that the task is still assigned to this worker, call this method and then poll
+        `get_last_heartbeat_s` until it returns a time after the call. May be called on any thread;
+        returns immediately.
         """
 
     def get_last_task_runs(self) -> LastTaskRuns:

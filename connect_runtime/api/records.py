@@ -121,7 +121,8 @@ class Headers:
 
 
 def _check_header_value(described: Schema, value: Any) -> None:
-    """Check only the outermost class of a header value against its schema, as Java does."""
+    """Check the class of a header value against its schema. As in Java, elements of lists, mappings
+    and structs are not checked."""
     if value is None:
         if not described.optional:
             raise DataError(f"A null value requires an optional schema but was {described!r}")
@@ -162,7 +163,7 @@ class ConnectRecord:
     """Base class of records. Two records are equal if all fields are equal. Records are not
     hashable.
 
-    A key or value without a schema is schemaless data: numbers, text, bytes, lists, mappings.
+    A key or value without a schema is schemaless data: numbers, strings, bytes, lists, mappings.
     """
 
     topic: str

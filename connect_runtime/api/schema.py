@@ -72,9 +72,9 @@ class Schema:
 
     Two schemas are equal if all properties and all nested schemas are equal. `fields`, `key_schema`
     and `value_schema` return nested schemas, or raise DataError. The attributes `struct_fields`,
-    `keys` and `elements` are None if they do not apply to the schema's type. `keys` and `elements`
-    are also None for a map or array that was parsed from text and whose keys or values have
-    different schemas.
+    `keys` and `elements` are None if they do not apply to the schema's type. A header converter may
+    parse a string into a map or array with keys or values of different types; `keys` and `elements`
+    may be None in that case.
     """
 
     type: SchemaType
@@ -89,16 +89,18 @@ class Schema:
     keys: Schema | None = None
     elements: Schema | None = None
     python_class: Any = field(init=False)
-    """Python class of which every instance is valid without further validation; None if there is no
-    such class."""
+    """Python class whose instances are all valid for the schema without further validation; None if
+    there is no such class."""
     _by_name: Mapping[str, Field] = field(init=False)
     _hash: int = field(init=False)
     _last_equal: weakref.ref[Schema] | None = field(init=False)
-    """The last other object that was found equal. Without it, comparing schemas whose defaults are
-    structs of nested schemas, which have defaults too, would take exponential time."""
+    """Cache of the schema that was last found equal to this one. Without the cache, comparing two
+    schemas would take exponential time if their defaults are structs whose nested schemas have
+    defaults too."""
     _last_equal_ignoring_default: weakref.ref[Schema] | None = field(init=False)
-    """The last other object that was found equal except for the default. Without it, writing the
-    default of a struct would compare all parameters of the schema for each value."""
+    """Cache of the schema that was last found equal to this one, ignoring the default. Without the
+    cache, all parameters of the schema would be compared each time the default of a struct is
+    written."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_last_equal", None)

@@ -176,9 +176,10 @@ def validate_value(described: Schema, value: Any, *, field: str | None = None) -
 
 
 def _validate_nested_value(described: Schema, value: Any, where: tuple[str, ...]) -> None:
-    """Validate a value. `where` is a description of the value's location, in parts.
+    """Raise DataError if a value is not valid for its schema. `where` is the value's location, as
+    string parts for the error message.
 
-    The parts are joined only if an error is raised, so that no long text is built for each element.
+    The parts are joined only if an error is raised, because joining them for each element is slow.
     """
     if type(value) is described.python_class:
         return
@@ -251,10 +252,11 @@ def _validate_elements(described: Schema, value: Any, where: tuple[str, ...]) ->
 
 
 def is_compatible_struct_schema(of_value: Schema, described: Schema) -> bool:
-    """Return True if a struct with the schema `of_value` is valid for the schema `described`.
+    """Return True if a struct with the schema `of_value` is a valid value for the schema
+    `described`.
 
-    The schemas must be equal, with one exception: the schema of the struct that is the default
-    value of `described` may itself have no default.
+    The schemas must be equal. One difference is allowed: if `described` has a default struct, a
+    value with the schema of that default is valid even if the two schemas have different defaults.
     """
     if of_value == described:
         return True

@@ -14,10 +14,11 @@ class Transformation(Plugin, abc.ABC):
     one task."""
 
     deterministic: ClassVar[bool] = False
-    """True if equal input records always produce equal output records.
+    """True if equal input records always produce equal output records. False, the default, is
+    always safe.
 
-    Set it to True if this holds, because replication can then detect after a crash which records
-    have already been written.
+    After a crash, mm2 transforms source records again and compares them with the records on the
+    target, to find the records that were already written. This requires a deterministic transform.
     """
 
     @abc.abstractmethod
@@ -30,7 +31,7 @@ class Transformation(Plugin, abc.ABC):
 
 
 class Predicate(Plugin, abc.ABC):
-    """Selects the records to which a transform is applied, configured by
+    """Predicate that selects the records to which a transform is applied. It is configured by
     `predicates.<alias>.type`."""
 
     deterministic: ClassVar[bool] = False

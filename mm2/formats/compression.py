@@ -29,8 +29,9 @@ DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Upper limit of the decompressed size in bytes, regardless of the caller's limit."""
 
 _ZSTD_SLICE_BYTES = 512
-"""Slice size for decompressing zstd data. A slice decompresses to at most 16 MB (a block of 4 bytes
-to 128 KB), so that a limit is exceeded by no more than that."""
+"""Number of compressed zstd bytes passed to the decompressor at once. They decompress to at most 16
+MB, because a block of 4 bytes can expand to 128 KB. Therefore, a size limit is exceeded by at most
+16 MB before it is checked."""
 
 _GZIP_WBITS = 31
 
@@ -41,8 +42,8 @@ _SIZE_BE = struct.Struct(">i")
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FRAME_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
-"""LZ4 frame header: version 1, independent blocks of up to 64 KB, and the checksum of these two
-bytes."""
+"""LZ4 frame header: version 1, independent blocks of up to 64 KB, and the checksum of both
+descriptor bytes."""
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_UNCOMPRESSED_FLAG = 0x80000000
@@ -81,7 +82,7 @@ def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BY
 
 
 def compress(codec: int, data: bytes | bytearray) -> bytes:
-    """Compress records like Kafka's producers. `codec` must be one of `CODEC_NAMES`."""
+    """Compress records in the format of Kafka's producers. `codec` must be one of `CODEC_NAMES`."""
     return _COMPRESSORS[codec](data)
 
 

@@ -23,12 +23,12 @@ NO_PARTITION = -1
 _PARTITION_MAX = (1 << 31) - 1
 _OFFSET_MAX = (1 << 63) - 1
 _NO_OFFSET = -1
-"""Sentinel that is stored instead of the last offset if the log is empty."""
+"""Stored in an offset range instead of the log's last offset if the log is empty."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 
 class IncidentKind(enum.Enum):
-    """Kinds of incidents. The kind defines what an incident states about its offset ranges."""
+    """Kinds of incidents. The kind defines the meaning of an incident's offset ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
     """The transactional id had a different producer id than recorded, so the older writer was not
@@ -42,19 +42,19 @@ class IncidentKind(enum.Enum):
     """Records of target [from, to) are duplicates of earlier records. MirrorMaker 2 wrote them
     again after a crash, or concurrently with another owner."""
     TAKEN_FROM_JAVA = "taken-from-java"
-    """According to MirrorMaker 2's progress, source [from, to), or the range that the detail names,
-    was replicated. The records were not compared."""
+    """MirrorMaker 2's stored position claims that source [from, to), or the range stated in the
+    detail, was replicated. The records were not compared with the source."""
     NEW_ERA_REQUESTED = "new-era-requested"
-    """An operator started a new era (mirror generation). Records between the two positions are
-    intentionally lost or duplicated."""
+    """An operator requested a new era (mirror generation) from a chosen source position, which
+    intentionally skips or repeats records. Source [from, to) is the skipped range, if any."""
     OPERATOR_ACTION = "operator-action"
     """An operator paused, resumed, throttled, restarted or reconfigured the flow or one of its
     topics; the detail names the operator. No ranges, because the incident states nothing about
     records."""
     MAP_RECORD_SKIPPED = "map-record-skipped"
-    """An operator skipped an unreadable record of the offset map; the detail gives its offset. The
-    incident's partition is the one named in the record, or else that of the map topic. No
-    ranges."""
+    """An operator skipped an unreadable record of the offset map; the detail gives the record's
+    offset. The incident names the source partition that the record concerns, or the map topic if
+    that partition is unreadable. No ranges."""
 
 
 OffsetRange = tuple[int, int]
@@ -141,7 +141,7 @@ def _decode_object(data: bytes, name: str) -> Mapping[str, object]:
 def _read_string(fields: Mapping[str, object], name: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str) or any(_is_lone_surrogate(char) for char in found):
-        raise MalformedIncidentError(f"the field {name} is not valid text")
+        raise MalformedIncidentError(f"the field {name} is not a valid string")
     return found
 
 

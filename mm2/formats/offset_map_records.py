@@ -80,9 +80,9 @@ _CLOSED_FLAG = 0x01
 _HAS_CRC_FLAG = 0x02
 
 SEGMENT_VALUE_BYTES_MAX = 1024 * 1024
-"""Maximum size of a segment's value. Most values have about 2 KB, a few some 100 KB. Brokers reject
-records of more than 1 MB unless configured otherwise. A decoded run takes about 70 times as much
-memory as its encoded bytes."""
+"""Maximum size of a segment's value in bytes. Most values are about 2 KB; a few are some 100 KB.
+Brokers reject records of more than 1 MB unless configured otherwise. A decoded run takes about 70
+times as much memory as its encoded bytes."""
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
@@ -90,8 +90,8 @@ NO_TOPIC_ID = bytes(16)
 FIRST_START_REASON = "first start"
 """Reason of the first era (mirror generation) of a mirror that this flow created."""
 LOST_ERA_REQUEST_PREFIX = "lost-era-"
-"""Id prefix of a request that replaces an unreadable era (mirror generation) record. The prefix
-shows that the partition had progress."""
+"""Prefix of the id of a new-era request that replaces an unreadable era (mirror generation) record.
+The prefix shows that the partition had already been replicated."""
 OFFSET_POSITION_PREFIX = "offset:"
 """Prefix of the position in a new-era request if the position is a source offset."""
 
@@ -120,15 +120,15 @@ class EraKey:
 
     @property
     def owner_sort_key(self) -> tuple[int, int, int]:
-        """Sort key that orders eras (mirror generations) by owner, oldest first. See
-        `MapSegmentKey.owner_order`."""
+        """Sort key that orders eras (mirror generations) by owner, oldest first, and by number for
+        the same owner. `MapSegmentKey.owner_sort_key` uses the same order."""
         return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """An era (mirror generation): a part of a partition's history in which the target contains the
-    source's records without a break."""
+    """An era (mirror generation): a contiguous copy of a range of the source partition. The era
+    ends where copying resumes with a gap or with repeated records."""
 
     source_cluster: str
     target_cluster: str
@@ -144,7 +144,7 @@ class Era:
     """Id of the operator's request that started the era (mirror generation); "" if there was
     none."""
     reason: str = ""
-    """Text that states why the era (mirror generation) began."""
+    """Reason why the era (mirror generation) began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +166,8 @@ class MapProducer:
 
 
 class OffsetRun(NamedTuple):
-    """A run of the offset map, that is, a range with a constant offset difference: from source
-    offset `source` on, target offset = source offset + `delta`."""
+    """A run of the offset map, that is, a range with a constant offset difference. For source
+    offsets from `source` up to the next run, target offset = source offset + `delta`."""
 
     source: int
     delta: int
@@ -209,7 +209,8 @@ class MapSegment:
     only below this offset."""
     through: int
     target_next: int
-    """Target offset after the last replicated batch or the owner's last transaction marker."""
+    """Next target offset: the offset after the last replicated batch or after the owner's last
+    transaction marker, whichever is higher."""
     last_crc: int | None
     """CRC-32C of the target batch that ends at `target_next - 1`; None if a transaction marker ends
     there."""
@@ -289,7 +290,9 @@ def decode_map_key(data: bytes) -> MapKey:
     bytes."""
     version, kind = _KEY_HEAD.unpack_from(data)
     if version != VERSION or kind not in (_ERA_KIND, _PRODUCER_KIND, _SEGMENT_KIND, _REQUEST_KIND):
-        raise UnknownMapVersionError(f"offset-map key of version {version}, kind {kind}")
+        raise UnknownMapVersionError(
+            f"unsupported offset-map key of version {version}, kind {kind}"
+        )
     topic, at = _read_string(data, _KEY_HEAD.size)
     (partition,) = _I32.unpack_from(data, at)
     at += _I32.size
@@ -321,8 +324,8 @@ def _check_era(era: int) -> None:
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
     """Read topic and partition from a key whose other fields may be unreadable. Returns None if
-    topic and partition are unreadable, too, or if the key has another version, which may place them
-    elsewhere."""
+    topic and partition are unreadable too, or if the key has an unknown version: other versions may
+    store these fields at other positions."""
     try:
         if key[0] != VERSION:
             return None
@@ -355,7 +358,9 @@ def decode_map_value(key: MapKey, data: bytes) -> MapValue:
     `decode_map_key`."""
     thinned = isinstance(key, MapSegmentKey) and data[0] == THINNED_SEGMENT_VERSION
     if data[0] != VERSION and not thinned:
-        raise UnknownMapVersionError(f"offset-map value of version {data[0]} under {key}")
+        raise UnknownMapVersionError(
+            f"unsupported offset-map value of version {data[0]} under {key}"
+        )
     match key:
         case EraKey():
             return _decode_era(data)
@@ -464,7 +469,8 @@ def _decode_segment(first_source: int, data: bytes) -> MapSegment:
     runs = tuple(map(OffsetRun._make, read_offset_runs(data, at, count=count)))
     if runs and runs[0].source < first_source:
         raise ValueError(
-            f"the segment's runs begin at {runs[0].source}, before its key's {first_source}"
+            f"the segment's runs begin at source offset {runs[0].source}, before the first source "
+            f"offset in its key ({first_source})"
         )
     return MapSegment(
         leader_epoch=epoch,

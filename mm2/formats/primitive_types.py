@@ -79,8 +79,8 @@ class FieldReader:
 
     def check_version(self, expected: int) -> None:
         """Read a record's version (INT16). Raises `UnknownRecordVersionError` unless it is
-        `expected`. Java checks the version only with an `assert`, so in production it reads every
-        version like the known one."""
+        `expected`. Java checks the version only with an `assert`, so production workers read a
+        record of any version as if it had the expected one."""
         found = self.read_int16()
         if found != expected:
             raise UnknownRecordVersionError(

@@ -1,5 +1,5 @@
-"""Record batches of format v2: reads headers and re-stamps batches in place, without decoding
-records.
+"""Record batches of format v2: reads headers and overwrites producer fields in place, without
+decoding records.
 
 Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`):
 

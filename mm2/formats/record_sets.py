@@ -40,7 +40,7 @@ LEGACY_MAGICS = (0, 1)
 
 
 class MalformedLegacyMessageError(Exception):
-    """A message of an old format is malformed. The message text states the reason."""
+    """A message of an old format is malformed. The exception states the reason."""
 
 
 class LegacyMessageTooLargeError(MalformedLegacyMessageError):
@@ -49,9 +49,9 @@ class LegacyMessageTooLargeError(MalformedLegacyMessageError):
 
 CONVERTED_RECORDS_MAX = 50_000
 CONVERTED_BYTES_MAX = 8_000_000
-"""Conversion limit in bytes. A message with more inner messages or uncompressed bytes is converted
-in parts, and at most this much is converted per call of `iter_batches`. This takes about half a
-second; the copy loop runs between calls."""
+"""Limits of one call of `iter_batches`. A message with more inner messages than
+`CONVERTED_RECORDS_MAX` or more uncompressed bytes than `CONVERTED_BYTES_MAX` is converted in parts,
+one part per call. A part takes about half a second. The copy loop runs between calls."""
 
 
 class ConvertedMessage(NamedTuple):
@@ -115,7 +115,8 @@ def convert_legacy_message(
 
 @dataclass(slots=True)
 class _ConversionProgress:
-    """How far a message that is converted in parts has been converted. Offsets are as stored."""
+    """Progress of converting a message in parts. Offsets are the stored offsets of inner
+    messages."""
 
     offsets: tuple[int, int] | None = None
     """Offsets of the first and the last inner message; None if they are not checked yet."""
@@ -274,11 +275,13 @@ _BYTES_TO_MAGIC = _MAGIC_AT + 1
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 
 _new = tuple.__new__
-"""Bypasses the named tuple's constructor, which is slow. Used for every replicated batch."""
+"""Creates a `BatchHeader` without the named tuple's constructor, which is too slow to be called for
+every replicated batch."""
 
 
 class DamagedBatchError(Exception):
-    """The data is not a valid record batch. `base_offset` is the base offset as read from it."""
+    """The data is not a valid record batch. `base_offset` is the base offset in the damaged
+    header."""
 
     def __init__(
         self, base_offset: int, why: str, *, next_offset: int = -1, too_large: bool = False

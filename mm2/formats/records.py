@@ -6,8 +6,8 @@ A record (`org.apache.kafka.common.record.DefaultRecord`, KIP-98; varints are zi
     offset delta varint | key length varint, key | value length varint, value
     header count varint | headers: name length varint, name, value length varint, value
 
-The part from the key length on is the record's *body*. The body depends neither on the offset nor
-on the timestamp, so it can be moved between batches unchanged.
+The bytes that begin with the key length are the record's *body*. The body depends neither on the
+offset nor on the timestamp, so it can be copied to another batch unchanged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mm2.formats.record_batch import BatchHeader
 
 _PRECOMPUTED_VARINTS = 1 << 14
 _new = tuple.__new__
-"""Bypasses the named tuple's constructor, which costs as much as the remaining decoding of a
-record."""
+"""Creates a named tuple without calling its constructor. The constructor takes as much time as the
+rest of decoding a record."""
 _FAR_TIMESTAMP = 1 << 62
 """Bound for timestamps and deltas. Two values below this bound can be added without overflowing 64
 bits."""

@@ -1,9 +1,9 @@
 """Limits the size of produced batches and chooses which small batches are merged.
 
 The target's topic limits may change at any time, so they are learned from rejected batches. Merging
-costs CPU time per record but reduces the number of batches that the target must process. It pays
-off for batches of a few records. It also pays off for larger batches if acknowledgements are slow
-and the copy process is mostly idle.
+costs CPU time per record but reduces the number of batches that the target must process. Batches of
+a few records are always merged. Larger batches are merged only if acknowledgements are slow and the
+copy process has idle time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ NO_RECORD_LIMIT = 1 << 31
 
 DECODE_PART_RECORDS = 20_000
 DECODE_PART_BYTES = 4 * ENCODED_BATCH_BYTES_MAX
-"""A batch with more records or uncompressed bytes is decoded in parts, so that the copy loop can
-run in between. A part takes at most a few tenths of a second."""
+"""Limits of a part. A batch with more than `DECODE_PART_RECORDS` records or `DECODE_PART_BYTES`
+uncompressed bytes is decoded in parts, and the copy loop runs between the parts. A part takes at
+most a few tenths of a second."""
 
 ALWAYS_MERGED_RECORDS = 16
 ALWAYS_MERGED_BYTES = 16 * 1024
@@ -31,8 +32,9 @@ records. Merging such a batch is cheaper than passing it through."""
 
 IDLE_SHARE_HIGH = 0.4
 IDLE_SHARE_LOW = 0.2
-"""Merge limits are raised at an idle share of `IDLE_SHARE_HIGH` or more, and lowered below
-`IDLE_SHARE_LOW`."""
+"""Shares of time in which the copy process is idle. Merge limits are raised if acknowledgements are
+slow and the idle share is at least `IDLE_SHARE_HIGH`. They are lowered if acknowledgements are fast
+or the idle share is below `IDLE_SHARE_LOW`."""
 MERGE_LIMIT_INTERVAL_S = 0.25
 """Interval at which the merge limits are adjusted."""
 

@@ -141,12 +141,12 @@ class DeliveryAssessment:
 
     guarantee: DeliveryGuarantee
     is_verified: bool
-    """False if a check that the guarantee depends on could not run, so that its success is
-    assumed."""
+    """False if the guarantee depends on a check that could not run. Such a check is assumed to have
+    passed."""
     reasons: tuple[str, ...] = ()
     """Reasons why delivery is not exactly once, each with a remedy if available."""
     notes: tuple[str, ...] = ()
-    """Differences between the clusters and Apache Kafka that do not affect the delivery
+    """Deviations of a cluster from the behavior of Apache Kafka that do not affect the delivery
     guarantee."""
 
     @property
@@ -252,7 +252,7 @@ def _describe_differences(
     if unchanged.outcome is CheckOutcome.FAILS:
         yield (
             f"{target.alias} rewrites batches ({unchanged.detail}): replicated batches are "
-            "compared record by record, which costs more"
+            "compared with the source record by record, which takes longer"
         )
     if target.reports_producer_expiration is False:
         yield (

@@ -83,7 +83,7 @@ replicates it."""
 
 TOO_LARGE_CODES = frozenset({10, 18})
 INVALID_RECORD_CODES = frozenset({32, 87})
-"""Error codes of a rejected batch that may be caused by a single invalid record in it."""
+"""Produce error codes that a single invalid record can cause for its whole batch."""
 
 _HALT_CODES = {
     10: "RECORD_TOO_LARGE",
@@ -99,8 +99,8 @@ _AMBIGUOUS_CODES = {
     2: "CORRUPT_MESSAGE",
     76: "UNSUPPORTED_COMPRESSION_TYPE",
 }
-"""Errors that may be transient, like codes that are not listed here: the partition is halted only
-if they persist."""
+"""Errors that may be transient: the partition is halted only if they persist. Codes without an
+entry in any table of this module are treated in the same way."""
 _SKIPPABLE_CODES = TOO_LARGE_CODES | INVALID_RECORD_CODES | {-1, 2}
 """Produce error codes that concern only the rejected batch, so that replication can continue if the
 batch is skipped."""

@@ -14,8 +14,8 @@ FETCH_BYTES_MAX = 16 * 1024 * 1024
 FULL_RESPONSE_SHARE = 0.75
 """A response with at least this share of the requested bytes counts as full."""
 ROUND_TRIP_SHARE_MIN = 0.2
-"""If the round-trip time is more than this share of the duration of a fetch request, the fetch size
-is increased."""
+"""The fetch size is increased if the round-trip time takes up more than this share of a fetch
+request's duration."""
 NEARBY_ROUND_TRIP_S = 0.002
 """Below this round-trip time, fetch sizes do not grow, because larger responses would only cost
 memory."""

@@ -68,7 +68,8 @@ class PreferredReadReplicas:
         if choice.replica != NO_REPLICA and now_s < choice.until_s:
             if choice.replica in brokers:
                 return FetchBroker(choice.replica, False)
-            # The leader knows a new broker before our metadata do, and would name it again at once.
+            # The leader knows a new broker before this client's metadata does, and would return
+            # the broker again at once.
             self.mark_replica_unavailable(key, now_s)
         choice.replica = NO_REPLICA
         return FetchBroker(leader, now_s < choice.leader_only_until_s)

@@ -55,13 +55,15 @@ def build_describe_producers_remedy(setup: PartitionSetup, code: int) -> str:
             setup.remote_topic, "Describe", "Read"
         )
         return (
-            "Grant the flow's principal READ on the mirror topic, which DescribeProducers needs. "
-            f"mm2 then names the transaction. {operator_commands.format_remedy(line)}"
+            "DescribeProducers needs READ on the mirror topic: grant it to the flow's principal. "
+            "The halt message then names the transaction's producer. "
+            f"{operator_commands.format_remedy(line)}"
         )
     line = setup.operator.target.build_show_versions_command()
     return (
-        "Brokers since 2.8 support DescribeProducers: allow it in any proxy in front of the "
-        "brokers; mm2 then names the transaction. The remedy lists the supported APIs. "
+        "Brokers since 2.8 support DescribeProducers: allow the request in any proxy in front of "
+        "the brokers. The halt message then names the transaction's producer. The remedy lists the "
+        "supported APIs. "
         f"{operator_commands.format_remedy(line)}"
     )
 
@@ -284,8 +286,9 @@ def build_fenced_halt(setup: PartitionSetup) -> PartitionHalt:
         message=(
             f"{setup.mirror_name}: another mm2 process acquired this partition of flow "
             f"{setup.flow}, or "
-            "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
-            "only. Stop the other process first; the remedy then reacquires the partition here. "
+            "of a flow between clusters with the same aliases. A flow may run in one group of "
+            "nodes only. Stop the other process first; the remedy then reacquires the partition "
+            "here. "
             + operator_commands.format_remedy(
                 setup.operator.build_restart_command(setup.flow, setup.topic)
             )
@@ -348,8 +351,9 @@ def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecor
         message=(
             f"{setup.source_name}: the record at offset {found.offset} of the flow's offset map "
             f"({topic} "
-            f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
-            "that release. If another program wrote it, revoke its write access first; the remedy "
+            f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote the "
+            "record, run that release. If another program wrote the record, revoke the program's "
+            "write access first; the remedy "
             f"then skips the record and creates an incident.{again} "
             f"{operator_commands.format_remedy(line)}"
         ),
@@ -475,7 +479,7 @@ def build_source_truncated_halt(
         message=(
             f"{setup.source_name}: records below offset {position} were replicated, but the "
             "source's log "
-            f"(from offset {start}) ends before it: the log was truncated or recreated. "
+            f"(from offset {start}) ends before that offset: the log was truncated or recreated. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
         retry_after_s=retry_after_s if setup.has_source_topic_id else None,
@@ -488,9 +492,8 @@ def build_source_missing_halt(setup: PartitionSetup, reason: str) -> PartitionHa
     return PartitionHalt(
         cause=HaltCause.SOURCE_REFUSED,
         message=(
-            f"{reason}. Brokers before 2.8 give topics no ids, so when the topic is there "
-            "again, mm2 "
-            "cannot tell whether it is the same one. Create the topic first; the remedy then "
+            f"{reason}. Brokers before 2.8 do not assign topic ids, so mm2 cannot detect whether a "
+            "topic of this name is the original one. Create the topic first; the remedy then "
             f"replicates it from its start. {format_reset_remedy(setup, position='earliest')}"
         ),
     )
@@ -504,8 +507,9 @@ def build_source_gap_halt(setup: PartitionSetup, *, position: int, start: int) -
         message=(
             f"{setup.source_name}: the source deleted offsets {position} to {start - 1} before "
             "they were "
-            f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
-            f"skips them: these records are lost. {format_skip_remedy(setup, next_offset=start)}"
+            f"replicated (the source's log starts at {start}), and on.source.gap is fail. The "
+            "remedy skips these offsets: their records are lost. "
+            f"{format_skip_remedy(setup, next_offset=start)}"
         ),
     )
 
@@ -525,8 +529,8 @@ def build_foreign_records_halt(
     return PartitionHalt(
         cause=HaltCause.FOREIGN_WRITES,
         message=(
-            f"{setup.mirror_name}: foreign records at offset {batch.offset}, of producer id "
-            f"{batch.producer_id}, which is not this flow's.{not_java} Find that producer "
+            f"{setup.mirror_name}: foreign records at offset {batch.offset}. Their producer id "
+            f"{batch.producer_id} does not belong to this flow.{not_java} Find that producer "
             f"({producers}) and stop it first, or set target.topics: shared. The remedy resumes "
             f"replication at source offset {copied}. "
             f"{format_skip_remedy(setup, next_offset=copied)}"
@@ -537,15 +541,15 @@ def build_foreign_records_halt(
 def build_ahead_of_source_halt(
     setup: PartitionSetup, reason: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Build the halt for records at the end of the mirror topic that MirrorMaker 2 wrote and that
-    the source does not contain, or does not contain yet.
+    """Build the halt for a mirror topic whose last records were written by MirrorMaker 2 and have
+    no match on the source. Records of an open transaction may appear on the source later.
 
-    MirrorMaker 2 may have copied uncommitted records.
+    By default, MirrorMaker 2 also copies uncommitted records.
     """
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror_name}: what MirrorMaker 2 wrote last does not match "
+            f"{setup.mirror_name}: the last records of MirrorMaker 2 do not match "
             f"{setup.source_name}: {reason}. "
             "Look for an open transaction on the source, for other producers on the mirror topic, "
             "and for a truncated source. The remedy may write duplicates. "
@@ -563,9 +567,10 @@ def build_own_open_transaction_halt(
         cause=HaltCause.HANGING,
         message=(
             f"{setup.mirror_name}: this flow's transaction at offset {found.start}, of producer id "
-            f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
-            "producer id has expired. read_committed consumers block there. Aborting it loses "
-            f"nothing: its records are replicated again. {_build_abort_remedy(setup, found)}"
+            f"{found.producer_id}, is hanging: its marker was lost, or a batch arrived late, and "
+            "the producer id has expired. read_committed consumers are blocked at that offset. "
+            "Aborting the transaction loses nothing: its records are replicated again. "
+            f"{_build_abort_remedy(setup, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -582,10 +587,11 @@ def build_foreign_open_transaction_halt(
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{setup.mirror_name}: a transaction at offset {found.start} is open, of producer id "
-            f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
-            f"Find that producer ({producers}) and stop it; its transaction is then aborted at the "
-            "timeout. If the producer is already gone, abort it now. "
+            f"{setup.mirror_name}: a transaction is open at offset {found.start}. Its producer id "
+            f"{found.producer_id} does not belong to this flow. read_committed consumers are "
+            f"blocked at that offset. Find that producer ({producers}) and stop it; its "
+            "transaction is then aborted at the timeout. If the producer has already stopped, "
+            "abort the transaction now. "
             f"{_build_abort_remedy(setup, found)}"
         ),
         retry_after_s=retry_after_s,
@@ -618,8 +624,8 @@ def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
 def build_mirror_unreadable_halt(
     setup: PartitionSetup, *, offset: int, reason: str
 ) -> PartitionHalt:
-    """Build the halt for a mirror topic that cannot be read, so that it cannot be compared with the
-    source."""
+    """Build the halt for a mirror topic that cannot be read and therefore cannot be compared with
+    the source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(

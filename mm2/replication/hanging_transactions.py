@@ -1,10 +1,11 @@
 """Detects hanging transactions on the target, which block read_committed consumers.
 
 An unclean leader election on the target may lose a transaction's marker. On brokers before 3.6, a
-late batch may also begin a transaction that no coordinator knows. Until a marker is written,
-read_committed consumers stop at the start of the transaction, or at the log start once retention
-has deleted that record. Our own marker ends transactions under the same producer id. Under an older
-id, only an operator can end them.
+late batch may also begin a transaction that the transaction coordinator does not know and never
+ends. Until a marker is written, read_committed consumers stop at the first offset of the
+transaction, or at the log start offset if retention has deleted the transaction's first record. The
+marker of an acquisition ends transactions of the same producer id. Transactions of older producer
+ids can only be ended by an operator.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from mm2.topics.flow_config import TargetTopicAccess
 def find_hanging_transaction(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Find an open transaction on the mirror topic that began before our transaction marker.
-    Replication must not start until that transaction has ended. Return None if there is no such
-    transaction.
+    """Find an open transaction on the mirror topic that began before this owner's transaction
+    marker. Replication must not start until that transaction has ended. Return None if there is no
+    such transaction.
 
     If other writers are allowed on the mirror topic, their transactions are ignored, because those
     writers end them.
@@ -50,7 +51,7 @@ def find_hanging_transaction(
     if not isinstance(answer, InstructionRefused):
         return again
     if not is_exclusive_writer(attempt.context):
-        return None  # tail matching sees our own open transactions
+        return None  # tail matching detects open transactions of this flow
     return (yield from _check_last_stable_offset(attempt, code=answer.code, why=again.reason))
 
 
@@ -60,9 +61,9 @@ def _check_last_stable_offset(
     """Detect an open transaction from the last stable offset, for targets that do not list open
     transactions.
 
-    A transaction that began in the tail (batches that the offset map does not cover) is not
-    detected here, because tail matching reads those batches. If the last stable offset is the log
-    start, the transaction is detected here, because its beginning may have been deleted.
+    A transaction that began in the tail (batches that the offset map does not cover) is ignored,
+    because tail matching reads those batches. If the last stable offset is the log start offset,
+    the transaction is reported, because retention may have deleted its first records.
     """
     end = attempt.fence.tail_end
     found = yield from _read_stable_offset_after_delay(end)
@@ -83,8 +84,8 @@ def _check_last_stable_offset(
 def _find_last_stable_offset(
     attempt: RecoveryAttempt,
 ) -> Script[int | RetryRecovery | None]:
-    """Return the last stable offset that was reported with our marker, or query it if we have no
-    marker."""
+    """Return the last stable offset that was read together with this owner's transaction marker.
+    Without a marker, query it."""
     fenced = attempt.fence
     if fenced.is_fenced or fenced.tail_end == 0:
         return fenced.last_stable_offset
@@ -138,8 +139,8 @@ def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
 def is_marker_blocked_by_open_transaction(
     marker: TransactionMarker, context: RecoveryContext
 ) -> Script[bool]:
-    """Return True if read_committed consumers cannot reach our transaction marker, because a
-    transaction that began earlier is still open.
+    """Return True if read_committed consumers cannot reach this owner's transaction marker, because
+    a transaction that began earlier is still open.
 
     Called during replication. If the result is True, the partition is acquired again, which
     determines the cause. The reported last stable offset may be outdated, so open transactions are
@@ -174,17 +175,18 @@ def is_exclusive_writer(context: RecoveryContext) -> bool:
 def react_to_open_transaction(
     attempt: RecoveryAttempt, found: OpenTransaction
 ) -> RetryRecovery | PartitionHalt:
-    """React to a transaction that was opened before our transaction marker and is still open.
+    """React to a transaction that was opened before this owner's transaction marker and is still
+    open. Return a halt, or a retry that halts the partition if the transaction stays open.
 
-    If the partition is fenced, no coordinator will end a transaction of one of our older producer
-    ids. Without fencing, the transaction's coordinator may still end it. The same applies to a
-    transaction of a foreign producer.
+    If the partition is fenced, no transaction coordinator will end a transaction of one of the
+    flow's older producer ids, so the partition is halted at once. Without fencing, or for a foreign
+    producer, the coordinator may still end the transaction, so the acquisition is retried first.
     """
     setup, us = attempt.setup, attempt.fence
     if us.is_fenced and found.producer_id == us.producer.id:
         return (
             tail_reader.retry_after_truncation()
-        )  # our marker, which ended it, was lost in an unclean leader election
+        )  # an unclean leader election lost the marker that ended it
     if _is_own_transaction(attempt, found):
         stop = halt_messages.build_own_open_transaction_halt(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S

@@ -36,8 +36,8 @@ class SentBatch(NamedTuple):
 class InFlightBatches:
     """A partition's unacknowledged batches in the order in which they were sent.
 
-    Invariants: batches are consecutive in source, target and sequence; their bytes are reserved in
-    the task's memory budget.
+    Invariants: each batch directly follows the previous one in source offsets, expected target
+    offsets and sequence numbers; their bytes are reserved in the task's memory budget.
     """
 
     def __init__(self, memory_budget: MemoryBudget) -> None:

@@ -91,8 +91,8 @@ class JavaOffsetSyncs:
 
 
 REMEMBERED_RECORDS_MAX = 4_000_000
-"""Maximum number of source records kept (17 bytes each). A step back beyond them is not
-recognized."""
+"""Maximum number of source records kept (17 bytes each). A rewind of MirrorMaker 2 to an older
+record is not recognized."""
 _COMMITTED, _ABORTED_BUT_COPIED = 1, 2
 """States of a source record: committed, or aborted but nevertheless copied to the mirror."""
 DUPLICATE_RANGES_MAX = 200
@@ -104,8 +104,8 @@ _REPEAT_CANDIDATES_MAX = 256
 class MapReconstruction:
     """Matches each record that MirrorMaker 2 wrote to an equal record of the source.
 
-    The first record at or after target offset `target` matches the next record from source offset
-    `source` on. Each later mirror record either matches the next source record, or repeats a source
+    The first record at or after target offset `target` matches a source record at or after offset
+    `source`. Each later mirror record either matches the next source record, or repeats a source
     record that was already matched.
 
     Invariant: for each committed source record from `source` up to `position`, the mirror has a
@@ -121,7 +121,7 @@ class MapReconstruction:
     """Source offset to which MirrorMaker 2 probably rewound."""
     copied_from: int = -1
     """Source records from `copied_from` to `source`, or to `copied_to` if that is higher, count as
-    already matched."""
+    already matched. A mirror record that equals one of them may be a duplicate."""
     copied_to: int = -1
     transform: RecordTransform | None = None
     source_epoch_before: int = -1
@@ -131,7 +131,7 @@ class MapReconstruction:
     obstacle: UnreadableBatch | None = None
     too_large: UnreadableBatch | None = None
     """Batch that exceeds `max_decoded_bytes`; None if there is none. Matching stops before this
-    batch, which is not a mismatch."""
+    batch. An oversized batch does not prove a mismatch."""
     duplicate_count: int = 0
     """Number of duplicate records."""
     duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -221,7 +221,9 @@ class MapReconstruction:
         return self.match_available_records()
 
     def _decode_fetched_batches(self) -> RequiredMatchingInput | None:
-        """Decode the fetched source batches. Return None once all of them are decoded."""
+        """Decode the fetched source batches, up to a maximum number of records per call. Return
+        None once all of them are decoded. Otherwise, return the input that
+        matching needs next."""
         taken_in = 0
         while self._undecoded:
             if taken_in >= batch_splitting.DECODE_PART_RECORDS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECODED_BYTES_MIN = 1024 * 1024
-"""Uncompressed size in bytes that a single batch is always allowed, even if the memory budget is
+"""Minimum limit for the uncompressed size of one batch in bytes, even if the memory budget is
 smaller."""
 
 

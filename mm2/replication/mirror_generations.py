@@ -59,8 +59,8 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEra:
-    """Parameters of a new era (generation of the mirror): its first source offset `source`, and the
-    incidents that explain why it begins."""
+    """Parameters of a new era (generation of the mirror): its first source offset `source`, the
+    `reason` why it begins, and the records to store first."""
 
     source: int
     reason: str
@@ -131,8 +131,8 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 def _check_mirror_is_empty(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | OwnershipLost | PartitionHalt | None]:
-    """Return a halt if the mirror contains records before our transaction marker, or if records
-    were deleted from it.
+    """Return a halt if the mirror contains records before this owner's transaction marker, or if
+    records were deleted from it.
 
     Raises `DamagedBatchError` if a batch remains unreadable after all retries.
     """
@@ -173,7 +173,7 @@ def _scan_for_records(
             if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
                 return at, OwnershipLost(fenced_producer=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
-                return attempt.fence.tail_end, None  # a newer owner wrote after our marker
+                return attempt.fence.tail_end, None  # a newer owner wrote after this owner's marker
             if not header.is_control and header.record_count > 0:
                 why = f"the mirror topic contains records at offset {header.base_offset}"
                 return at, _build_mirror_not_empty_halt(attempt.setup, why)
@@ -190,10 +190,10 @@ def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHa
     return PartitionHalt(
         cause=HaltCause.NOT_EMPTY,
         message=(
-            f"{setup.mirror_name}: this flow has not replicated to it yet, but {why}. If these "
-            "records "
-            f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
-            "remedy keeps them and appends. "
+            f"{setup.mirror_name}: this flow has no recorded progress for this partition, but "
+            f"{why}. If this flow wrote the existing records, "
+            f"{lost}delete the mirror topic ({delete}) and restart the flow. The remedy keeps the "
+            "existing records and appends new ones. "
             f"{halt_messages.format_reset_remedy(setup, position=setup.start)}"
         ),
     )
@@ -299,8 +299,8 @@ def store_flow_state_records(
 def record_producer_id(
     attempt: RecoveryAttempt, *, era: int
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Store our producer id with the highest ordinal (its rank among all owners' producer ids),
-    before any other record with that ordinal.
+    """Store this owner's producer id with the highest ordinal (its rank among all owners' producer
+    ids), before any other record with that ordinal.
 
     Two processes may choose the same ordinal because they read the same offset map. This can happen
     if fencing is impossible, or if a process was suspended until its producer id expired. Segments
@@ -320,7 +320,7 @@ def record_producer_id(
     if max(others, default=0) >= attempt.ordinal:
         return RetryRecovery(reason="another owner acquired the partition at the same time")
     if known.era_number != attempt.state.era_number:
-        # Otherwise, our first segment would supersede the record of the other owner's era.
+        # Otherwise, this owner's first segment would supersede the record of the other owner's era.
         return RetryRecovery(reason="another owner began an era of the partition at the same time")
     return None
 
@@ -393,9 +393,9 @@ TailMatch = TailMatcher | MapReconstruction
 def continue_era(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch
 ) -> Script[RecoveryOutcome]:
-    """Continue era `era` (generation of the mirror): new batches are written after our transaction
-    marker. Tail matching (comparing the target's last batches with the source) began at source
-    offset `start`."""
+    """Continue era `era` (generation of the mirror): new batches are written after this owner's
+    transaction marker. Tail matching (comparing the target's last batches with the source) began at
+    source offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
     return failed or build_acquired_partition(

@@ -19,13 +19,13 @@ from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES_MAX = 128 * 1024
-"""Size at which a segment (record of the offset map) is closed in memory while an open transaction
-prevents writing it. Topics accept records of 1 MB, and one more batch may still add to the
-segment."""
+"""Size in bytes at which a segment (record of the offset map) is closed in memory. Used while an
+open transaction prevents writing the segment. The size is far below the usual record limit of 1 MB,
+because the next batch may still enlarge the segment."""
 WRITE_INTERVAL_S = 1.0
 UNRECORDED_AGE_MAX_S = 30.0
-"""Maximum age of the oldest unrecorded batch before sending pauses, so that tail matching after a
-crash remains short."""
+"""Sending pauses if the oldest acknowledged batch has not been recorded in the offset map for this
+number of seconds. This limits the work of tail matching after a crash."""
 
 _SEGMENT_HEAD_BYTES = 64
 
@@ -118,8 +118,8 @@ class MapWriter:
                 self._unwritten_since_s = now_s
 
     def record_transaction_marker(self, next_target: int, *, now_s: float) -> None:
-        """Record one of our transaction markers: the next data offset on the target follows the
-        marker."""
+        """Record that this owner wrote a transaction marker. The next data offset on the target,
+        `next_target`, follows the marker."""
         self.target_next = next_target
         self.last_crc = None
         if self._unwritten_since_s is None:

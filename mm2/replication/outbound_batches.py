@@ -20,15 +20,15 @@ from mm2.replication.read_committed import SourceBatch
 
 
 class RecordTransform(Protocol):
-    """A transform that is applied to each record of a partition. The result must not depend on the
+    """Function that transforms each record of a partition. The result must not depend on the
     current time."""
 
     name: str
     """Name of the transform and its settings. A different name begins a new era (generation of the
     mirror)."""
     deterministic: bool
-    """True if the same record always yields the same result. Otherwise the tails of crashed owners
-    cannot be matched, and restarts are at least once."""
+    """True if the same record always yields the same result. Otherwise tail matching is impossible,
+    and records may be replicated twice after a crash (at least once)."""
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
         """Transform a record. Return None to drop it."""
@@ -50,7 +50,7 @@ def hash_transform(transform: RecordTransform | None) -> int:
 
 
 class BatchUnreadableError(Exception):
-    """A batch with a valid checksum cannot be decoded. The text contains the reason."""
+    """A batch with a valid checksum cannot be decoded. The message states the reason."""
 
 
 class BatchTooLargeError(BatchUnreadableError):
@@ -58,7 +58,8 @@ class BatchTooLargeError(BatchUnreadableError):
 
 
 class RecordTransformError(Exception):
-    """The transform failed on a record. The text contains the record's offset and the reason."""
+    """The transform failed on a record. The message names the transform and the error that it
+    raised."""
 
 
 def decode_source_batch(
@@ -67,8 +68,8 @@ def decode_source_batch(
     *,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> list[BatchRecord]:
-    """Decode the records of a source batch that must be stored on the target, in order; possibly
-    none.
+    """Decode a source batch. Return, in order, the records that must be stored on the target; the
+    list may be empty.
 
     Offsets are source offsets. Raises `BatchUnreadableError`, its subclass `BatchTooLargeError` if
     the records exceed `max_bytes`, and `RecordTransformError`.
@@ -164,7 +165,9 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
         transformed = transform(records.decode_record_body(record.body), record.timestamp)
         return None if transformed is None else records.encode_record_body(transformed)
     except MalformedRecordsError as error:
-        raise BatchUnreadableError(f"the record at offset {record.offset}: {error}") from error
+        raise BatchUnreadableError(
+            f"the record at offset {record.offset} cannot be decoded: {error}"
+        ) from error
     except Exception as error:  # a user's code may raise anything: only this partition halts
         what = f"{type(error).__name__}: {error}"
         raise RecordTransformError(f"transform {transform.name} failed with {what}") from error

@@ -106,8 +106,8 @@ class RecoveryScriptRunner:
             )
 
     def on_response(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
-        """Pass the response to the outstanding instruction to the script (generator of
-        instructions), and return the next instructions."""
+        """Resume the script (generator of instructions) with the response to its outstanding
+        instruction. Return the next instructions."""
         assert self._script is not None, answer
         return self._advance_script(answer, now_s)
 
@@ -213,8 +213,8 @@ _Phase = PartitionPhase
 
 FENCED_REASON = "fenced; reacquired once the worker group assigns the partition to this worker"
 _METADATA_GRACE_S = 10.0
-"""Time in seconds for which metadata may be stale. If a broker reports another topic id and then
-ours again, the partition is not acquired for this long."""
+"""Time in seconds for which brokers may report stale metadata. If a broker reports another topic id
+and then the replicated topic's id again, acquisition waits for this time."""
 
 
 class PartitionRecovery:
@@ -291,8 +291,8 @@ class PartitionRecovery:
         return [RefreshTargetMetadata()]
 
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
-        """Check whether another owner fenced us. `fenced_producer` is the identity (id and epoch)
-        of our producer that the target rejected.
+        """Check whether another owner fenced this owner. `fenced_producer` is the producer id and
+        epoch that the target rejected.
 
         A worker group moves partitions between workers, and only the worker to which the group
         assigns a partition acquires it. If this worker is fenced repeatedly while the group assigns
@@ -411,8 +411,8 @@ class PartitionRecovery:
         return found
 
     def close(self) -> None:
-        """Stop handling the partition while it is not being replicated. If a transaction is being
-        begun or ended, that step is completed first."""
+        """Close a partition that is not being replicated. If a transaction is being begun or ended,
+        that step is completed first."""
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon_script()
             self._state.close()

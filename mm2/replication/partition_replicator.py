@@ -75,8 +75,8 @@ class PartitionCounters:
     """Replication latency histogram, shared by all partitions of a task."""
 
     def record_fetched_ages(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
-        """Record the ages of the records in fetched batches. The ages of a batch that is dropped
-        before it is sent and fetched again are recorded again."""
+        """Record the ages of the records in fetched batches. If an unsent batch is dropped and
+        fetched again, its ages are recorded twice."""
         for each in batches:
             header = each.header
             self.fetched_ages = self.fetched_ages.merge(
@@ -355,8 +355,8 @@ class PartitionReplicator:
         return self._reacquire_from_new_leader(now_s)
 
     def _reacquire_from_new_leader(self, now_s: float) -> Instructions:
-        """Reacquire the partition if its leader epoch is newer than that of our last transaction
-        marker."""
+        """Reacquire the partition if its leader epoch is newer than that of this owner's last
+        transaction marker."""
         if self.state.phase is not _COPYING or self._reaction is not None:
             return []
         assert self.map is not None
@@ -394,8 +394,8 @@ class PartitionReplicator:
         return False
 
     def pop_next_batch(self, now_s: float) -> memoryview:
-        """Return the staged batch, stamped with our producer id. The batch counts as in flight from
-        now on."""
+        """Return the staged batch, stamped with this owner's producer id and epoch. The batch is
+        counted as in flight."""
         old = self.send_queue.staged_batch_needs_transaction
         out = self.send_queue.pop_staged_batch()
         self.transaction_mode.record_sent_batch(len(out.batch), old=bool(old), now_s=now_s)
@@ -535,7 +535,8 @@ class PartitionReplicator:
         return [self.map.create_write_instruction(now_s)]
 
     def _drop_send_queue(self) -> None:
-        """Drop the send queue and rewind, so that unsent records are never counted as skipped."""
+        """Drop the send queue and move the fetch position back to the first dropped batch, so that
+        unsent records are never counted as skipped."""
         if (first := self.send_queue.drop_all_batches()) is not None:
             self.source.rewind(first)
 

@@ -1,9 +1,9 @@
 """Resumes a partition from its resume point.
 
 The newest segment of the offset map contains the target offset up to which the partition was
-replicated. Our batches after this offset on the target are matched with the source, batch by batch,
-before anything new is written. If they cannot be compared, a new era (generation of the mirror)
-begins.
+replicated. This flow's batches after that offset on the target are matched with the source, batch
+by batch, before anything new is written. If they cannot be compared, a new era (generation of the
+mirror) begins.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from mm2.replication.target_tail import TargetTail
 from mm2.topics.flow_config import SourceGapAction, TargetTopicAccess
 
 OWN_BATCH_SEARCH_MAX = 1000
-"""Maximum number of batches that are searched for one of our own. Other writers produce fewer while
-our transaction is open."""
+"""Maximum number of batches that are read backwards to find a batch of this flow. Other producers
+write fewer batches while a transaction of this flow is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,22 +119,25 @@ def find_resume_position(
 def _build_retry_for_resume_point_past_marker(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Build a retry for a resume point whose target offset is after our marker. Either another
-    owner wrote after our marker, or the mirror topic was recreated on a cluster without topic
-    ids."""
+    """Build a retry for a resume point whose target offset is after this owner's transaction
+    marker. Either another owner wrote after the marker, or the mirror topic was recreated on a
+    cluster without topic ids."""
     if epoch_known:
-        return RetryRecovery(reason="another owner acquired the partition after our marker")
+        return RetryRecovery(
+            reason="another owner acquired the partition after this owner's transaction marker"
+        )
     return _build_retry_for_recreated_mirror(attempt, segment)
 
 
 def _build_retry_for_recreated_mirror(
     attempt: RecoveryAttempt, segment: MapSegment
 ) -> RetryRecovery:
-    """Build a retry for a mirror topic that seems to have been recreated: a topic's leader epochs
-    never decrease. If the problem persists, the partition is halted.
+    """Build a retry for a mirror topic that seems to have been recreated: the target does not know
+    the resume point's leader epoch, although the leader epochs of a topic never decrease. If the
+    problem persists, the partition is halted.
 
-    The log end offset is no evidence, because each attempt to acquire the partition appends a
-    marker.
+    The log end offset cannot show whether the topic was recreated, because each attempt to acquire
+    the partition appends a marker.
     """
     stop = halt_messages.build_mirror_unknown_halt(
         attempt.setup,
@@ -197,8 +200,8 @@ def _find_position_after_truncation(
 
 
 def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[int | RetryRecovery]:
-    """Return the start of our transaction whose marker was lost when the target's log was truncated
-    at `end`. Return `end` if there is no such transaction.
+    """Return the start of this flow's transaction whose marker was lost when the target's log was
+    truncated at `end`. Return `end` if there is no such transaction.
 
     The offset map counts the transaction's records as replicated, but the next marker commits or
     aborts them. Batches of other producers may lie between the batches of the transaction. The
@@ -368,7 +371,7 @@ def _resume_after_deleted_source_records(
     lost_from: int | None,
 ) -> Script[RecoveryOutcome]:
     """Begin a new era (generation of the mirror) or halt, because retention or truncation removed
-    the records at our position from the source's log.
+    the next records to replicate from the source's log.
 
     `lost_from` is the target offset from which the mirror could not be compared either; None if the
     end of the mirror was readable.

@@ -41,8 +41,10 @@ class PartitionSetup:
     target_codec: int | None = None
     """Codec (0-4) that the mirror topic enforces; None if it keeps the producer's codec."""
     opposite_map: str = ""
-    """Offset map topic, on the source cluster, of a reverse flow that writes to the source topic,
-    so that its records are skipped. "" if the mirror topic has a different name."""
+    """Topic on the source cluster that stores the reverse flow's offset map. The map identifies the
+    records that the reverse flow wrote to the source topic, which must not be replicated back. ""
+    if the mirror topic has a different name: the reverse flow then does not write to the source
+    topic."""
     in_group: bool = False
     """True if the flow runs in a worker group, which assigns the partitions."""
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS

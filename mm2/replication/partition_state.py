@@ -37,8 +37,8 @@ class PartitionState:
     halt: PartitionHalt | None = None
     """The halt with its remedy, if the partition is halted."""
     replaced_topics: dict[bool, PartitionHalt] = field(default_factory=dict)
-    """Halts because a topic of the same name replaced the replicated one, keyed by side (True:
-    target). The partition is not acquired while any halt is present."""
+    """Halts for topics that were recreated under the same name, keyed by cluster: True for the
+    target, False for the source. The partition is not acquired while any halt is present."""
     closing: bool = False
     """True after a shutdown was requested."""
     wake_at_s: float = 0.0
@@ -119,8 +119,9 @@ class PartitionState:
         )
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
-        """Halt the partition: for `stop.retry_after_s` seconds, or until an operator acts if it is
-        None. The time is doubled each time the same cause recurs."""
+        """Halt the partition for `stop.retry_after_s` seconds. The time is doubled each time the
+        same cause recurs. If `retry_after_s` is None, the partition is halted until an operator
+        acts."""
         self.phase = PartitionPhase.HALTED
         self.halt = stop
         self.reason = stop.text
@@ -147,7 +148,8 @@ class PartitionState:
         self.has_errors = False
 
     def mark_fenced(self, stop: PartitionHalt) -> None:
-        """Enter the final phase FENCED because another owner acquired the partition."""
+        """Enter the phase FENCED because another owner acquired the partition. The partition does
+        not leave this phase."""
         self.phase = PartitionPhase.FENCED
         self.reason = stop.text
         self.halt = stop

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 PRODUCE_CONNECTIONS_MAX = 4
 SLOW_ACK_S = 0.008
-"""Average time per request in seconds from which a broker is given the maximum number of
-connections."""
+"""A broker gets the maximum number of connections if the average time per request is at least this
+number of seconds."""
 FAST_ACK_S = 0.004
-"""Average time per request in seconds below which a broker is given a single connection again."""
+"""A broker gets a single connection again if the average time per request is below this number of
+seconds."""
 _SMOOTHING_REQUESTS = 16
 
 

@@ -1,9 +1,9 @@
 """Fences older writers of a partition (zombie fencing).
 
 A fence is a new producer epoch followed by an empty transaction, whose marker is read back. All
-batches before the marker are final and replicated, and no older owner can write after it: its
-requests fail with INVALID_PRODUCER_EPOCH, with or without a transaction. InitProducerId alone does
-not fence: brokers reject an older epoch only after the new epoch's first write.
+batches before the marker are stored on all in-sync replicas. No older owner can write after the
+marker: its requests fail with INVALID_PRODUCER_EPOCH, with or without a transaction. InitProducerId
+alone does not fence: brokers reject an older epoch only after the new epoch's first write.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ FENCED_CODES = frozenset({47, 49, 90})
 """Errors of a fenced producer: INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING,
 PRODUCER_FENCED."""
 INVALID_TXN_STATE = 48
-"""Error of a producer that was fenced, or whose transaction was ended by another producer."""
+"""Error code INVALID_TXN_STATE: the producer was fenced, or another producer ended its
+transaction."""
 TRANSACTIONAL_ID_DENIED = 53
 """Error code TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 AUTHORIZATION_CODES = frozenset({29, 31, TRANSACTIONAL_ID_DENIED})
@@ -60,8 +61,8 @@ class ProducerFence:
 
     producer: ProducerIdentity
     marker_offset: int
-    """Offset of our transaction marker; without a fence, the offset of the last record before the
-    acquisition."""
+    """Offset of this owner's transaction marker; without a fence, the offset of the last record
+    before the acquisition."""
     leader_epoch: int
     is_fenced: bool = True
     """False if fencing is impossible: no marker was written, and older owners may still write."""
@@ -129,7 +130,10 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
         return marker
     if marker.leader_epoch != end.leader_epoch:
         return FencingInterrupted(
-            reason=f"the mirror's leader moved: epoch {end.leader_epoch}, now {marker.leader_epoch}"
+            reason=(
+                "the mirror partition's leader epoch changed during the acquisition: from "
+                f"{end.leader_epoch} to {marker.leader_epoch}"
+            )
         )
     return ProducerFence(
         producer=producer,
@@ -182,8 +186,8 @@ def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
-    """Our transaction's control batch as read back from the target, with the last stable offset
-    that the same read returned."""
+    """Transaction marker of this owner (control batch) as read back from the target, with the last
+    stable offset that the same Fetch response contained."""
 
     offset: int
     leader_epoch: int
@@ -193,7 +197,8 @@ class TransactionMarker:
 def read_transaction_marker(
     producer: ProducerIdentity, *, start: int
 ) -> Script[TransactionMarker | FencingFailure]:
-    """Read the target from offset `start` until the control batch of our producer epoch is found.
+    """Read the target from offset `start` until the control batch of this owner's producer epoch is
+    found.
 
     A fetch returns only batches below the high watermark, so all in-sync replicas have the marker
     and all batches before it. Reading is needed because EndTxn responds before the marker is
@@ -203,7 +208,7 @@ def read_transaction_marker(
     for _ in range(MARKER_READS_MAX):
         answer = yield ReadTarget(offset=at)
         if not isinstance(answer, FetchedRecords):
-            return classify_fencing_failure("reading our marker", answer)
+            return classify_fencing_failure("reading the transaction marker", answer)
         for header, _batch in record_sets.iter_batches(answer.records, position=at):
             at = max(at, header.last_offset + 1)
             if is_from_newer_epoch(header, producer):
@@ -224,10 +229,11 @@ def read_transaction_marker(
 
 
 def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool:
-    """Return True if the batch was written with a newer epoch of our producer id, which means that
-    we are fenced.
+    """Return True if the batch has the id of `producer` with a newer epoch, which means that this
+    owner is fenced.
 
-    If such a batch is found before our marker was read, an unclean leader election lost the marker.
+    If such a batch is found before this owner's marker was read, an unclean leader election lost
+    the marker.
     """
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 

@@ -2,8 +2,8 @@
 because read_committed consumers do not see them.
 
 The rule for aborted transactions is the same as in Java's `CompletedFetch`: the fetch response
-lists (producer id, first offset) of aborted transactions. A producer's batches from that offset on
-are dropped until its ABORT marker.
+lists (producer id, first offset) of aborted transactions. A producer's batches
+from that first offset up to its ABORT marker are dropped.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class SourceScan:
     """Total size of `batches` in bytes."""
     obstacle: UnreadableBatch | None = None
     unresolved_producers: tuple[int, ...] = ()
-    """Producer ids, from the batch at `position` on, that must be looked up because they may belong
-    to the reverse flow."""
+    """Producer ids of the batch at `position` and of later batches that must be looked up, because
+    they may belong to the reverse flow."""
 
 
 _FLAG_BITS = ~record_batch.CODEC_MASK
 _CONTROL_BIT = record_batch.CONTROL
 _new = tuple.__new__
-"""Bypasses the named tuple's slow constructor, because a tuple is created for every replicated
-batch."""
+"""Creates a `SourceBatch` without the named tuple's constructor, which is too slow to be called for
+every replicated batch."""
 
 
 def scan_batches(
@@ -183,8 +183,8 @@ def _find_unclassified_producer_ids(
     behind: Iterator[tuple[BatchHeader, memoryview]],
     opposite: Mapping[int, bool],
 ) -> tuple[int, ...]:
-    """Collect the producer ids, from the current batch on, for which it is unknown whether they
-    belong to the reverse flow. `first` is the producer id of the current batch.
+    """Collect the producer ids of the current batch and of later batches for which it is unknown
+    whether they belong to the reverse flow. `first` is the producer id of the current batch.
 
     Control batches are ignored, because an acquisition writes the marker before it stores the
     producer id.
@@ -200,8 +200,8 @@ def _find_unclassified_producer_ids(
 def _find_next_valid_batch(
     batches: Iterator[tuple[BatchHeader, memoryview]], *, after: int, end: int
 ) -> int:
-    """Find the offset of the first valid batch after a damaged batch, whose offset is `after`; -1
-    if the fetch response contains none.
+    """Return the offset of the first valid batch after the damaged batch at offset `after`; -1 if
+    the fetch response contains none.
 
     No field of the damaged batch can be trusted, in particular not its last offset.
     """

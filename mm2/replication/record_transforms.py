@@ -28,8 +28,8 @@ LIST_KEYS = (TRANSFORMS_KEY, PREDICATES_KEY)
 KEY_PREFIXES = (f"{TRANSFORMS_KEY}.", f"{PREDICATES_KEY}.")
 _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
 _NOT_UTF8 = "surrogateescape"
-"""Codec error handler (`errors=`) with which header names that are not valid UTF-8 are decoded and
-encoded without loss."""
+"""Error handler (`errors=`) for decoding and encoding header names. It preserves names that are not
+valid UTF-8."""
 
 
 class TransformChainError(ConfigError):

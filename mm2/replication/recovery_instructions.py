@@ -62,25 +62,26 @@ class RecoveredState:
     """Ordinal (rank among all owners' producer ids) of the newest owner that began an era
     (generation of the mirror); 0 if no era exists."""
     producers: dict[int, int] = field(default_factory=dict)
-    """Our producer ids, each mapped to its ordinal (rank among all owners' producer ids)."""
+    """This flow's producer ids, each mapped to its ordinal (rank among all owners' producer
+    ids)."""
     request: NewEraRequest | None = None
     source_position: int | None = None
     """Source offset at which replication would continue if the target's log ended at the requested
     target offset."""
     target_position: int | None = None
-    """Target offset at which comparing must start: usually the requested offset, or an earlier one
-    if the map is sparse."""
+    """Target offset from which the mirror must be compared with the source: usually the requested
+    offset, or an earlier one if the map is sparse."""
     java: JavaMirrorProgress | None = None
-    """Progress in MirrorMaker 2's internal topics; None if neither MirrorMaker 2 nor our flows
+    """Progress in MirrorMaker 2's internal topics; None if neither MirrorMaker 2 nor a flow of mm2
     stored any."""
     unreadable: UnreadableStateRecord | None = None
-    """An unreadable map record that may concern the partition, so that the other fields may be
-    wrong."""
+    """An unreadable map record that may belong to the partition; None if there is none. If it is
+    set, the other fields may be wrong."""
 
 
 def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> RecoveredState:
-    """Extract the recovered state from one partition's map. `target` is the target offset whose
-    source position is needed, or None."""
+    """Extract the recovered state from one partition's map. If `target` is a target offset, also
+    look up its source position."""
     number = partition.newest_era
     position = partition.find_resume_position(target) if target is not None else None
     return RecoveredState(

@@ -70,13 +70,14 @@ class RecoveryAttempt:
 
     @property
     def ordinal(self) -> int:
-        """Ordinal of our producer id: its rank among all ids that have written the partition.
+        """Ordinal of this owner's producer id: its rank among all ids that have written the
+        partition.
 
         A stored ordinal is not reused if another id also has it, or if it is lower than the ordinal
         of the newest resume point or era (generation of the mirror). Both cases occur only if
-        another owner has written without using our transactional id. Two unfenced owners may read
-        the same map, so the producer id (modulo `UNFENCED_ORDINAL_MODULUS`) is added to keep their
-        ordinals apart.
+        another owner has written without using the partition's transactional id. Two unfenced
+        owners may read the same map, so the producer id (modulo `UNFENCED_ORDINAL_MODULUS`) is
+        added to keep their ordinals apart.
         """
         number = self.fence.producer.id
         places = list(self.state.producers.values())
@@ -130,8 +131,8 @@ class RetryRecovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """During the acquisition, another owner was granted a newer epoch than `fenced_producer`, which
-    was ours."""
+    """During the acquisition, another owner was granted a newer epoch than this owner's producer,
+    `fenced_producer`."""
 
     fenced_producer: ProducerIdentity
 
@@ -140,7 +141,7 @@ RecoveryOutcome = PartitionAcquired | RetryRecovery | OwnershipLost | PartitionH
 
 
 def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> RecoveryOutcome:
-    """Convert a failure to write or read our transaction marker to an outcome of the
+    """Convert a failure to write or read this owner's transaction marker to an outcome of the
     acquisition."""
     match failure:
         case NewerOwner():
@@ -174,8 +175,8 @@ def read_recovered_state(
     """Read the partition's recovered state from the offset map. Return a halt if a map record that
     may belong to the partition is unreadable.
 
-    Pass the target offset whose source position is needed as `target`, or None. Scripts (generators
-    of instructions) must not read the state in any other way, because only this function checks for
+    If `target` is a target offset, its source position is also looked up. Scripts (generators of
+    instructions) must not read the state in any other way, because only this function checks for
     unreadable map records.
     """
     known = yield ReadRecoveredState(target_offset=target)
@@ -189,7 +190,7 @@ def read_recovered_state(
 def retry_after_empty_reads(operation: str) -> RetryRecovery:
     """Build a retry because repeated reads of a log returned no new records."""
     return RetryRecovery(
-        reason=f"{operation}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
+        reason=f"{operation}: the broker returned no new records in {EMPTY_READS_MAX} reads"
     )
 
 
@@ -197,5 +198,5 @@ UNFENCED_ORDINAL_MODULUS = 997
 """Modulus applied to a producer id before it is added to the ordinal of an unfenced owner. Brokers
 allocate producer ids in blocks of 1,000."""
 EMPTY_READS_MAX = 50
-"""Maximum number of reads without new records before an attempt is abandoned. Each waits briefly at
-the broker."""
+"""Maximum number of Fetch requests without new records before an attempt to acquire is abandoned.
+The broker delays each response for a short time while there are no new records."""

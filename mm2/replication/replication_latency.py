@@ -99,7 +99,7 @@ AHEAD_MAX_MS = 24 * 60 * 60 * 1000
 invalid in the clock skew metric."""
 
 NEVER_S = -math.inf
-"""Value of a time if the event has not happened yet."""
+"""Time value that means that the event has not happened yet."""
 
 _UNBOUNDED_MS = 2**63
 
@@ -121,8 +121,8 @@ class LatencySnapshot(NamedTuple):
     replicated_at_s: float = NEVER_S
     """Time at which the target last acknowledged a batch."""
     caught_up_at_s: float = NEVER_S
-    """Time at which all source records were last known to be replicated, as reported by each source
-    broker."""
+    """Time up to which all source records are known to be replicated. Set while no partition lags:
+    the earliest of the times of the source brokers' last Fetch responses."""
     incarnation: int = 0
     """Number that changes when the counts restart from zero; 0 in snapshots from the copy
     process."""

@@ -2,9 +2,9 @@
 replicated back.
 
 A flow that keeps topic names and its reverse flow write to the same topics. The reverse flow stores
-a producer id in its map topic before its first data (after its first marker), and no cluster issues
-an id twice. If that topic is read to its end after a batch was seen, it is therefore known for good
-whether the batch's producer id belongs to the reverse flow.
+a producer id in its map topic before the id's first data record (after its first marker), and no
+cluster issues an id twice. Therefore, reading the map topic to its end after a batch was fetched
+shows definitively whether the batch's producer id belongs to the reverse flow.
 """
 
 from __future__ import annotations

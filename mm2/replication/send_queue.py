@@ -33,7 +33,8 @@ from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBa
 
 
 class DroppedBatchPosition(NamedTuple):
-    """A source offset and the leader epoch of the batch that contains it."""
+    """Source position from which dropped batches must be fetched again: the offset, and the leader
+    epoch of the batch that contains it."""
 
     source: int
     epoch: int
@@ -142,7 +143,8 @@ class PartitionSendQueue:
         return bool(self._staged)
 
     def _stage_queue_head(self) -> bool:
-        """Run the next staging step. Return False if it cannot run yet."""
+        """Perform one staging step. Return False if no other step may follow now: a batch is being
+        decoded in parts, or other decoded batches leave no room in the memory budget."""
         if self._decoder is not None:
             self._stage_batch_part(self._decoder)
             return False

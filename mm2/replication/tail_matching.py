@@ -71,9 +71,9 @@ def describe_too_large_batch(
 ) -> UnreadableBatch:
     """Describe a batch that is too large to be decoded for the comparison.
 
-    `mirrors` is None for a source batch. For a batch of the mirror, it contains the source offset
-    up to which all records matched, and the batch's record count. The limit is a local setting, so
-    exceeding it does not prove a mismatch.
+    `mirrors` is None for a source batch. For a batch of the mirror, `mirrors` contains the source
+    offset up to which all records matched, and the batch's record count. The limit is a local
+    setting, so a batch that exceeds it does not prove a mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:
@@ -115,9 +115,9 @@ class _LogDecodingState:
 @dataclass(slots=True, kw_only=True)
 class TailMatcher:
     """Matches every record of the target's tail with a source record. Source records are needed
-    from offset `position` on.
+    from offset `position`.
 
-    Batches of both sides are decoded in parts, which count against the memory budget until `close`
+    Batches of both logs are decoded in parts, which count against the memory budget until `close`
     is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
     `_target_side` contains the unmatched rest of the next batch if it was decoded.
     """
@@ -211,7 +211,8 @@ class TailMatcher:
     def discard_matches(self) -> None:
         """Discard all matches, so that the whole tail is replicated again.
 
-        If several owners wrote concurrently, later batches may be older than earlier ones.
+        If several owners wrote concurrently, a batch at a higher target offset may contain older
+        source records than the batch before it.
         """
         self.position, self.source_epoch = self._initial_position
         self.matched_to = self.start

@@ -1,8 +1,9 @@
 """Scripts (generators of instructions) that read the target's tail and the corresponding source
 records for tail matching.
 
-A damaged batch, or a log that ends too early, is read several times before it is treated as real,
-because a new leader may not yet know the old leader's high watermark.
+If a batch is damaged or a log ends too early, the read is repeated several times before the problem
+is considered permanent. A new leader, for example, may not yet know the old leader's high
+watermark.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ REREAD_BYTES_MAX = 64 * 1024
 the same time."""
 BUDGET_POLL_INTERVAL_S = 0.05
 BUDGET_TIMEOUT_S = 60.0
-"""Maximum wait for memory. Decoded batches of other partitions are acknowledged or dropped
-sooner."""
+"""Maximum time in seconds to wait for free memory. Normally, other partitions release the memory of
+their decoded batches sooner."""
 READ_ATTEMPTS_MAX = 6
 READ_RETRY_DELAY_S = 0.5
-"""Interval between repeated reads of a possibly transient problem: damage by the network or one
-replica, or a log that ends too early under a new leader that does not yet know the old leader's
-high watermark."""
+"""Delay before a read is repeated because of a possibly transient problem: the network or one
+replica damaged a batch, or a new leader does not yet know the old leader's high watermark and
+reports a log end that is too low."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowProducersResolved:
-    """For each producer id of the source batches, it is now known whether it belongs to the reverse
-    flow."""
+    """Result of a completed lookup: for each requested producer id, it is now known whether the id
+    belongs to the reverse flow."""
 
 
 def retry_after_truncation() -> RetryRecovery:
@@ -73,8 +74,8 @@ def read_tail(
     lost: str = "",
     all_producers: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
-    """Read our batches on the mirror, from offset `start` to our transaction marker. If
-    `all_producers` is True, read the batches of all producers.
+    """Read this flow's batches on the mirror, from offset `start` to this owner's transaction
+    marker. If `all_producers` is True, read the batches of all producers.
 
     `last_crc` is the expected CRC of the batch before `start`. `lost` is the reason why the tail is
     already known not to match the offset map, or "". Raises `DamagedBatchError` if a batch remains
@@ -137,9 +138,11 @@ def _add_to_tail(
 
 
 def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
-    """Return True if another batch is at the offset where our marker was read.
+    """Return True if another batch is now at the offset where this owner's transaction marker was
+    read.
 
-    Batches before it may then be from a newer owner, which the recovered state does not include.
+    A newer owner may then have written the batches before that offset. The recovered state does not
+    include that owner.
     """
     if not fenced.is_fenced or not header.base_offset <= fenced.marker_offset <= header.last_offset:
         return False
@@ -150,10 +153,10 @@ def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
 def iter_valid_batches(
     records: memoryview, *, start: int, check_from: int | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Iterate over the valid batches of a record set from offset `start` on. Raises
+    """Iterate over the valid batches of a record set, starting at offset `start`. Raises
     `DamagedBatchError` for a wrong checksum, because brokers do not verify checksums on fetch.
 
-    Checksums are verified from offset `check_from` on (None means `start`).
+    Checksums are verified only for batches at or after offset `check_from` (None means `start`).
     """
     verified = start if check_from is None else check_from
     for header, batch in record_sets.iter_batches(records, position=start):
@@ -357,8 +360,8 @@ def _halt_if_tail_ahead(
     """Return a halt if the mirror has more records than the source; None if the additional records
     are treated as a mismatch.
 
-    A truncated source has fewer offsets than our unmatched records need; a compacted source has
-    enough. Without a fence, two owners may have written the same records.
+    A truncated source has fewer offsets than the unmatched records of the tail need; a compacted
+    source has enough. Without a fence, two owners may have written the same records.
     """
     first = pairs.mismatch_offset
     why = f"the source ends at {end}, but the mirror has more records from offset {first}"
@@ -369,7 +372,7 @@ def _halt_if_tail_ahead(
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror_name}: what this flow wrote last does not match "
+            f"{setup.mirror_name}: the last records of this flow do not match "
             f"{setup.source_name}: {why}. The "
             "source was probably truncated. The remedy may write duplicates. "
             f"{halt_messages.format_skip_remedy(setup, next_offset=min(pairs.position, end))}"

@@ -52,8 +52,8 @@ from mm2.replication.target_tail import ForeignBatch, TailBatch, TargetTail
 from mm2.topics.flow_config import TargetTopicAccess
 
 FULL_RETRACE_MAX = 5_000_000
-"""Maximum length in offsets of a mirror that is retraced from its start if no offset sync exists
-(about a minute)."""
+"""Maximum length of a mirror, in offsets, that is compared with the source from its start if no
+offset sync exists. Comparing this many offsets takes about a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ def find_log_starts(
 def find_java_records(
     attempt: RecoveryAttempt, *, resume_target: int
 ) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
-    """Find the position after our resume point from which MirrorMaker 2 wrote to the mirror, if
-    there is one.
+    """Find the position after the flow's resume point at which MirrorMaker 2 began to write to the
+    mirror. Return None if there is no such position.
 
     mm2's own flows also write offset syncs to MirrorMaker 2's internal topics. An offset sync is
     therefore used only if the mirror record at its target offset was written by a foreign producer
@@ -142,7 +142,7 @@ def find_java_records(
 def _read_foreign_batch(
     attempt: RecoveryAttempt, target: int
 ) -> Script[tuple[BatchHeader, memoryview] | RetryRecovery | None]:
-    """Read the batch that contains this target offset. Return None if one of our producers wrote
+    """Read the batch that contains this target offset. Return None if a producer of this flow wrote
     it."""
     doing = "reading the mirror record of an offset sync"
     ours = {*attempt.state.producers, attempt.fence.producer.id}
@@ -167,8 +167,8 @@ def _read_foreign_batch(
 
 
 STEP_BACK_MAX = 1_000_000
-"""Maximum number of source offsets before the resume point that are searched for records copied
-again."""
+"""Maximum number of source offsets by which MirrorMaker 2 may have rewound before the resume point.
+Records that it copied again from this range are recognized as duplicates."""
 
 RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 
@@ -176,8 +176,8 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 def match_mirror_with_source(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
-    """Match all mirror records from the position `begins` to our transaction marker with the
-    source, regardless of who wrote them."""
+    """Match all mirror records between the position `begins` and this owner's transaction marker
+    with the source, regardless of who wrote them."""
     left = yield from tail_reader.read_tail(attempt, start=begins.target, all_producers=True)
     if not isinstance(left, TargetTail):
         return left
@@ -329,8 +329,9 @@ def take_over_mirror_from_position(
     *,
     own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
-    """Begin an era (generation of the mirror) after the records that MirrorMaker 2 wrote from
-    `begins` on. Earlier records are not compared.
+    """Compare the mirror with the source, starting at the position `begins`, and begin an era
+    (generation of the mirror) after the records that MirrorMaker 2 wrote. Records before `begins`
+    are not compared.
 
     `own_progress` is the pair of source and target offset up to which this flow had replicated.
     """
@@ -369,13 +370,13 @@ def take_over_mirror_from_position(
 def continue_after_java_records(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, changed: bool, lost: str
 ) -> Script[RecoveryOutcome]:
-    """Continue after foreign records that follow our resume point, if MirrorMaker 2 copied them
-    from the source.
+    """Continue after foreign records that follow the flow's resume point, if MirrorMaker 2 copied
+    them from the source.
 
-    The position that MirrorMaker 2 stored is ignored, because our flows also store it and an
-    unclean election may have truncated the log since then. `changed` and `lost` are reasons to
-    begin a new era (generation of the mirror) even if all records match: the transform changed, or
-    our tail was lost ("" if not).
+    The position that MirrorMaker 2 stored is ignored, because flows of mm2 also store it and an
+    unclean election may have truncated the log since then. A new era (generation of the mirror)
+    begins even if all records match in two cases: the transform changed (`changed`), or this flow's
+    tail was lost (`lost` is the reason, "" if it was not).
     """
     traced = yield from match_mirror_with_source(attempt, begins)
     if not isinstance(traced, MapReconstruction):
@@ -442,8 +443,8 @@ def react_to_foreign_batch(
 def _create_incidents_for_uncompared_records(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, since: tuple[int, int] | None
 ) -> tuple[Incident, ...]:
-    """Create an incident for records that MirrorMaker 2 copied after our resume point and that were
-    not compared."""
+    """Create an incident for records that MirrorMaker 2 copied after the flow's resume point and
+    that were not compared."""
     if since is None or since[1] >= begins.target:
         return ()
     stated = mirror_generations.create_incident(
@@ -481,8 +482,8 @@ def _create_incidents_for_match_problems(
             attempt,
             kind=IncidentKind.DOUBLED_BY_JAVA,
             target=doubled,
-            detail="duplicates; in total, another writer copied "
-            f"{plurals.format_count(traced.duplicate_count, 'record')} twice",
+            detail="duplicate records on the mirror; in total, another writer repeated "
+            f"{plurals.format_count(traced.duplicate_count, 'record')}",
         )
         for doubled in traced.duplicate_ranges
     ]

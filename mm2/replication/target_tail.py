@@ -1,8 +1,8 @@
 """The tail of a target partition: batches that older owners wrote after the part that the offset
 map covers.
 
-`TargetTail` collects the target's batches between the end of the map and our own fence marker, in
-the order in which read_committed consumers will see them.
+`TargetTail` collects the target's batches between the end of the map and this owner's transaction
+marker, in the order in which read_committed consumers will see them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignBatch:
-    """A batch on the target that was not written with one of our producer ids."""
+    """A batch on the target that no producer id of this flow wrote."""
 
     offset: int
     producer_id: int
@@ -55,14 +55,15 @@ class ForeignBatch:
 
 @dataclass(slots=True, kw_only=True)
 class TargetTail:
-    """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
+    """This flow's batches on the target from `start` to the current owner's transaction marker at
+    `marker`, read in order.
 
     A transactional batch is included once its transaction's commit marker was read. If an unclean
-    election lost that marker, our own fence marker takes its place.
+    election lost that marker, the current owner's marker takes its place.
     """
 
     own_producers: frozenset[int] | None
-    """Our producer ids; None if batches of all producers count as ours."""
+    """Producer ids of this flow; None if batches of all producers are to be included."""
     start: int
     marker: int
     last_crc: int | None = None
@@ -75,7 +76,7 @@ class TargetTail:
     foreign: ForeignBatch | None = None
     """The first foreign batch, if any."""
     writers: set[int] = field(default_factory=set)
-    """Our producer ids that wrote batches of the tail."""
+    """Producer ids of this flow that wrote batches of the tail."""
     _batches: list[TailBatch] = field(default_factory=list)
     _open: dict[int, list[TailBatch]] = field(default_factory=dict)
 
@@ -84,14 +85,14 @@ class TargetTail:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if our fence marker was reached, or the tail is known not to match the offset
-        map."""
+        """Return True if the current owner's marker was reached, or the tail is known not to match
+        the offset map."""
         return self.next_offset > self.marker or bool(self.lost)
 
     @property
     def hanging_transaction(self) -> OpenTransaction | None:
-        """The first of our transactions that has neither a commit nor an abort marker; None if
-        there is none. Its producer id has expired, or we are not authorized to use it."""
+        """The first transaction of this flow that has neither a commit nor an abort marker; None if
+        there is none. Its producer id has expired, or the flow is not authorized to use it."""
         first = [
             OpenTransaction(producer_id=producer_id, start=each[0].offset)
             for producer_id, each in self._open.items()
@@ -104,9 +105,12 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def handle_deleted_batches(self, log_start: int) -> None:
-        """Handle deleted batches: skip the batch before the resume point if only older batches and
-        this one were deleted. If later batches were deleted too, record in `lost` that the tail
-        cannot be matched. The target's log starts at `log_start`."""
+        """Handle the deletion of batches before offset `log_start`, where the target's log now
+        starts.
+
+        If no batch at or after `start` was deleted, skip the batch before the resume point.
+        Otherwise, record in `lost` that the tail cannot be matched.
+        """
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
         else:

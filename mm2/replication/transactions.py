@@ -91,7 +91,7 @@ class TransactionModeTracker:
         self.open_bytes = 0
 
     def record_transaction_marker(self, now_s: float) -> None:
-        """Record that one of our transaction markers was read back."""
+        """Record that a transaction marker of this owner was read back."""
         self.is_open = False
         self.open_bytes = 0
         self.marked_at_s = now_s
@@ -135,7 +135,7 @@ class TransactionModeTracker:
         if self.is_open:
             idle = next_is_old is None
             # An open transaction must not outlast a pause: the coordinator would abort it and fence
-            # us.
+            # this producer.
             due = (
                 idle
                 or paused
@@ -180,8 +180,8 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkerWritten:
-    """Result of a boundary (transaction step without batches in flight): our transaction marker is
-    at target offset `next_target - 1` and was written in leader epoch `leader_epoch`."""
+    """Result of a boundary (transaction step without batches in flight): this owner's transaction
+    marker is at target offset `next_target - 1` and was written in leader epoch `leader_epoch`."""
 
     next_target: int
     leader_epoch: int
@@ -262,7 +262,7 @@ def _read_written_marker(
         yield from hanging_transactions.is_marker_blocked_by_open_transaction(marker, check_context)
     ):
         return FencingInterrupted(
-            reason=f"{check_context.setup.mirror_name}: a transaction is open before our marker at "
+            reason=f"{check_context.setup.mirror_name}: a transaction is open before the marker at "
             f"{marker.offset}: read_committed consumers are blocked at offset "
             f"{marker.last_stable_offset}"
         )
@@ -272,13 +272,13 @@ def _read_written_marker(
 def find_new_owner(
     context: RecoveryContext, *, fenced_producer: ProducerIdentity
 ) -> Script[bool | PartitionHalt]:
-    """Check whether another owner acquired the partition with a newer epoch than `fenced_producer`,
-    which was ours.
+    """Check whether another owner acquired the partition with a newer epoch than this owner's
+    producer, `fenced_producer`.
 
     Polls the map for as long as an acquisition may take. Returns True once a newer segment of
-    another owner appears. Returns False if none appears: our transaction timed out, or the newer
-    epoch was granted to a delayed request or to another process of ours. Returns a halt if the map
-    is unreadable.
+    another owner appears. Returns False if none appears: this owner's transaction timed out, or the
+    newer epoch was granted to a delayed request or to another copy process of the same worker.
+    Returns a halt if the map is unreadable.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_TIMEOUT_S:

@@ -56,7 +56,8 @@ class DefaultConfigPropertyFilter:
 
 @dataclass(frozen=True, slots=True)
 class CustomConfigPropertyFilter:
-    """Selects the topic configs to sync with a user-provided filter class, `class_name`."""
+    """Selects the topic configs that are synced, by means of a user-provided filter class with the
+    name `class_name`."""
 
     class_name: str
     predicate: Callable[[str], bool] = field(repr=False, compare=False)

@@ -37,8 +37,8 @@ class StartPosition:
 
     @property
     def text(self) -> str:
-        """Text form in task setups and requests: "earliest", "latest", or the timestamp in
-        milliseconds."""
+        """The start position as a string, as used in task setups and requests: "earliest",
+        "latest", or the timestamp in milliseconds."""
         return self.kind.value if self.timestamp_ms is None else str(self.timestamp_ms)
 
 
@@ -98,8 +98,8 @@ class FlowThrottles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One replication flow between two cluster aliases. Intervals are in seconds; None disables the
-    periodic action."""
+    """One replication flow between two cluster aliases. Intervals are in seconds; an interval of
+    None disables the periodic action."""
 
     source: str
     target: str

@@ -53,7 +53,7 @@ def balance_load(
     assignments: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
 ) -> list[list[TopicPartition]] | None:
     """Plan assignments that balance the load of the tasks. Returns None if no task is overloaded or
-    no move would help.
+    no reassignment would reduce the load.
 
     Partitions of an overloaded task move to the least loaded tasks (including new tasks if there
     are fewer than `tasks_max`) until the overloaded task's load has decreased to the mean.

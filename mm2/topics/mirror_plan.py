@@ -3,7 +3,8 @@ configs.
 
 Rules follow `MirrorSourceConnector`, with two exceptions: timestamp bounds are always unlimited on
 mirror topics and never copied from the source, and settings that are already correct are not
-changed. Planning again after a plan was applied yields only the same findings.
+changed. A plan made after all changes were applied contains no changes, only the findings that
+remain.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ TIMESTAMP_BOUND_CONFIGS = (
     "message.timestamp.before.max.ms",
     "message.timestamp.difference.max.ms",
 )
-"""Configs that limit the deviation of record timestamps: the first two since Kafka 3.6 (KIP-937),
-the last until 3.9."""
+"""Configs that limit by how much a record's timestamp may differ from the broker's clock. The first
+two exist since Kafka 3.6 (KIP-937), the last one until 3.9."""
 
 UNSYNCED_CONFIGS = (*TIMESTAMP_BOUND_CONFIGS, "message.format.version")
 """Configs that are never synced. Mirror topics have their own timestamp bounds, and message formats
@@ -243,12 +244,14 @@ def plan_mirror_topics(
     sync_configs: bool,
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
 ) -> MirrorTopicPlan:
-    """Compare the topics that the flow mirrors with the topics of the target.
+    """Plan the changes of mirror topics by comparing the topics that the flow mirrors with the
+    topics of the target.
 
-    If `sync_configs` is True, config changes of existing topics are planned too; they are due every
-    `sync.topic.configs.interval.seconds`. New topics are always created with the source's configs,
-    and changes without which a topic could not be replicated are always included. `operator` builds
-    the remedy commands of the findings.
+    If `sync_configs` is True, all config changes of existing topics are planned; the caller passes
+    True every `sync.topic.configs.interval.seconds`. If it is False and the flow syncs topic
+    configs, only the changes that a topic needs in order to be replicated are planned. New topics
+    are always created with the source's configs. `operator` builds the remedy commands of the
+    findings.
     """
     create: list[CreateMirrorTopic] = []
     grow: list[AddMirrorPartitions] = []
@@ -478,7 +481,8 @@ class _MirrorPair:
         for name in TIMESTAMP_BOUND_CONFIGS:
             if name in planned and planned[name] != UNLIMITED_TIMESTAMP_MS:
                 problem = (
-                    f"{name} is {planned[name]}: records with timestamps further off are rejected"
+                    f"{name} is {planned[name]}: records whose timestamps differ more from the "
+                    "broker's clock are rejected"
                 )
                 remedy = self._create_set_config_remedy(name, UNLIMITED_TIMESTAMP_MS)
                 yield self._create_warning(name, problem, remedy)
@@ -522,8 +526,8 @@ class _MirrorPair:
         ):
             if _INTEGER_PATTERN.fullmatch(value) is None:
                 problem = (
-                    f"max.message.bytes is {value[:_SHOWN_VALUE_LENGTH]!r} on {cluster}, which is "
-                    "not a whole number, so the sizes cannot be compared"
+                    f"max.message.bytes is {value[:_SHOWN_VALUE_LENGTH]!r} on {cluster}. This "
+                    "value is not a whole number, so the sizes cannot be compared"
                 )
                 remedy = _FindingRemedy(f"correct the config of {topic} on {cluster}")
                 yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
@@ -531,7 +535,8 @@ class _MirrorPair:
         if int(planned) >= int(expected):
             return
         problem = (
-            f"max.message.bytes is {planned}, but {expected} on the source: larger batches fail"
+            f"max.message.bytes is {planned}, but {expected} on the source: the target rejects "
+            "larger batches"
         )
         remedy = self._create_set_config_remedy(_MAX_MESSAGE_BYTES, expected)
         yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)

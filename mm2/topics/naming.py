@@ -1,7 +1,8 @@
-"""Names on the target: replication policies for topics, and transactional ids.
+"""Names of topics on the target: replication policies, and names of mm2's and Connect's own topics.
 
-`DefaultReplicationPolicy` and `IdentityReplicationPolicy` behave like MirrorMaker 2's, including
-Java's `String.split`, so both products agree on every topic name that either has created.
+`DefaultReplicationPolicy` and `IdentityReplicationPolicy` behave like MirrorMaker 2's policies,
+including the behavior of Java's `String.split`. MirrorMaker 2 and mm2 therefore interpret every
+topic name in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ CONNECT_TOPIC_KINDS = ("offsets", "status", "configs")
 _OWN_TOPIC_PREFIXES = tuple(
     f"mm2-{kind}." for kind in (*CONNECT_TOPIC_KINDS, "offset-map", "incidents", "offset-syncs")
 )
-"""Prefixes of the topics that flows write on their target, whatever their source."""
+"""Prefixes of the internal topics that flows write on their target, for any source cluster."""
 
 
 class ReplicationPolicy(Protocol):
@@ -41,8 +42,8 @@ class ReplicationPolicy(Protocol):
         ...
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Return the name of the offset-syncs topic. `alias` is the cluster of the flow that does
-        not store the topic."""
+        """Return the name of the offset-syncs topic. `alias` is the alias of the flow's other
+        cluster, which does not store the topic."""
         ...
 
     def checkpoints_topic(self, source_alias: str) -> str:
@@ -200,8 +201,8 @@ def format_offset_map_topic(source_alias: str) -> str:
 
 
 def format_incidents_topic(source_alias: str) -> str:
-    """Return the name of the incident topic on the target, which records lost, skipped or repaired
-    data."""
+    """Return the name of the topic on the target that stores the incidents of the flow from
+    `source_alias`."""
     return f"mm2-incidents.{source_alias}.internal"
 
 

@@ -335,7 +335,7 @@ def _parse_byte_rate(key: str, text: str) -> int:
     """Parse a rate in bytes per second."""
     if not text.isascii() or not text.isdecimal() or not int(text):
         raise config_types.build_invalid_value_error(
-            key, text, "must be bytes per second, at least 1"
+            key, text, "must be a number of bytes per second, at least 1"
         )
     return int(text)
 
@@ -398,7 +398,7 @@ def find_initial_topics(
     snapshot of the topics.
 
     `before` contains the previous assignments. `was_mirrored` returns whether a topic was mirrored
-    under the configuration from which they were made.
+    under the configuration that produced these assignments.
     """
     if not any(share.partitions for share in before):
         return snapshot.topics

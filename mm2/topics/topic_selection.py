@@ -46,11 +46,11 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
 
 
 def should_checkpoint_topic(flow: Flow, topic: str) -> bool:
-    """Return whether positions in a source topic become checkpoints: the flow replicates the topic,
-    and as in Java, its topic filter selects the topic.
+    """Return whether checkpoints are created for consumer group positions in a source topic. The
+    flow must replicate the topic and, as in Java, the topic filter must select it.
 
     If topics that are not replicated had checkpoints, a source with a topic `west.payments` could
-    move positions in the topic `payments` of the target `west`.
+    change group positions in the topic `payments` of the target `west`.
     """
     return flow.topics.matches(topic) and should_replicate_topic(flow, topic)
 

@@ -295,7 +295,7 @@ def test_a_sound_mirror_is_not_taken_again_because_nobody_says_which_are_open() 
     assert [each.violations for each in found if each.violations] == []
     trace = [line for each in found for line in each.trace]
     assert any("FindOpenTransactions -> InstructionRefused" in line for line in trace)
-    assert not any("a transaction is open before our marker" in line for line in trace)
+    assert not any("a transaction is open before the marker" in line for line in trace)
 
 
 @pytest.mark.full

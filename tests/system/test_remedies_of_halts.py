@@ -159,8 +159,8 @@ def test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind(
     kafka.produce(west, "east.stranger", content.some(3))
     with Mirror(tmp_path, given, name="second") as run:
         for topic, why in (
-            ("tail", "what this flow wrote last does not match tail-0: the source ends at 10"),
-            ("stranger", "what MirrorMaker 2 wrote last does not match stranger-0"),
+            ("tail", "the last records of this flow do not match tail-0: the source ends at 10"),
+            ("stranger", "the last records of MirrorMaker 2 do not match stranger-0"),
         ):
             remedy = obeying.remedy_in_log(run, topic, "tail-mismatch", SOON_S)
             assert why in run.log

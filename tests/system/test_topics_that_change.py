@@ -131,7 +131,7 @@ def assert_told(run: Mirror) -> Told:
     }.items():
         run.await_stopped(topic, cause, 180.0)
     for topic, told in {
-        "foreign": r"foreign records at offset \d+, of producer id .*mm2 topic reset",
+        "foreign": r"foreign records at offset \d+. Their producer id .*mm2 topic reset",
         "mirror-again": r"mirror topic east\.mirror-again was deleted and created.*mm2 topic reset",
         "source-again": r"source topic source-again was deleted and created.*mm2 topic reset",
     }.items():

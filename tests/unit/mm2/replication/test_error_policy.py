@@ -181,7 +181,7 @@ def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
     assert reaction is not None
     assert reaction.halt is not None
     assert (reaction.action, reaction.halt.retry_after_s) == (BACK_OFF, None)
-    assert "give topics no ids" in reaction.halt.message
+    assert "do not assign topic ids" in reaction.halt.message
     assert "mm2 topic reset" in operator_commands.extract_remedy_from_message(reaction.halt.message)
 
 

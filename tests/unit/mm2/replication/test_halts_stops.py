@@ -46,7 +46,7 @@ TABLE = [
             "a.orders-7",
             "transaction at offset 50, of producer id 9, is hanging",
             "its marker was lost",
-            "a batch came late",
+            "a batch arrived late",
             ABORT,
         ],
     ),
@@ -54,7 +54,7 @@ TABLE = [
         halt_messages.build_foreign_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
         HaltCause.HANGING,
         [
-            "a.orders-7: a transaction at offset 50 is open, of producer id 9, which is not",
+            "a.orders-7: a transaction is open at offset 50. Its producer id 9 does not",
             PRODUCERS,
             ABORT,
         ],

@@ -93,7 +93,7 @@ def test_a_strangers_transaction_before_our_place_is_waited_for_and_lasts():
     found = looked(stable=20, told=began((STRANGER, 20))).outcome
     assert found.reason == "a.orders-4: the transaction at offset 20 has not ended"
     assert found.halt_if_persistent.cause is HaltCause.HANGING
-    assert "producer id 99, which is not this flow's" in found.halt_if_persistent.message
+    assert "producer id 99 does not belong to this flow" in found.halt_if_persistent.message
 
 
 def test_a_strangers_transaction_that_the_tail_shows_is_met_there():

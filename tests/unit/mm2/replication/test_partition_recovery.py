@@ -209,7 +209,9 @@ def test_an_operators_request_comes_before_everything_else():
 
 
 def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_skips_it():
-    unreadable = UnreadableStateRecord(offset=17, why="offset-map key of version 9, kind 9")
+    unreadable = UnreadableStateRecord(
+        offset=17, why="unsupported offset-map key of version 9, kind 9"
+    )
     played = taken(taking.known(unreadable=unreadable))
     assert played.outcome.cause is HaltCause.MAP_UNREADABLE
     assert played.outcome.retry_after_s == halt_messages.MAP_RETRY_DELAY_S

@@ -86,7 +86,7 @@ def test_an_epoch_that_the_target_does_not_know_proves_nothing():
 def test_an_anchor_behind_our_marker_is_another_owners():
     played = placed(taking.anchor(100, 60), end=70)
     assert isinstance(played.outcome, RetryRecovery)
-    assert "after our marker" in played.outcome.reason
+    assert "after this owner's transaction marker" in played.outcome.reason
     assert played.outcome.halt_if_persistent is None
 
 

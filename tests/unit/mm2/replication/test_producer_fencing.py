@@ -196,7 +196,9 @@ def test_data_of_a_newer_epoch_means_a_newer_owner_too():
 def test_a_marker_written_under_another_leader_begins_again():
     log = target(scripts.marker(10, OURS, leader_epoch=3))
     played = scripts.play(producer_fencing.fence_partition(), answers(ReadTarget=log))
-    assert played.outcome == FencingInterrupted(reason="the mirror's leader moved: epoch 2, now 3")
+    assert played.outcome == FencingInterrupted(
+        reason="the mirror partition's leader epoch changed during the acquisition: from 2 to 3"
+    )
 
 
 def test_a_marker_that_never_becomes_readable_ends_the_attempt():

@@ -101,7 +101,7 @@ def test_an_answer_of_the_wrong_kind_is_a_programmers_error():
 
 def test_a_broker_that_gives_nothing_is_given_up():
     assert recovery_outcomes.retry_after_empty_reads("pairing").reason == (
-        f"pairing: the broker returned nothing new in {recovery_outcomes.EMPTY_READS_MAX} reads"
+        f"pairing: the broker returned no new records in {recovery_outcomes.EMPTY_READS_MAX} reads"
     )
 
 

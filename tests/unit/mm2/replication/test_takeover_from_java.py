@@ -222,7 +222,7 @@ def test_what_java_wrote_twice_is_stated_and_not_copied_a_third_time():
     assert (played.outcome.source, played.outcome.runs) == (104, ())
     assert era_of(played).first_target == 51
     assert stated(played) == [(Kind.DOUBLED_BY_JAVA, None, (43, 45))]
-    assert "another writer copied 2 records twice" in taking.incidents(played)[0].detail
+    assert "another writer repeated 2 records" in taking.incidents(played)[0].detail
 
 
 def test_what_it_wrote_before_the_sync_once_more_is_found_at_the_second_look():

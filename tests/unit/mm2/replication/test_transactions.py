@@ -167,7 +167,7 @@ def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again(st
     outcome = crossed(step, ALONE, stable=12, found=HANGING).outcome
     assert isinstance(outcome, FencingInterrupted)
     assert outcome.reason == (
-        "a.orders-4: a transaction is open before our marker at 40: read_committed consumers are "
+        "a.orders-4: a transaction is open before the marker at 40: read_committed consumers are "
         "blocked at offset 12"
     )
 

@@ -162,7 +162,7 @@ def test_a_message_size_that_is_no_number_is_told(value, exists):
     made = make(source, cluster(*present, new_topic={"max.message.bytes": "1048588"}))
     (finding,) = made.findings
     assert (finding.setting, finding.severity) == ("max.message.bytes", SEVERITY.WARN)
-    assert "on east, which is not a whole number" in finding.problem
+    assert "on east. This value is not a whole number" in finding.problem
     assert len(finding.problem) < 200
 
 
@@ -172,7 +172,7 @@ def test_a_message_size_of_the_target_that_is_no_number_is_told():
     (finding,) = make(
         source, target, Flow(source="east", target="west"), sync_configs=False
     ).findings
-    assert "is 'x' on west, which is not a whole number" in finding.problem
+    assert "is 'x' on west. This value is not a whole number" in finding.problem
 
 
 @pytest.mark.parametrize("target", [cluster(), cluster(mirror(3))], ids=["missing", "present"])
