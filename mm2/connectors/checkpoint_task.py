@@ -190,7 +190,8 @@ class CheckpointCalculator:
 
     @property
     def is_complete(self) -> bool:
-        """True if the last pass over all groups is finished and read all groups and offsets."""
+        """True if the last pass over all groups is finished, and all groups and their offsets could
+        be read."""
         return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
     def compute_checkpoints(self) -> list[NewCheckpoint]:
@@ -217,12 +218,12 @@ class CheckpointCalculator:
         return checkpoints
 
     def _begin_round(self) -> None:
-        """Start a pass over all groups: read the checkpoints published by other tasks, then the
-        groups.
+        """Start a round (a pass over all groups), and first read the checkpoints that other tasks
+        have published.
 
-        In the opposite order, a checkpoint that another task publishes later would make a group
-        appear to move backwards. Raises `LogTruncatedError` if the published checkpoints must be
-        loaded again.
+        If group offsets were read first, another task could publish a newer checkpoint in between.
+        The older group offset would then look like a rewind of the group. Raises
+        `LogTruncatedError` if the published checkpoints must be loaded again.
         """
         try:
             if self._published is not None:
@@ -354,8 +355,9 @@ class CheckpointCalculator:
             if is_missing and self._clock.now_s() < self._visible_until_s:
                 return None
             _LOG.warning(
-                "published checkpoints cannot be read (%s); groups behind the records replicated "
-                "from now on receive no checkpoint until they catch up",
+                "published checkpoints cannot be read (%s); only offset syncs written from now on "
+                "are used, so a group that is further behind receives no checkpoint until it has "
+                "caught up",
                 error,
             )
             self._forget_published_checkpoints()
@@ -369,7 +371,8 @@ class CheckpointCalculator:
         self._published.read_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record of the checkpoints topic, possibly written by this task."""
+        """Update the table of published checkpoints from a record of the checkpoints topic. This
+        task may have written the record."""
         with self._table_lock:
             changed = self.table.apply_record(key, value)
         if changed is not None:
@@ -393,8 +396,8 @@ class CheckpointCalculator:
 
 
 def _is_mirror_topic(flow: Flow, topic: str) -> bool:
-    """Return whether a target topic can be a mirror topic of the flow. Without this check,
-    checkpoints of other writers could move positions in the target's own topics."""
+    """Return True if a target topic can be a mirror topic of the flow. Without this check, a
+    checkpoint by another writer could change group offsets of topics that are not mirror topics."""
     replicated = naming.map_topic_to_source(
         flow.policy, topic, source_alias=flow.source, target_alias=flow.target
     )
@@ -402,7 +405,8 @@ def _is_mirror_topic(flow: Flow, topic: str) -> bool:
 
 
 POLL_INTERVAL_S = 1.0
-"""Maximum duration of a poll. Kept short because tasks are paused only between polls."""
+"""Maximum duration of a poll in seconds. It is short because a worker can pause the task only
+between polls."""
 ROUND_RETRY_DELAY_S = 5.0
 """Delay in seconds after a failed round (one pass over all groups), unless the emit interval is
 shorter."""
@@ -412,8 +416,9 @@ WRITING_GROUP_OFFSETS = "writing group offsets"
 _T = TypeVar("_T")
 _CHECKPOINTS_PARTITION = 0
 _CACHED_TOPICS_MAX = 100_000
-"""More topics than a flow has: groups are processed in the same order in each round, so a smaller
-cache would have no hits at all."""
+"""Size of the cache of topic filter results. It exceeds the number of topics of any flow: rounds
+process groups in a constant order, so a round that evicts entries leaves no hits for the next
+round."""
 _CONNECT_OFFSET = {connect_offsets.OFFSET_KEY: 0}
 _UNKNOWN_TASK_NUMBER = "?"
 _UNKNOWN_TASK_INDEX = -1
@@ -431,7 +436,7 @@ class MirrorCheckpointTask(SourceTask):
         self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
         self._stored_records: deque[None] = deque()
-        """One entry per record that Kafka has stored and that has not been counted yet. Any thread
+        """One entry per acknowledged record that the task's thread has not counted yet. Any thread
         may append."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
@@ -562,8 +567,8 @@ class MirrorCheckpointTask(SourceTask):
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _publish_round_status(self) -> None:
-        """Publish the status of the last round (pass over all groups) whose checkpoints the target
-        has all acknowledged."""
+        """Publish the status of the last acknowledged round. A round (a pass over all groups) is
+        acknowledged once the target has acknowledged all its checkpoints."""
         while self._stored_records:
             self._stored_records.popleft()
             self._acknowledged.count_acknowledged_records(1)

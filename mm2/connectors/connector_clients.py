@@ -1,8 +1,8 @@
 """Kafka clients of the connectors and their tasks, built from connector configurations.
 
 Client ids match Java's where Java has the same client. Copy processes produce with the connector's
-target client properties and `producer.override.*`. The worker's own producer, which Java's source
-tasks use, writes no records here.
+target client properties and `producer.override.*`. Java's source tasks use the worker's own
+producer instead; the source tasks of mm2 do not.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def create_admin(
 ) -> KafkaAdmin:
     """Create an admin client for the cluster of `role`.
 
-    `use` is the suffix that Java gives the `client.id`, and `task` is the task number in the
+    `use` is the suffix of the `client.id`, as in Java, and `task` is the task number in the
     `client.id`. Pending calls end early once `gone` returns True (the connector is stopping). No
     request is sent yet. Relative certificate paths are resolved against the working directory.
     Raises a `FatalError` that lists all unsupported settings.
@@ -120,8 +120,8 @@ def create_flow_state_topics_client(
 
 
 def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
-    """Return the principals and cluster addresses to use in the commands that error messages
-    suggest."""
+    """Build the `OperatorCommands` of the connector: they format the commands that error messages
+    suggest, with the connector's principals and cluster addresses."""
     source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
     return command_arguments.build_operator_commands(

@@ -39,8 +39,9 @@ class TaskCopyProgress:
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
     `reports` contains the newest report of each partition, by index in `partitions`. `latency`
-    contains the latencies over all copy processes; it is None before the first report. Its
-    `ahead_ms` is the maximum over approximately the last minute.
+    contains the latencies over all copy processes; it is None before the first report.
+    `latency.ahead_ms`, the time by which record timestamps are ahead of this clock, is the maximum
+    over approximately the last minute.
     """
 
     def __init__(

@@ -114,8 +114,11 @@ def collect_mirror_topics(
     mirrors: PerTopicResult[ObservedTopic],
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
-    """Combine the results from both clusters. Topics that could not be read, and topics that a
-    setting prevents from being replicated (`blocked`), become problems."""
+    """Pair source topics with their mirror topics, from the topic descriptions of both clusters.
+
+    A topic becomes a problem instead if its description could not be read, or if a setting prevents
+    its replication (`blocked`).
+    """
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
         name: _build_request_failure_problem(
@@ -171,8 +174,8 @@ def prevents_replication(finding: MirrorTopicFinding) -> bool:
 
 
 def may_topic_become_visible(error: ConnectError) -> bool:
-    """Return True for errors that may disappear soon because the mirror topic was only just listed
-    or created."""
+    """Return True if a failed description of a mirror topic may soon succeed: after a transient
+    error, or because a broker does not know the new topic yet."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
@@ -370,7 +373,7 @@ class MirrorTopicWriter:
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
         }
         if self._stopped():
-            raise RetriableError(f"{self._flow.name} is stopping: no more mirrors are created")
+            raise RetriableError(f"{self._flow.name} is stopping: no mirror topics are created")
         refused = {**existing.failed, **self._apply_plan(plan, end)}
         blocked = {each.topic for each in plan.findings if prevents_replication(each)}
         partitions = {

@@ -1,8 +1,8 @@
 """MirrorSourceConnector: selects the source topics to replicate and assigns partitions to tasks.
 
 A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as in Java's
-connector. Task configurations have Java's format, so whether the group's leader is a Java or an mm2
-worker, it can assign tasks to Java and mm2 workers.
+connector. Task configurations have Java's format, so that a Connect group can contain both Java and
+mm2 workers, with a leader of either kind.
 
 Unlike in Java's connector, partitions remain with their tasks unless a task is overloaded for a
 long time. Partitions that must not be replicated are assigned to no task and reported. Topics that
@@ -61,8 +61,8 @@ REFRESHING_TOPICS, SYNCING_CONFIGS, SYNCING_ACLS = (
 BALANCING_LOAD = "balancing the load of tasks"
 _LOG = logging.getLogger(__name__)
 _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
-"""By flow name: the line with the partition and topic counts that the connector logged at its last
-start in this process."""
+"""Last logged line with the partition and topic counts of each flow, by flow name. A connector that
+is restarted in the same process does not log an unchanged line again."""
 
 
 class SourceTopicWatcher:

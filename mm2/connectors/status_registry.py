@@ -27,8 +27,9 @@ COPYING_PHASES = frozenset({"copying", "boundary"})
 class FlowState(enum.Enum):
     """State of a flow on this node.
 
-    PLANNING until both clusters have responded and tasks are assigned; `reason` states what
-    prevents this. STOPPED by an operator until `mm2 resume`, or because the process stopped.
+    A flow is PLANNING until both clusters have responded and tasks are assigned; `reason` states
+    why this has not happened yet. A flow is STOPPED if an operator stopped it (until `mm2 resume`),
+    or if the process has stopped.
     """
 
     PLANNING = "PLANNING"
@@ -280,8 +281,8 @@ class CheckpointGroupsSnapshot:
     group_count: int = 0
     """Number of groups with checkpoints."""
     find_groups: Callable[[str, int], GroupSearchResult] = field(repr=False)
-    """Function that returns the groups whose names contain a text, up to a given number.
-    Thread-safe."""
+    """Function that finds groups by a part of their name. Its arguments are the part of the name
+    and the maximum number of groups. Thread-safe."""
 
     @property
     def is_waiting(self) -> bool:

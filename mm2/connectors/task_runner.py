@@ -1,9 +1,10 @@
-"""Runs the copy process for a task's assigned partitions on the task's thread: plans, starts,
-replaces and stops it.
+"""Plans a task's partitions, and starts, replaces and stops the copy process that replicates them.
 
-A second thread reads the topics on both clusters, because brokers may be slow. A running copy
-process is kept if a later read does not find its topics, because it detects deleted topics itself.
-It is replaced only if a setting of the mirror topic would damage the replicated data.
+All of this happens on the task's thread. A second thread reads topic metadata from both clusters,
+because brokers may be slow. If a later read does not find a topic, the running copy process is
+kept, because copy processes detect deleted topics themselves. A running copy process is replaced if
+partitions are added, if the settings of a partition change, or if a setting of a mirror topic would
+damage the replicated data.
 """
 
 from __future__ import annotations
@@ -167,10 +168,11 @@ def complete_plan_with_offset_map(
     """Complete the plan with the flow's offset map: set start positions and halt partitions of
     recreated topics.
 
-    Partitions in `added` were added to their topic later and start at their earliest record. Start
-    positions and halts depend on the eras (mirror generations) of a topic's other partitions. A
-    partition without recorded progress is therefore not replicated while an unreadable record may
-    be one of these eras; see `needs_readable_map`.
+    Partitions in `added` appeared after the flow's first topic refresh. They start at their
+    earliest record, regardless of the flow's start position. Start positions and halts depend on
+    the eras (mirror generations) of a topic's other partitions. A partition without recorded
+    progress is therefore not replicated while an unreadable record may be one of these eras; see
+    `needs_readable_map`.
     """
     unreadable = [(each, _find_unreadable_map_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
@@ -285,8 +287,8 @@ PLAN_RETRY_DELAY_S = 5.0
 """Delay in seconds before another attempt to complete a plan if the offset map could not be
 read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
-"""Maximum age in seconds of a Connect group confirmation that permits a new copy process's first
-acquisitions."""
+"""Maximum age in seconds of the Connect group's last confirmation of this worker's membership. With
+an older confirmation, a new copy process must request permission for its first acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
 CLOSE_TIMEOUT_S = 1.0
 
@@ -311,8 +313,8 @@ class SourceTaskDeps:
     sync_emitter: OffsetSyncEmitter | None
     """Writes offset syncs; None if the flow has no offset-syncs topic."""
     may_acquire: Callable[[float], bool]
-    """Returns True if a partition may be acquired that was requested at the given time (monotonic
-    seconds)."""
+    """Returns True if a partition may be acquired. The argument is the time at which the copy
+    process requested the acquisition (monotonic seconds)."""
     may_keep_running: Callable[[float], bool]
     """Returns False if another worker may already own the task, so that the copy process is
     ended."""

@@ -213,7 +213,7 @@ class TopicRefresher:
                 message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
                 message = operator_commands.insert_sentence_before_remedy(
-                    str(error), "The flow is waiting until this is corrected."
+                    str(error), "The flow is waiting until this topic is corrected."
                 )
             if message != logged:
                 logged = message
