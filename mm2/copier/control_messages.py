@@ -141,8 +141,8 @@ class CopyConfiguration:
     """Configuration keys of the transform chain (`record_transforms`); empty if the flow has no
     transforms."""
     granted: bool = False
-    """True if the worker group has just confirmed the task assignment, so that the first
-    acquisition of each partition needs no further confirmation."""
+    """True if the Connect group has just confirmed the task assignment. The first acquisition of
+    each partition then needs no further confirmation."""
     unreachable_after_s: int = flow_config.DEFAULT_UNREACHABLE_AFTER_S
     """Number of seconds without a response after which a partition leader counts as unreachable."""
 

@@ -75,11 +75,11 @@ CLOSED_MESSAGE_TYPE = "closed"
 """Type of the last message of a channel, {type, reason}. The server creates this message; a copy
 process never sends it."""
 MAX_UNDELIVERED_MESSAGES = 2048
-"""Number of unconsumed messages of one channel at which reading from its socket is paused. Messages
-that were already read are still delivered."""
+"""The socket of a channel is not read while this many of its messages are unconsumed. Messages that
+were already read are still delivered."""
 MAX_UNDELIVERED_BYTES = 4 * 1024 * 1024
-"""Total size in bytes of one channel's unconsumed messages at which reading from its socket is
-paused."""
+"""The socket of a channel is not read while its unconsumed messages have this total size in
+bytes."""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
@@ -579,8 +579,8 @@ class ControlServer:
         )
 
     def _record_rejection(self, reason: str) -> None:
-        """Count a connection that ended before a valid hello. Anyone who can connect can cause
-        this, so it is logged at most once per `REJECTION_LOG_INTERVAL_S`."""
+        """Count a connection that ended before a valid hello. Rejections are logged at most once
+        per `REJECTION_LOG_INTERVAL_S`, because anyone who can connect can cause them."""
         self._unlogged_rejections += 1
         now_s = self._now.now_s()
         if now_s - self._rejection_logged_s < REJECTION_LOG_INTERVAL_S:
@@ -637,8 +637,8 @@ class ControlServer:
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """Close a connection, if there is one, and the channel that it was authenticated for, if
-        any. Record the reason."""
+        """Close a connection and the channel that it serves, and record the reason. `connection` is
+        None if the copy process has not connected; `channel` is None before a valid hello."""
         if connection is not None:
             if channel is None:
                 self._record_rejection(reason)
@@ -651,7 +651,8 @@ class ControlServer:
 
 
 def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
-    """Listen on a Unix socket in a new 0700 directory under `parent` or the temporary directory.
+    """Listen on a Unix socket in a new directory of mode 0700, under `parent` or the temporary
+    directory.
 
     Raises `FatalError` if the socket cannot be created.
     """

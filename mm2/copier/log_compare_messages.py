@@ -136,7 +136,7 @@ class LogCompareResultDecoder:
         self._stretches: list[AlignedRange] = []
 
     def add_message(self, message: JsonMessage) -> LogCompareResult | None:
-        """Add a message from the comparing process. Return the partition's result once it is
+        """Add a message from the log comparison process. Return the partition's result once it is
         complete, else None."""
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]

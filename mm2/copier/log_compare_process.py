@@ -2,11 +2,11 @@
 
 The process runs like a copy process: in the Python process of a Spark task, or in a thread
 (`inline`). Credentials arrive only over the control channel. One partition is compared at a time,
-with all of its digests in memory. A partition that would exceed the memory limit is skipped and
-reported.
+with the digests of all its records in memory. A partition that would exceed the memory limit is
+skipped and reported.
 
-Both logs are read as a read_committed consumer sees them. Aborted records of the source are kept as
-optional, because Java's MirrorMaker may have copied them.
+Both logs are read as a read_committed consumer sees them. Aborted records of the source are also
+compared, because Java's MirrorMaker may have copied them, but they need no match on the target.
 """
 
 from __future__ import annotations

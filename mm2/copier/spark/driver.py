@@ -181,7 +181,7 @@ class SparkDriver:
 
 
 def create_spark_context(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
-    """Create the SparkContext. Raises `SparkStartError`, after which the JVM keeps running."""
+    """Create the SparkContext. Raises `SparkStartError`, but does not end the JVM."""
     try:
         gateway = _open_gateway(jvm)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from mm2.copier import copy_engine
 
 OUTCOME_ENDED = "ended"
-"""The copy process returned because it was stopped, or because of an error that it has reported
-over the channel."""
+"""Outcome of a copy process that was stopped, or that failed and has reported the error over the
+control channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
 """Outcome of a second attempt, which Spark started after losing an executor. It does nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
@@ -95,8 +95,8 @@ def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
 
 
 def run_warm_up(_address: str, _token: bytes, _attempt: int) -> None:
-    """Do nothing. Starting this empty copy loads the modules that copy processes need
-    (`WARM_UP_ENTRY`)."""
+    """Do nothing. Entry point of the warm-up job (`WARM_UP_ENTRY`), whose start loads the modules
+    that copy processes need."""
 
 
 def describe_missing_packages(missing: list[str]) -> str:
