@@ -70,8 +70,8 @@ TOPIC_READ_TIMEOUT_S = 2.0
 """Time limit of one read of a topic, in seconds. The next read continues where the previous one
 stopped."""
 TOPIC_VISIBILITY_TIMEOUT_S = 30.0
-"""Maximum time for which a new checkpoints topic may be missing from the metadata of some
-brokers."""
+"""Maximum time in seconds for which a new checkpoints topic may be missing from the metadata of
+some brokers."""
 MAX_GROUPS_PER_STEP = 250
 MAX_CHECKPOINTS_PER_STEP = 2_000
 MAX_OFFSETS_AGE_S = 1.0
@@ -97,7 +97,8 @@ class NewCheckpoint(NamedTuple):
 class CheckpointCalculator:
     """Computes a task's new checkpoints in rounds. A round is one pass over all groups of the task.
 
-    Not thread-safe except for `find_groups`. No request is sent before `load` is called.
+    Not thread-safe except for `find_groups`. No request is sent before `load_published_state` is
+    called.
     """
 
     def __init__(
@@ -275,10 +276,10 @@ class CheckpointCalculator:
         return checkpoints_made
 
     def _refresh_offsets(self) -> None:
-        """Refresh offset syncs and the offset map. Call after reading group offsets, so that the
-        syncs and the map probably include the offsets that the groups have committed."""
+        """Refresh offset syncs and the offset map. Call after reading group offsets: most of the
+        committed offsets can then be translated."""
         syncs = self._syncs
-        assert syncs is not None, "call load first"
+        assert syncs is not None, "call load_published_state first"
         if self._clock.now_s() < self._refresh_due_s:
             return
         self._run_refresh_or_log_warning(
@@ -297,7 +298,7 @@ class CheckpointCalculator:
             refresh()
         except LogTruncatedError:
             raise
-        except ConnectError as error:  # the state read before stays valid
+        except ConnectError as error:  # the state that was read before remains valid
             self._failed_reads.add(doing)
             self._warnings.warn(doing, error)
         else:
@@ -307,7 +308,7 @@ class CheckpointCalculator:
     def _translate_with_offset_map(
         self, partition: TopicPartition, upstream: int
     ) -> TranslatedOffset:
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         return self._map.translate(
             partition, upstream, newest=self._syncs.get_newest_sync(partition)
         )
@@ -316,7 +317,7 @@ class CheckpointCalculator:
         """Return True if the record at a source offset has been replicated to the target, according
         to the offset map. Offset syncs are used if there is no offset map, or if Java has
         replicated records since the map's last entry."""
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         newest = self._syncs.get_newest_sync(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)
         if copied_to is None:
@@ -324,7 +325,7 @@ class CheckpointCalculator:
         return upstream <= copied_to
 
     def _translate_offset(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         by_map = self._translate_with_offset_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map

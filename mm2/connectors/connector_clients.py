@@ -1,8 +1,8 @@
 """Kafka clients of the connectors and their tasks, built from connector configurations.
 
 Client ids match Java's where Java has the same client. Copy processes produce with the connector's
-target client properties and `producer.override.*`. Java's source tasks use the worker's own
-producer instead; the source tasks of mm2 do not.
+target client properties and `producer.override.*`. Java's source tasks write through the worker's
+own producer; mm2's source tasks do not use that producer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
 class AdminFactory(Protocol):
-    """Callable type of `create_admin`. Tests pass a fake instead."""
+    """Signature of `create_admin`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -301,7 +301,7 @@ class KafkaCheckpointClients:
 
 
 class CheckpointClientsFactory(Protocol):
-    """Callable type of `KafkaCheckpointClients`. Tests pass a fake instead."""
+    """Signature of `KafkaCheckpointClients`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -498,7 +498,7 @@ def _build_copy_cluster_access(properties: dict[str, str], alias: str) -> Cluste
 
 
 class SourceTaskClientsFactory(Protocol):
-    """Callable type of `KafkaSourceTaskClients`. Tests pass a fake instead."""
+    """Signature of `KafkaSourceTaskClients`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -638,7 +638,7 @@ class KafkaSourceConnectorClients:
 
 
 class SourceConnectorClientsFactory(Protocol):
-    """Callable type of `KafkaSourceConnectorClients`. Tests pass a fake instead."""
+    """Signature of `KafkaSourceConnectorClients`, so that tests can pass a fake."""
 
     def __call__(
         self,

@@ -117,7 +117,8 @@ class EarlyCopyStart:
         if self._until_s is None:
             self._until_s = now_s + EARLY_START_TIMEOUT_S
             started = self._started = self._starter.start()
-            with contextlib.suppress(RetriableError):  # it has ended: another one will be started
+            # If the process has already ended, the supervisor starts another one.
+            with contextlib.suppress(RetriableError):
                 started.channel.send(control_messages.encode_endpoints(self._endpoints()))
         elif now_s >= self._until_s:
             self.end_process("the settings of the copy process were not known in time")

@@ -70,9 +70,8 @@ class TaskCopyProgress:
         return before is None or (before.phase, before.reason) != (report.phase, report.reason)
 
     def record_latency(self, latency: LatencySnapshot, now_s: float) -> None:
-        """Store the latencies reported by the current copy process, whose counters
-        started at zero.
-        """
+        """Store the latencies that the current copy process has reported. Each copy process counts
+        from zero."""
         self._clock_ahead.observe(latency.ahead_ms, now_s)
         ahead_ms = round(self._clock_ahead.compute_statistics(now_s).max)
         self.latency = self._previous_latency.add_counts_of_later_snapshot(

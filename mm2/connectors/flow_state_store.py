@@ -83,7 +83,7 @@ class FlowStateStore:
         partitions: Collection[TopicPartition] | None = None,
         read_java_progress: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """Create a store that keeps the map of these `partitions` in memory; None keeps all
+        """Create a store that keeps the offset map of `partitions` in memory; None keeps all
         partitions."""
         self._log = log
         self._record_filter = (
@@ -183,7 +183,7 @@ class FlowStateStore:
         if anchor is None:
             return
         for key in progress.list_superseded_keys(anchor.key):
-            # If the log is full, the next acquisition deletes it.
+            # If the log is full, the next acquisition writes the tombstone.
             with contextlib.suppress(FlowStateLogFullError):
                 self._log.append(
                     FlowStateTopic.MAP,

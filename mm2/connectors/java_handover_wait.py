@@ -125,7 +125,9 @@ def _has_java_run_stopped_writing(
     """Return True if no more batches of this Java task run can arrive, on any partition."""
     if run.ended_ms is not None and not run.overlaps:
         return True
-    # The previous run had lost the task when this one began. Both times are of the same clock.
+    # The previous run, which reported no end, had lost the task when this run began. Its producer
+    # has stopped retrying if this run lasted at least as long as the delivery timeout. Both times
+    # are from the clock of this run's worker.
     if (
         run.ended_ms is not None
         and run.ended_ms - run.started_ms >= query.delivery_timeout_s * 1000
@@ -139,7 +141,7 @@ def _has_java_run_stopped_writing(
         return False
     return (
         leaderless.to_ms - leaderless.from_ms >= long_ms
-    )  # its group had no live worker before ours began
+    )  # for this time before this worker started, the Connect group had no live worker
 
 
 def _find_ownership_start_times(
@@ -205,7 +207,7 @@ class HandoverWait:
     """True if the task has replicated records since the wait began."""
 
     def is_sufficient_for_java_runs(self, runs: Collection[JavaTaskRun]) -> bool:
-        """Return True if no new wait is needed for these Java task runs.
+        """Return True if no new wait is needed for the given Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
@@ -312,7 +314,7 @@ class JavaHandover:
         while this task is replicating.
 
         A warning is set only after two consecutive checks with the same result, because mm2 tasks
-        may be about to report that they are running. It is cleared immediately.
+        may be about to report that they are running. The warning is cleared immediately.
         """
         self._waits.mark_task_as_copying(self._task.key)
         others = find_tasks_run_by_java(

@@ -1,8 +1,8 @@
 """Finds which producer ids on the source belong to the reverse flow. Batches with these producer
 ids are skipped, because they were replicated from this flow's target.
 
-The reverse flow writes to this flow's source. Before the first batch of a producer id, it stores
-the producer id in its offset map topic, which is also on this flow's source. If the producer id of
+The reverse flow writes to this flow's source. It stores each of its producer ids in its offset map
+topic, also on this flow's source, before the producer writes its first batch. If the producer id of
 a fetched batch is missing when that topic has been read to its end, the reverse flow did not write
 the batch. Reads run on a separate thread; one read serves many queries.
 """
@@ -196,7 +196,7 @@ class ReverseFlowProducerLookup:
     """Finds out on a separate thread which producer ids belong to the reverse flow. The first query
     starts the thread.
 
-    `query` and `close` are not thread-safe.
+    `query_reverse_flow_producers` and `close` are not thread-safe.
     """
 
     def __init__(self, reader: ReverseOffsetMapReader, *, name: str) -> None:

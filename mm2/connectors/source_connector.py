@@ -153,10 +153,10 @@ class SourceTopicWatcher:
     def _run_periodic_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
     ) -> None:
-        """Run a periodic action. A failure is logged, unless the connector is stopping, and retried
-        later.
+        """Run a periodic action. If it fails, log the error and schedule a retry.
 
-        At startup, errors that a retry cannot resolve are raised.
+        At startup, errors that a retry cannot resolve are raised. While the connector is stopping,
+        errors are not logged.
         """
         try:
             run_action()
@@ -201,7 +201,7 @@ class SourceTopicWatcher:
     # Log and status
 
     def _log_refresh_changes(self, result: TopicRefreshResult) -> None:
-        """Log what has changed since the last refresh."""
+        """Log the changes since the last refresh."""
         previous, self._last_result = self._last_result, result
         logged = (
             set()
@@ -262,8 +262,8 @@ class SourceTopicWatcher:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
     def _wait_for_stop_request(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup, if
-        the worker's context says so; after startup, if `stop` was called."""
+        """Wait for up to `timeout_s`. Returns True if the connector must stop. During startup, the
+        worker requests this through the context; after startup, by calling `stop`."""
         return (
             self._context.wait(timeout_s)
             if self._starting

@@ -156,7 +156,7 @@ class SourceTaskAssignments:
         return True
 
     def build_task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Build the task configurations of a connector with these properties. Raises
+        """Build the task configurations from the connector's properties `props`. Raises
         `RetriableError` before the first refresh."""
         shares = self._plan_assignments(tasks_max)
         return task_assignment.build_partition_task_configs(

@@ -68,8 +68,8 @@ invalid."""
 
 
 class TopicPoller:
-    """Reads the metadata of a task's topics periodically on a separate thread. `pop_result`,
-    `reason` and `failure` are for use by the task's thread."""
+    """Reads the metadata of a task's topics periodically on a separate thread. The task's thread
+    uses `take_new_plan`, `reason` and `failure`."""
 
     def __init__(
         self,
@@ -280,8 +280,8 @@ def get_source_partition(where: PartitionSetup) -> TopicPartition:
 
 
 BUSY_POLL_INTERVAL_S = 0.05
-"""Poll interval while work is pending. Otherwise an iteration lasts as long as its caller
-permits."""
+"""Poll interval in seconds while work is pending. Otherwise an iteration lasts as long as its
+caller permits."""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
 """Delay in seconds before another attempt to complete a plan if the offset map could not be
@@ -328,8 +328,8 @@ class SourceTaskDeps:
 
 
 class SourceTaskRunner:
-    """Runs the copy process of one task. Not thread-safe except for `abandon`. An exception raised
-    by a method fails the task.
+    """Runs the copy process of one task. Not thread-safe except for `kill_copy_process`. An
+    exception raised by a method fails the task.
 
     `supervisor` is None while nothing is replicated; `reason` then states why.
     """
@@ -397,7 +397,7 @@ class SourceTaskRunner:
         if copy is not None:
             copy.tick(now_s)
             copy.acknowledge_stored_items()
-            if copy.channel is None:  # it has ended: another worker may copy by now
+            if copy.channel is None:  # it has ended: another worker may replicate by now
                 self._compactor.clear_partitions()
             self._compactor.run_once(now_s)
             self._replace_stopped_copy(copy, now_s)
@@ -515,7 +515,7 @@ class SourceTaskRunner:
         *,
         before: CopySupervisor | None,
     ) -> None:
-        """Start supervising a copy process for these partitions, with the current settings."""
+        """Start supervising a copy process for the given partitions, with the current settings."""
         around = self._deps
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(

@@ -264,8 +264,8 @@ class TopicRefresher:
             self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
     def sync_acls(self) -> None:
-        """Sync ACLs of the topics that the last refresh found to be replicated. Raises the same
-        errors as `refresh_topics`."""
+        """Sync ACLs of the topics that the flow replicates according to the last refresh. Raises
+        the same errors as `refresh_topics`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,

@@ -1,8 +1,8 @@
 """Messages of the control channel between the driver and a copy process, and their JSON form.
 
 Driver to copy process: `endpoints` (optional, first: clusters and topics to connect to),
-`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the flow in the
-opposite direction), `recorded` (records were stored in the flow's state topics),
+`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the reverse flow),
+`recorded` (records were stored in the flow's offset map and incident topics),
 `acquisition_granted`, `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,

@@ -252,7 +252,7 @@ class ConnectionHandler(Protocol):
 
 
 def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) -> ChannelStream:
-    """Wrap an accepted socket, whose TLS handshake is still pending."""
+    """Wrap an accepted socket in a `ChannelStream`. With TLS, the handshake is still pending."""
     if tls is None:
         return ChannelStream(accepted)
     control_frames.enable_keepalive(accepted)
@@ -380,21 +380,22 @@ class ControlConnection:
 
 LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
-"""Time after which a connection is closed if the peer has not sent a `hello` message."""
+"""Time in seconds after which a connection is closed if the peer has not sent a `hello` message."""
 MAX_UNGREETED_CONNECTIONS = 128
 """Maximum number of connections without a hello, besides one for each open channel. A further
 connection replaces the oldest. Copy processes send the hello within milliseconds, so idle
 connections of others cannot block them."""
 ACCEPT_BATCH = 32
-"""Number of connections accepted before earlier connections are read. The number is well below
-`MAX_UNGREETED_CONNECTIONS`, so that no connection is replaced before it was read."""
+"""Maximum number of connections that are accepted before data of accepted connections is read. It
+is well below `MAX_UNGREETED_CONNECTIONS`, so that no connection is closed as the oldest before its
+hello could be read."""
 REJECTION_LOG_INTERVAL_S = 60.0
-"""Minimum time between log lines about connections that were closed before a valid hello."""
+"""Minimum time in seconds between log lines about connections that ended before a valid hello."""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
-"""Pause after a connection could not be accepted, for example because no file descriptors are
-left."""
+"""Pause in seconds after a connection could not be accepted, for example because no file
+descriptors are left."""
 _MAX_UNIX_PATH_BYTES = 100
 _RUN_DIRECTORY_PREFIX = "mm2-control-"
 _SHORT_PARENT = Path("/tmp")  # noqa: S108 - the directory created in it has mode 0700

@@ -44,8 +44,8 @@ MAX_UNSENT_BYTES = 8 * 1024 * 1024
 of the memory budget is less."""
 
 BUFFER_OVERUSE_FACTOR = 1.5
-"""Factor by which buffers may exceed the memory budget before batches are copied out of them. A
-slow partition keeps the whole buffer of a response alive."""
+"""Factor by which response buffers may exceed the memory budget before batches are copied out of
+them. Without copying, one slow partition keeps the whole buffer of a response in memory."""
 
 SESSION_ERRORS = frozenset({70, 71, 106})
 """Errors of the fetch session, after which only the session is restarted:
@@ -158,8 +158,8 @@ class Fetcher:
         self._add_partition_to_session(connection, key, copy)
 
     def update_acknowledged_partition(self, copy: PartitionReplicator) -> None:
-        """Assign a partition that is in no fetch session to one if it needs data again. Call after
-        one of its batches was acknowledged."""
+        """Assign a partition to a fetch session if it is in none and needs data again. Call after
+        one of the partition's batches was acknowledged."""
         if (copy.setup.topic, copy.setup.partition) not in self._connection_of:
             self.update_partition(copy)
 
@@ -354,7 +354,7 @@ class Fetcher:
                     max_partitions=connection.session.count_requested_partitions(),
                 )
             except MalformedResponseError:
-                pass  # treated like a failed connection
+                pass  # handled like a failed connection
         connection.session.on_request_failed()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
@@ -446,7 +446,7 @@ class Fetcher:
         """Fetch the partition from the preferred read replica that the leader has returned.
 
         If the metadata does not list that broker yet, mark the replica as unavailable. The leader
-        then serves the records; without the mark, it would keep returning the replica instead.
+        then serves the records. Otherwise it would keep returning the replica instead of records.
         """
         self._replicas.set_preferred_replica(key, replica, now_s)
         if replica not in self._source.view.brokers:

@@ -60,7 +60,7 @@ class ComparedLog:
     """True to include the records of aborted transactions as optional records, which need no match
     in the other log; False to skip them."""
     reverse_producers: frozenset[int] = frozenset()
-    """Producer ids of the reverse flow, whose records are skipped."""
+    """Producer ids of the reverse flow. Records of these producers are skipped."""
     transform: RecordTransform | None = None
     """The transform that was applied to the replicated records."""
     digests: LogDigests = field(init=False)
@@ -144,7 +144,7 @@ UNREADABLE_LOG_ERRORS = (
 _LATEST_TIMESTAMP = -1
 _EARLIEST_TIMESTAMP = -2
 NO_PROGRESS_TIMEOUT_S = 60.0
-"""Time without new records after which reading fails."""
+"""Time in seconds without new records after which reading fails."""
 _READ_RETRY_DELAY_S = 0.2
 
 

@@ -207,7 +207,7 @@ class RecoveryRequests:
             case RequestAcquisition() if self._granted and id(copy) not in self._granted_copies:
                 self._granted_copies.add(
                     id(copy)
-                )  # the id stays unique: copies live as long as this object
+                )  # ids are unique: no replicator is freed before this object
                 self._delayed.append((now_s, question))
             case Delay(delay_s=delay_s):
                 self._delayed.append((now_s + delay_s, question))

@@ -311,7 +311,7 @@ class SparkEngine:
     def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         self._fail_engine(f"thread {end.name} failed: {end.error!r}")
 
-    # One thread per copy
+    # One thread per copy process
 
     def _run_copy(self, copy: SparkCopy, stop: threading.Event) -> None:
         try:
@@ -399,7 +399,7 @@ class SparkEngine:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
                 self._cancel_jobs(spark)
-            # Wait for the copies' threads first: pyspark cannot stop a context that is in use.
+            # First wait for the copy processes: pyspark cannot stop a context that is in use.
             for copy in self._list_copies():
                 copy.wait(end.remaining_s(self._now.now_s()) / 2)
             spark.stop_context()

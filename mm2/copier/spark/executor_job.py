@@ -25,7 +25,8 @@ OUTCOME_ENDED = "ended"
 """Outcome of a copy process that was stopped, or that failed and has reported the error over the
 control channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Outcome of a second attempt, which Spark started after losing an executor. It does nothing."""
+"""Outcome of a task that Spark started again after losing an executor. A second attempt does
+nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
 """Outcome of a task on a node that lacks a required package; the text names the package."""
 
@@ -95,8 +96,8 @@ def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
 
 
 def run_warm_up(_address: str, _token: bytes, _attempt: int) -> None:
-    """Do nothing. Entry point of the warm-up job (`WARM_UP_ENTRY`), whose start loads the modules
-    that copy processes need."""
+    """Do nothing. This is the entry point of the warm-up job (`WARM_UP_ENTRY`). Starting the job
+    loads the modules that copy processes need."""
 
 
 def describe_missing_packages(missing: list[str]) -> str:
