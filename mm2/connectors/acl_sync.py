@@ -1,8 +1,8 @@
 """Copies ACLs for read access from source topics to their mirror topics
 (`sync.topic.acls.enabled`).
 
-A source cluster without an authorizer has no ACLs. In this case nothing is copied, which is logged
-once.
+A source cluster without an authorizer has no ACLs. In this case ACL sync is skipped, which is
+logged once.
 """
 
 from __future__ import annotations

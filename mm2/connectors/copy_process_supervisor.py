@@ -250,9 +250,10 @@ class CopySupervisorDeps:
     """Finds out which of the source's producer ids belong to the reverse flow."""
     may_acquire: Callable[[float], bool]
     """Returns True if a partition may be acquired. The argument is the time in monotonic seconds at
-    which the copy process requested this. Called repeatedly until it returns True."""
+    which the copy process requested the acquisition. Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
-    """Returns False if another worker may own the task by now. The copy process is then ended."""
+    """Returns False if another worker may own the task by now. The supervisor then ends the copy
+    process."""
     on_streamed: Callable[[Sequence[FlowStateRecord]], None]
     """Called with the offset map records and incidents that the copy process streams, in order.
     Raises `MalformedMessageError` if a record cannot be decoded."""

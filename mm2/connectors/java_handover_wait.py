@@ -199,7 +199,8 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class HandoverWait:
-    """A task's wait for the end of Java task runs, begun at `started_s` (monotonic seconds)."""
+    """A task's wait for the end of Java task runs. The wait began at `started_s` (monotonic
+    seconds)."""
 
     runs: frozenset[JavaTaskRun]
     started_s: float

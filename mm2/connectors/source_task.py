@@ -1,7 +1,7 @@
 """MirrorSourceTask: runs a copy process that replicates the partitions of one task.
 
-Java's task replicates the records itself. Both use the same Connect source offsets, offset syncs
-and topic names.
+Java's task replicates the records itself. Both tasks use the same Connect source offsets, offset
+syncs and topic names.
 """
 
 from __future__ import annotations

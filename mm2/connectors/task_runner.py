@@ -316,8 +316,8 @@ class SourceTaskDeps:
     """Returns True if a partition may be acquired. The argument is the time at which the copy
     process requested the acquisition (monotonic seconds)."""
     may_keep_running: Callable[[float], bool]
-    """Returns False if another worker may already own the task, so that the copy process is
-    ended."""
+    """Returns False if another worker may own the task by now. The supervisor then ends the copy
+    process."""
     get_wait_reason: Callable[[float], str]
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""

@@ -285,8 +285,8 @@ ChannelAddress = UnixAddress | TlsAddress
 
 
 def parse_address(text: str) -> ChannelAddress:
-    """Parse the text form of a channel address. Raises `FatalError` if the address is neither Unix
-    nor TLS."""
+    """Parse the string form of a channel address. Raises `FatalError` if the address is neither
+    Unix nor TLS."""
     if text.startswith(_UNIX_PREFIX):
         return UnixAddress(path=text.removeprefix(_UNIX_PREFIX))
     authority, pin, fingerprint = text.removeprefix(_TLS_PREFIX).partition(_FINGERPRINT_PREFIX)

@@ -51,9 +51,9 @@ def compute_max_copy_processes(settings: Mm2Settings) -> int:
 
 
 EXIT_TIMEOUT_S = 2.0
-"""Time limit for closing the data plane at process exit or before a replacement."""
+"""Time limit in seconds for closing the data plane, at process exit or before it is replaced."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Minimum part of the close timeout that is reserved for stopping the engine."""
+"""Minimum part of the close timeout, in seconds, that is reserved for stopping the engine."""
 
 
 @dataclass(slots=True)

@@ -263,8 +263,8 @@ def _translate_spark_errors(what: str) -> Iterator[None]:
 
 
 def _describe_exception(error: Exception) -> str:
-    """Return the text of an exception. A Java exception's text is read through the gateway, which
-    may be closed."""
+    """Return the message of an exception, or its type if the message cannot be read. The message of
+    a Java exception is read through the gateway, which may be closed."""
     try:
         return str(error)
     except _JVM_CALL_ERRORS:
