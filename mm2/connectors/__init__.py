@@ -6,7 +6,8 @@ tasks. `MirrorSourceTask` supervises the copy process that replicates the record
 (`FlowStateStore`). `MirrorCheckpointConnector` and its task translate consumer group offsets.
 `MirrorHeartbeatConnector` emits heartbeats.
 
-Each task publishes its status in `StatusRegistry`, where tables, metrics and commands read it.
+Each connector and task publishes its status in `StatusRegistry`. The status page, metrics and
+commands read the status from this registry.
 
 May import `mm2.copier`, `mm2.config`, `mm2.kafka` and everything below them, but nothing from
 status, metrics, UI or CLI.

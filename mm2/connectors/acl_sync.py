@@ -1,8 +1,8 @@
 """Copies ACLs for read access from source topics to their mirror topics
 (`sync.topic.acls.enabled`).
 
-A source cluster without an authorizer has no ACLs. In this case nothing is copied, which is logged
-once.
+A source cluster without an authorizer has no ACLs. In this case ACL sync is skipped, which is
+logged once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ WRITING_ACLS = "creating ACLs"
 
 _LOG = logging.getLogger(__name__)
 _CLUSTERS_WITHOUT_AUTHORIZER: set[str] = set()
-"""Clusters known to have no authorizer. Each cluster is logged once per process, even if connectors
-are restarted."""
+"""Clusters that have no authorizer. For each of them, the process logs only once that ACL sync was
+skipped, even if connectors are restarted."""
 
 
 class AclSync:
@@ -53,12 +53,12 @@ class AclSync:
         self._target.close()
 
     def sync_acls(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
-        """Create missing ACLs on the target and return the plan. Returns None if the source's ACLs
-        cannot be read.
+        """Create the missing ACLs of the mirror topics on the target.
 
-        `mirrored_topics` are the source topics that the flow mirrors. Authorization errors are
+        `mirrored_topics` are the source topics that the flow mirrors. Returns the plan, which lists
+        the ACLs to create, or None if the source's ACLs cannot be read. Authorization errors are
         logged. Raises `RetriableError` if a cluster does not respond, and `AuthenticationError` if
-        it rejects the credentials.
+        a cluster rejects the credentials.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         acls = self._read_source_acls(timeout_s)

@@ -1,8 +1,8 @@
 """MirrorCheckpointConnector: finds the consumer groups of a flow and assigns them to tasks.
 
-The checkpoints topic is created on the cluster of `target.cluster.*`. Records are written by the
-worker's producer, which must write to the same cluster (`producer.override.*` can redirect it), as
-in Java.
+As in Java, the connector creates the checkpoints topic on the cluster of `target.cluster.*`, but
+the worker's producer writes the checkpoints. If that producer writes to another cluster by default,
+redirect it with `producer.override.*`.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._logged_exclusions = left_out
         if change:
             _LOG.info(
-                "%s replicated: %d new, %d removed",
+                "%s selected for offset translation: %d new, %d removed",
                 plurals.format_count(len(selected.groups), "group", "are"),
                 len(change.new),
                 len(change.gone),

@@ -70,8 +70,8 @@ TOPIC_READ_TIMEOUT_S = 2.0
 """Time limit of one read of a topic, in seconds. The next read continues where the previous one
 stopped."""
 TOPIC_VISIBILITY_TIMEOUT_S = 30.0
-"""Maximum time for which a new checkpoints topic may be missing from the metadata of some
-brokers."""
+"""Maximum time in seconds for which a new checkpoints topic may be missing from the metadata of
+some brokers."""
 MAX_GROUPS_PER_STEP = 250
 MAX_CHECKPOINTS_PER_STEP = 2_000
 MAX_OFFSETS_AGE_S = 1.0
@@ -97,7 +97,8 @@ class NewCheckpoint(NamedTuple):
 class CheckpointCalculator:
     """Computes a task's new checkpoints in rounds. A round is one pass over all groups of the task.
 
-    Not thread-safe except for `find_groups`. No request is sent before `load` is called.
+    Not thread-safe except for `find_groups`. No request is sent before `load_published_state` is
+    called.
     """
 
     def __init__(
@@ -190,7 +191,8 @@ class CheckpointCalculator:
 
     @property
     def is_complete(self) -> bool:
-        """True if the last pass over all groups is finished and read all groups and offsets."""
+        """True if the last pass over all groups is finished, and all groups and their offsets could
+        be read."""
         return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
     def compute_checkpoints(self) -> list[NewCheckpoint]:
@@ -217,12 +219,12 @@ class CheckpointCalculator:
         return checkpoints
 
     def _begin_round(self) -> None:
-        """Start a pass over all groups: read the checkpoints published by other tasks, then the
-        groups.
+        """Start a round (a pass over all groups), and first read the checkpoints that other tasks
+        have published.
 
-        In the opposite order, a checkpoint that another task publishes later would make a group
-        appear to move backwards. Raises `LogTruncatedError` if the published checkpoints must be
-        loaded again.
+        If group offsets were read first, another task could publish a newer checkpoint in between.
+        The older group offset would then look like a rewind of the group. Raises
+        `LogTruncatedError` if the published checkpoints must be loaded again.
         """
         try:
             if self._published is not None:
@@ -274,10 +276,10 @@ class CheckpointCalculator:
         return checkpoints_made
 
     def _refresh_offsets(self) -> None:
-        """Refresh offset syncs and the offset map. Call after reading group offsets, so that the
-        syncs and the map probably include the offsets that the groups have committed."""
+        """Refresh offset syncs and the offset map. Call after reading group offsets: most of the
+        committed offsets can then be translated."""
         syncs = self._syncs
-        assert syncs is not None, "call load first"
+        assert syncs is not None, "call load_published_state first"
         if self._clock.now_s() < self._refresh_due_s:
             return
         self._run_refresh_or_log_warning(
@@ -296,7 +298,7 @@ class CheckpointCalculator:
             refresh()
         except LogTruncatedError:
             raise
-        except ConnectError as error:  # the state read before stays valid
+        except ConnectError as error:  # the state that was read before remains valid
             self._failed_reads.add(doing)
             self._warnings.warn(doing, error)
         else:
@@ -306,7 +308,7 @@ class CheckpointCalculator:
     def _translate_with_offset_map(
         self, partition: TopicPartition, upstream: int
     ) -> TranslatedOffset:
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         return self._map.translate(
             partition, upstream, newest=self._syncs.get_newest_sync(partition)
         )
@@ -315,7 +317,7 @@ class CheckpointCalculator:
         """Return True if the record at a source offset has been replicated to the target, according
         to the offset map. Offset syncs are used if there is no offset map, or if Java has
         replicated records since the map's last entry."""
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         newest = self._syncs.get_newest_sync(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)
         if copied_to is None:
@@ -323,7 +325,7 @@ class CheckpointCalculator:
         return upstream <= copied_to
 
     def _translate_offset(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        assert self._syncs is not None, "call load first"
+        assert self._syncs is not None, "call load_published_state first"
         by_map = self._translate_with_offset_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map
@@ -354,8 +356,9 @@ class CheckpointCalculator:
             if is_missing and self._clock.now_s() < self._visible_until_s:
                 return None
             _LOG.warning(
-                "published checkpoints cannot be read (%s); groups behind the records replicated "
-                "from now on receive no checkpoint until they catch up",
+                "published checkpoints cannot be read (%s); only offset syncs written from now on "
+                "are used, so a group that is further behind receives no checkpoint until it has "
+                "caught up",
                 error,
             )
             self._forget_published_checkpoints()
@@ -369,7 +372,8 @@ class CheckpointCalculator:
         self._published.read_to_end(TOPIC_READ_TIMEOUT_S, self._applier.apply_record)
 
     def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record of the checkpoints topic, possibly written by this task."""
+        """Update the table of published checkpoints from a record of the checkpoints topic. This
+        task may have written the record."""
         with self._table_lock:
             changed = self.table.apply_record(key, value)
         if changed is not None:
@@ -393,8 +397,8 @@ class CheckpointCalculator:
 
 
 def _is_mirror_topic(flow: Flow, topic: str) -> bool:
-    """Return whether a target topic can be a mirror topic of the flow. Without this check,
-    checkpoints of other writers could move positions in the target's own topics."""
+    """Return True if a target topic can be a mirror topic of the flow. Without this check, a
+    checkpoint by another writer could change group offsets of topics that are not mirror topics."""
     replicated = naming.map_topic_to_source(
         flow.policy, topic, source_alias=flow.source, target_alias=flow.target
     )
@@ -402,7 +406,8 @@ def _is_mirror_topic(flow: Flow, topic: str) -> bool:
 
 
 POLL_INTERVAL_S = 1.0
-"""Maximum duration of a poll. Kept short because tasks are paused only between polls."""
+"""Maximum duration of a poll in seconds. It is short because a worker can pause the task only
+between polls."""
 ROUND_RETRY_DELAY_S = 5.0
 """Delay in seconds after a failed round (one pass over all groups), unless the emit interval is
 shorter."""
@@ -412,8 +417,9 @@ WRITING_GROUP_OFFSETS = "writing group offsets"
 _T = TypeVar("_T")
 _CHECKPOINTS_PARTITION = 0
 _CACHED_TOPICS_MAX = 100_000
-"""More topics than a flow has: groups are processed in the same order in each round, so a smaller
-cache would have no hits at all."""
+"""Size of the cache of topic filter results. It exceeds the number of topics of any flow: rounds
+process groups in a constant order, so a round that evicts entries leaves no hits for the next
+round."""
 _CONNECT_OFFSET = {connect_offsets.OFFSET_KEY: 0}
 _UNKNOWN_TASK_NUMBER = "?"
 _UNKNOWN_TASK_INDEX = -1
@@ -431,7 +437,7 @@ class MirrorCheckpointTask(SourceTask):
         self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
         self._stored_records: deque[None] = deque()
-        """One entry per record that Kafka has stored and that has not been counted yet. Any thread
+        """One entry per acknowledged record that the task's thread has not counted yet. Any thread
         may append."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
@@ -562,8 +568,8 @@ class MirrorCheckpointTask(SourceTask):
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _publish_round_status(self) -> None:
-        """Publish the status of the last round (pass over all groups) whose checkpoints the target
-        has all acknowledged."""
+        """Publish the status of the last acknowledged round. A round (a pass over all groups) is
+        acknowledged once the target has acknowledged all its checkpoints."""
         while self._stored_records:
             self._stored_records.popleft()
             self._acknowledged.count_acknowledged_records(1)

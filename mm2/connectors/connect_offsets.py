@@ -28,8 +28,8 @@ def build_source_partition(cluster: str, partition: TopicPartition) -> dict[str,
 
 
 def build_checkpoint_partition(group: str, partition: TopicPartition) -> dict[str, Any]:
-    """Build a source partition of MirrorCheckpointConnector. `partition` has the topic name on the
-    target."""
+    """Build a source partition of MirrorCheckpointConnector. `partition` contains the topic name on
+    the target."""
     return {PARTITION_KEY: partition.partition, TOPIC_KEY: partition.topic, GROUP_KEY: group}
 
 

@@ -1,8 +1,8 @@
 """Kafka clients of the connectors and their tasks, built from connector configurations.
 
 Client ids match Java's where Java has the same client. Copy processes produce with the connector's
-target client properties and `producer.override.*`. The worker's own producer, which Java's source
-tasks use, writes no records here.
+target client properties and `producer.override.*`. Java's source tasks write through the worker's
+own producer; mm2's source tasks do not use that producer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
 class AdminFactory(Protocol):
-    """Callable type of `create_admin`. Tests pass a fake instead."""
+    """Signature of `create_admin`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -75,7 +75,7 @@ def create_admin(
 ) -> KafkaAdmin:
     """Create an admin client for the cluster of `role`.
 
-    `use` is the suffix that Java gives the `client.id`, and `task` is the task number in the
+    `use` is the suffix of the `client.id`, as in Java, and `task` is the task number in the
     `client.id`. Pending calls end early once `gone` returns True (the connector is stopping). No
     request is sent yet. Relative certificate paths are resolved against the working directory.
     Raises a `FatalError` that lists all unsupported settings.
@@ -120,8 +120,8 @@ def create_flow_state_topics_client(
 
 
 def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
-    """Return the principals and cluster addresses to use in the commands that error messages
-    suggest."""
+    """Build the `OperatorCommands` of the connector: they format the commands that error messages
+    suggest, with the connector's principals and cluster addresses."""
     source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
     return command_arguments.build_operator_commands(
@@ -301,7 +301,7 @@ class KafkaCheckpointClients:
 
 
 class CheckpointClientsFactory(Protocol):
-    """Callable type of `KafkaCheckpointClients`. Tests pass a fake instead."""
+    """Signature of `KafkaCheckpointClients`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -498,7 +498,7 @@ def _build_copy_cluster_access(properties: dict[str, str], alias: str) -> Cluste
 
 
 class SourceTaskClientsFactory(Protocol):
-    """Callable type of `KafkaSourceTaskClients`. Tests pass a fake instead."""
+    """Signature of `KafkaSourceTaskClients`, so that tests can pass a fake."""
 
     def __call__(
         self,
@@ -638,7 +638,7 @@ class KafkaSourceConnectorClients:
 
 
 class SourceConnectorClientsFactory(Protocol):
-    """Callable type of `KafkaSourceConnectorClients`. Tests pass a fake instead."""
+    """Signature of `KafkaSourceConnectorClients`, so that tests can pass a fake."""
 
     def __call__(
         self,

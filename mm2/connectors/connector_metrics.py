@@ -43,8 +43,8 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedLatencies:
-    """Statistics of a latency over the sample windows, in milliseconds. The current value is the
-    latency of the newest record in the latest report."""
+    """Statistics of a latency in milliseconds, over the last 60 s (two sample windows). The current
+    value is the lowest latency in the latest report, which is that of the newest record."""
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -236,8 +236,8 @@ class MetricsOwner:
 
 
 AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
-"""Attribute values of a metric group by attribute name, for each combination of values of the
-group's tags other than source and target."""
+"""Values of a metric group. The outer key contains the values of the group's tags without source
+and target; the inner key is the attribute name."""
 
 
 def declare_jmx_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:

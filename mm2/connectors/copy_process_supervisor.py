@@ -1,10 +1,12 @@
-"""Starts, monitors and restarts the copy process of one task, and stores its stream of offset map
-records and incidents.
+"""Starts, monitors and restarts the copy process of one task, and stores the offset map records and
+incidents that the process sends.
 
-The copy process replicates the records. The supervisor sends it settings, responds to its requests,
-and appends its stream to the flow store (the internal topics) in order before acknowledging it. A
-copy process that ends unexpectedly is restarted after a backoff. The first copy process is started
-before its settings are known, while the clusters are being read.
+The copy process replicates the records of the task's partitions. The supervisor sends settings to
+the process and responds to its requests. Offset map records and incidents arrive as a numbered
+stream of items. The supervisor appends the items in order to the flow's internal topics, and
+acknowledges each item to the copy process once it is stored. If a copy process ends unexpectedly,
+the supervisor starts another one after a backoff. The first copy process is started early, while
+the settings that it needs are still being read from the clusters.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ class StoredStreamPosition:
             self._stored_ahead.remove(self.through)
 
     def take_new_position(self) -> int | None:
-        """Return the number of the last item for which it and all earlier items are stored, or None
-        if the number has not changed since the last call."""
+        """Return `through`, the number up to which all items are stored. Returns None if the number
+        has not changed since the last call."""
         if self.last_reported == self.through:
             return None
         self.last_reported = self.through
@@ -115,10 +117,11 @@ class EarlyCopyStart:
         if self._until_s is None:
             self._until_s = now_s + EARLY_START_TIMEOUT_S
             started = self._started = self._starter.start()
-            with contextlib.suppress(RetriableError):  # it has ended: another one will be started
+            # If the process has already ended, the supervisor starts another one.
+            with contextlib.suppress(RetriableError):
                 started.channel.send(control_messages.encode_endpoints(self._endpoints()))
         elif now_s >= self._until_s:
-            self.end_process("its settings were not determined in time")
+            self.end_process("the settings of the copy process were not known in time")
 
     def take_started_process(self) -> StartedCopyProcess | None:
         """Return the started copy process; the caller becomes its owner. Returns None if no process
@@ -137,13 +140,13 @@ class EarlyCopyStart:
 
 
 class CopyStream:
-    """Appends the stream of a task's copy processes (offset map records and incidents) to the flow
-    store, which writes them to the flow's internal topics. Call `begin_process_stream` for each new
-    process.
+    """Stores the items that a task's copy processes stream to the driver: offset map records and
+    incidents. The items are appended to the flow's internal topics.
 
-    `on_incident` is called for each stored incident. Invariants: items are appended in order, and
-    the number of items waiting for space in the log is bounded by
-    `driver_client.MAX_UNSTORED_ITEMS` plus a few per partition in acquisition.
+    Call `begin_process_stream` for each new process. `on_incident` is called for each stored
+    incident. Invariants: items are appended in order, and at most
+    `driver_client.MAX_UNSTORED_ITEMS` items, plus a few per partition that is being acquired, wait
+    for space in the store's log.
     """
 
     def __init__(
@@ -201,8 +204,8 @@ class CopyStream:
             self._unappended.popleft()
 
     def take_new_stored_position(self) -> int | None:
-        """Return the number of the last stream item for which it and all earlier items are stored,
-        or None if the number has not changed since the last call."""
+        """Return the number up to which all stream items are stored. Returns None if the number has
+        not changed since the last call."""
         return self._stored.take_new_position()
 
     def _build_item_stored_callback(self, number: int, item: FlowStateRecord) -> OnRecorded:
@@ -225,7 +228,9 @@ STARTUP_TIMEOUT_S = 120.0
 """Time in seconds within which a copy process that has a slot (a place in the engine in which to
 run) must send its first report."""
 STOP_TIMEOUT_S = 1.6
-GROUP_CONTACT_LOST = "no contact with the Connect group for too long"
+GROUP_CONTACT_LOST = (
+    "no contact with the Connect group for too long, so another worker may own the task"
+)
 LAST_MESSAGE_TIMEOUT_S = 0.5
 """Time in seconds to wait for the engine's error after the connection to a copy process was
 closed."""
@@ -245,12 +250,13 @@ class CopySupervisorDeps:
     """Finds out which of the source's producer ids belong to the reverse flow."""
     may_acquire: Callable[[float], bool]
     """Returns True if a partition may be acquired. The argument is the time in monotonic seconds at
-    which the copy process requested this. Called repeatedly until it returns True."""
+    which the copy process requested the acquisition. Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
-    """Returns False if another worker may own the task by now. The copy process is then ended."""
+    """Returns False if another worker may own the task by now. The supervisor then ends the copy
+    process."""
     on_streamed: Callable[[Sequence[FlowStateRecord]], None]
-    """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
-    them."""
+    """Called with the offset map records and incidents that the copy process streams, in order.
+    Raises `MalformedMessageError` if a record cannot be decoded."""
     on_progress_report: Callable[[PartitionSetup, PartitionProgressReport], None]
     """Called with each progress report of a partition, in order."""
 
@@ -619,8 +625,7 @@ class CopySupervisor:
             ahead.kill_process("not needed any more")
 
     def kill(self) -> None:
-        """Kill the copy process. Thread-safe. The state of the copy process is unknown
-        afterwards."""
+        """Kill the copy process without updating `state`. Thread-safe."""
         self._end_early_copy()
         handle, channel = self._handle, self._channel
         if handle is not None:

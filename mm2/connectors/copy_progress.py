@@ -39,8 +39,9 @@ class TaskCopyProgress:
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
     `reports` contains the newest report of each partition, by index in `partitions`. `latency`
-    contains the latencies over all copy processes; it is None before the first report. Its
-    `ahead_ms` is the maximum over approximately the last minute.
+    contains the latencies over all copy processes; it is None before the first report.
+    `latency.ahead_ms`, the time by which record timestamps are ahead of this clock, is the maximum
+    over approximately the last minute.
     """
 
     def __init__(
@@ -69,9 +70,8 @@ class TaskCopyProgress:
         return before is None or (before.phase, before.reason) != (report.phase, report.reason)
 
     def record_latency(self, latency: LatencySnapshot, now_s: float) -> None:
-        """Store the latencies reported by the current copy process, whose counters
-        started at zero.
-        """
+        """Store the latencies that the current copy process has reported. Each copy process counts
+        from zero."""
         self._clock_ahead.observe(latency.ahead_ms, now_s)
         ahead_ms = round(self._clock_ahead.compute_statistics(now_s).max)
         self.latency = self._previous_latency.add_counts_of_later_snapshot(

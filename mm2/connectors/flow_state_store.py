@@ -1,7 +1,8 @@
 """Reads and appends a flow's durable state: its offset map and incidents, each stored in a topic.
 
-Each store is owned by one thread. It preserves the order of each copy process's stream, and keeps
-in memory only what the task's partitions need. `TaskStateStore` reopens the store after a failure.
+A store is used by one thread only. Records are appended in the order in which a copy process sends
+them. Only the offset map of the task's partitions is kept in memory. `TaskStateStore` reopens the
+store after a failure.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LEDGER_READ_TIMEOUT_S = 4.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredStateRequest:
     """A copy process's request for the recovered state of a partition (`ReadRecoveredState`).
-    `target` is the target offset whose source position is needed, or None."""
+    `target` is a target offset to translate to a source offset; None if none is needed."""
 
     partition: TopicPartition
     target: int | None
@@ -57,8 +58,8 @@ class RecoveredStateRequest:
 
 JavaProgressByPartition = Mapping[TopicPartition, JavaMirrorProgress]
 ReadJavaProgress = Callable[[Collection[TopicPartition]], JavaProgressByPartition]
-"""Reads the current progress of partitions from Java's topics. Raises `RetriableError` and
-`FatalError`."""
+"""Reads the current progress of partitions from Java's topics. Raises `RetriableError` if a later
+attempt may succeed, otherwise `FatalError`."""
 
 
 def must_reopen_log(error: ConnectError) -> bool:
@@ -82,7 +83,7 @@ class FlowStateStore:
         partitions: Collection[TopicPartition] | None = None,
         read_java_progress: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """Create a store that keeps the map of these `partitions` in memory; None keeps all
+        """Create a store that keeps the offset map of `partitions` in memory; None keeps all
         partitions."""
         self._log = log
         self._record_filter = (
@@ -175,13 +176,14 @@ class FlowStateStore:
             )
 
     def _clear_superseded_segments(self, partition: TopicPartition) -> None:
-        """Delete offset map segments of older owners that the newest owner's segments replace."""
+        """Delete the segments that the newest owner's resume point supersedes from the offset map
+        topic. Earlier owners of the partition wrote them."""
         progress = self._map.get_partition(partition)
         anchor = progress.resume_point
         if anchor is None:
             return
         for key in progress.list_superseded_keys(anchor.key):
-            # If the log is full, the next acquisition deletes it.
+            # If the log is full, the next acquisition writes the tombstone.
             with contextlib.suppress(FlowStateLogFullError):
                 self._log.append(
                     FlowStateTopic.MAP,
@@ -212,7 +214,7 @@ def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey]
 
 
 def _ignore_tombstone_error(_error: ConnectError | None) -> None:
-    """Ignore that a tombstone could not be written, because the next acquisition writes it
+    """Ignore a failed tombstone write. The next acquisition of the partition writes the tombstone
     again."""
 
 
@@ -304,7 +306,9 @@ class TaskStateStore:
             )
         elif self.unavailable_reason != before:  # every lost record reports the same error
             _LOG.info(
-                "progress not saved (%s); the next owner will recover it from the target log", error
+                "progress not saved (%s); the task that acquires the partitions next will recover "
+                "the progress from the target log",
+                error,
             )
 
     def close(self, timeout_s: float) -> None:

@@ -1,8 +1,9 @@
 """Writes checkpoints to consumer groups on the target (`sync.group.offsets.enabled`, KIP-545).
 
-Every pass compares all groups. Groups without new checkpoints or changed offsets cause almost no
-work. Groups behind their checkpoints are read again in small batches just before writing, so that a
-group that has gained members or advanced in the meantime is not changed.
+Every pass compares the committed offsets of all groups with their checkpoints. Groups without new
+checkpoints or changed offsets cause almost no work. Groups that are behind their checkpoints are
+read again in small batches just before their offsets are written. A group that has gained members
+or advanced in the meantime is not changed.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ class GroupOffsetWriter:
         return len(results.succeeded)
 
     def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
-        """Read groups just before writing their offsets: first their states, then their committed
-        offsets without pending transactional commits."""
+        """Read groups just before writing their offsets: first the group states, then the committed
+        offsets of idle groups. Offsets with pending transactional commits are not read."""
         states = self._groups.describe_group_states(names, self._timeout_s)
         seen = {group: TargetGroup(state=state) for group, state in states.succeeded.items()}
         idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
@@ -178,8 +179,8 @@ class GroupOffsetWriter:
     def _read_target_topics(
         self, names: Iterable[str], table: CheckpointTable, target_topics: _TargetTopics
     ) -> None:
-        """Read partition counts and end offsets that these groups' checkpoints require and that are
-        not cached."""
+        """Read the partition counts and end offsets that are needed to check the checkpoints of the
+        groups `names`. Cached values are not read again."""
         farthest: dict[TopicPartition, int] = {}
         for group in names:
             for place, point in table.get_group_checkpoints(group).items():
@@ -210,16 +211,18 @@ class GroupOffsetWriter:
         for place, reason in sorted(plan.unchanged.items()):
             if reason is UnchangedReason.MISSING:
                 self._log_group_problem(
-                    plan.group, f"{place} does not exist, so its checkpoint is not written yet"
+                    plan.group,
+                    f"{place} does not exist, so the group's checkpoint is not written yet",
                 )
             if reason is UnchangedReason.BEYOND:
                 self._log_group_problem(
-                    plan.group, f"{place} ends before its checkpoint, which is not written yet"
+                    plan.group,
+                    f"{place} ends before the group's checkpoint, which is not written yet",
                 )
         for place in sorted(plan.replaces_empty):
             self._log_group_problem(
                 plan.group,
-                f"its offset for {place} is negative and is replaced with its checkpoint",
+                f"its offset for {place} is negative and is replaced with the checkpoint",
             )
 
     def _record_group_failure(self, group: str, text: str) -> None:

@@ -1,11 +1,12 @@
 """MirrorHeartbeatConnector and its task: emit one heartbeat per interval, byte for byte as in Java.
 
-The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's producer,
-which must write to that cluster (`producer.override.*` can redirect it), as in Java.
+As in Java, the connector creates the heartbeats topic on the cluster of `target.cluster.*`, but the
+worker's producer writes the heartbeats. If that producer writes to another cluster by default,
+redirect it with `producer.override.*`.
 
-Records are serialized as in MirrorMaker 2's dedicated mode, regardless of the worker's converters.
-On a Connect worker, Java's connector depends on those converters and writes records that no
-MirrorMaker client can read.
+Heartbeats are serialized as in MirrorMaker 2's dedicated mode, regardless of the worker's
+converters. Java's connector uses the converters when it runs on a Connect worker, and then writes
+heartbeats that no MirrorMaker client can read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from mm2.kafka.client_interfaces import Admin
 from mm2.topics import naming
 
 POLL_INTERVAL_S = 1.0
-"""Maximum duration of a poll. Kept short because tasks are paused only between polls."""
+"""Maximum duration of a poll in seconds. It is short because a worker can pause the task only
+between polls."""
 
 
 class MirrorHeartbeatTask(SourceTask):

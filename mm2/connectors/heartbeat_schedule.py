@@ -29,15 +29,15 @@ class HeartbeatSchedule:
 
     @property
     def source_partition(self) -> Mapping[str, str]:
-        """Source partition of the heartbeats' Connect source offset, with its fields in Java's
-        order."""
+        """Connect source partition of the heartbeats. Its fields have the same order as in Java."""
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
     def compute_next_heartbeat_s(self, last_s: float | None, now_s: float) -> float:
-        """Compute when the next heartbeat is due (monotonic seconds). The first is due one interval
-        after the start, as in Java.
+        """Compute when the next heartbeat is due (monotonic seconds). `last_s` is the time of the
+        last heartbeat, or None before the first one.
 
-        After a gap, one heartbeat is due immediately; missed heartbeats are not sent later.
+        As in Java, the first heartbeat is due one interval after the start. If the next heartbeat
+        is overdue, one heartbeat is due immediately; missed heartbeats are not sent later.
         """
         return now_s + self.interval_s if last_s is None else max(now_s, last_s + self.interval_s)
 

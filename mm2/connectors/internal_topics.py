@@ -20,8 +20,8 @@ from mm2.kafka.client_interfaces import Admin
 
 INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 CREATE_ATTEMPT_TIMEOUT_S = 4.0
-"""Limit of one attempt to create a topic. Shorter than the time that a worker allows a connector to
-stop."""
+"""Time limit in seconds of one attempt to create a topic. It is shorter than the time within which
+a worker expects a connector to stop."""
 CREATE_RETRY_DELAY_S = 1.0
 
 _LOG = logging.getLogger(__name__)

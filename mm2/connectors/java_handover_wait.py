@@ -5,9 +5,10 @@ killed, frozen or partitioned may still send batches for as long as its producer
 (`delivery.timeout.ms`). Batches that arrive even later are detected by tail matching, the
 comparison of the last records of the target partition with the source.
 
-The decision depends on which workers ran the task's partitions, as part of any task, because
-partitions move between tasks. An mm2 task reports RUNNING only after the wait. This process
-remembers when a wait began, so that a restarted task waits only for the remaining time.
+Partitions can be reassigned between tasks. Whether a task waits therefore depends on all Java
+workers that have replicated its partitions, in any task. An mm2 task reports RUNNING only after the
+wait. This process remembers when a wait began, so that a restarted task waits only for the
+remaining time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DEFAULT_DELIVERY_TIMEOUT_S = 120.0
 within a minute."""
 _UNLIMITED_TIMEOUT_MS = 2**31 - 1
 MAX_CLOCK_SKEW_S = 600.0
-"""Maximum assumed difference between the clocks of two machines."""
+"""Maximum difference in seconds that is assumed between the clocks of two machines."""
 
 _PartitionSet = frozenset[TopicPartition]
 
@@ -61,7 +62,7 @@ class HandoverQuery:
     partitions: Collection[TopicPartition]
     """Partitions of the waiting task."""
     delivery_timeout_s: float
-    """How long the producer of a Java task retries."""
+    """Time in seconds for which the producer of a Java task retries (`delivery.timeout.ms`)."""
     wall_ms: int
     """Current wall clock time."""
 
@@ -121,11 +122,12 @@ def find_tasks_run_by_java(
 def _has_java_run_stopped_writing(
     run: JavaWorkerTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
 ) -> bool:
-    """Return True if no more batches of this Java task run can arrive, regardless of its
-    partitions."""
+    """Return True if no more batches of this Java task run can arrive, on any partition."""
     if run.ended_ms is not None and not run.overlaps:
         return True
-    # The previous run had lost the task when this one began. Both times are of the same clock.
+    # The previous run, which reported no end, had lost the task when this run began. Its producer
+    # has stopped retrying if this run lasted at least as long as the delivery timeout. Both times
+    # are from the clock of this run's worker.
     if (
         run.ended_ms is not None
         and run.ended_ms - run.started_ms >= query.delivery_timeout_s * 1000
@@ -139,7 +141,7 @@ def _has_java_run_stopped_writing(
         return False
     return (
         leaderless.to_ms - leaderless.from_ms >= long_ms
-    )  # its group had no live worker before ours began
+    )  # for this time before this worker started, the Connect group had no live worker
 
 
 def _find_ownership_start_times(
@@ -161,8 +163,8 @@ def _find_run_partitions(
 ) -> _PartitionSet | None:
     """Return the partitions of a Java task run; None if they are unknown.
 
-    A run that overlaps an earlier run without a recorded end includes the partitions of that
-    earlier run.
+    If the run began before the end of the previous run was reported, the partitions of all earlier
+    configurations of the task are included.
     """
     run_configs = _select_configs_as_of_time(configs, run.started_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
@@ -197,7 +199,8 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class HandoverWait:
-    """A task's wait for the end of Java task runs, begun at `started_s` (monotonic seconds)."""
+    """A task's wait for the end of Java task runs. The wait began at `started_s` (monotonic
+    seconds)."""
 
     runs: frozenset[JavaTaskRun]
     started_s: float
@@ -205,7 +208,7 @@ class HandoverWait:
     """True if the task has replicated records since the wait began."""
 
     def is_sufficient_for_java_runs(self, runs: Collection[JavaTaskRun]) -> bool:
-        """Return True if no new wait is needed for these Java task runs.
+        """Return True if no new wait is needed for the given Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
@@ -296,8 +299,8 @@ class JavaHandover:
         self._is_logged = False
 
     def get_wait_reason(self, now_s: float) -> str:
-        """Return why replication must not begin yet; "" if it may begin. The text is constant while
-        the wait does not change."""
+        """Return why replication must not begin yet; "" if it may begin. The same reason is
+        returned until the wait changes."""
         if now_s >= self._check_due_s:
             self._check_due_s = now_s + RUNS_POLL_INTERVAL_S
             self._check_java_runs(now_s)
@@ -311,8 +314,8 @@ class JavaHandover:
         """Check whether Java workers run the connector's other tasks, and update `warning`. Call
         while this task is replicating.
 
-        A finding takes effect only if two consecutive checks agree, because mm2 tasks may be about
-        to report that they are running.
+        A warning is set only after two consecutive checks with the same result, because mm2 tasks
+        may be about to report that they are running. The warning is cleared immediately.
         """
         self._waits.mark_task_as_copying(self._task.key)
         others = find_tasks_run_by_java(
@@ -328,7 +331,7 @@ class JavaHandover:
             if warning:
                 _LOG.warning("%s: %s", self._task.flow, warning)
             else:
-                _LOG.info("%s: no Java worker is running its tasks any more", self._task.flow)
+                _LOG.info("%s: no Java worker runs tasks of this flow any more", self._task.flow)
 
     def _check_java_runs(self, now_s: float) -> None:
         unfinished = frozenset[JavaTaskRun]()
@@ -386,6 +389,7 @@ class JavaHandover:
 def _describe_java_tasks(tasks: tuple[int, ...]) -> str:
     numbers = ", ".join(map(str, tasks))
     return (
-        f"Java workers also run its tasks ({numbers}): until they have stopped, only MirrorMaker "
-        "2's at-least-once guarantee applies, and reassigned tasks may replicate records twice"
+        f"Java workers also run tasks of this flow ({numbers}): until these workers have stopped, "
+        "only MirrorMaker 2's at-least-once guarantee applies, and reassigned tasks may replicate "
+        "records twice"
     )

@@ -1,7 +1,7 @@
 """Reads the replication progress of a task's partitions from Connect offsets and offset syncs.
 
-Java MirrorMaker 2 and mm2 both write these topics, and write only offsets that the target has
-acknowledged.
+Java MirrorMaker 2 and mm2 both write Connect offsets and offset syncs. Both write an offset only
+after the target has acknowledged the record.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class JavaProgressReader:
             self._tail.read_to_end(READ_TIMEOUT_S, self._applier.apply_record)
         except (TopicMissingError, NotAuthorizedError) as error:
             self._warnings.warn(
-                READING_OFFSET_SYNCS, f"{error}; matching Java's records without offset syncs"
+                READING_OFFSET_SYNCS,
+                f"{error}; finding the end of Java's replication without offset syncs",
             )
             return
         except LogTruncatedError:

@@ -1,8 +1,8 @@
 """Detects whether Java MirrorMaker 2 replicates a flow's topics in the reverse direction.
 
-The evidence is the reverse flow's offset syncs (on either cluster) and, in dedicated mode, its
-Connect offsets on the source. Java and mm2 write both; the reverse flow's offset map shows which
-partitions are replicated by mm2.
+A reverse flow is detected from its offset syncs (on either cluster) and, in dedicated mode, its
+Connect offsets on the source. Java and mm2 write both. The offset map of the reverse flow shows
+which partitions mm2 replicates.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Creates mirror topics, adds partitions, alters configs, and waits until brokers report the
-result.
+"""Creates mirror topics, adds partitions and alters configs, and waits until brokers report these
+changes.
 
 Transient errors are retried for a limited time, so that one failing topic does not delay the other
 topics until the next refresh. Failures are reported per topic, with the command that may resolve
@@ -51,8 +51,8 @@ MIRROR_PROBLEM_CAUSES = (
     SOURCE_TOO_SMALL_CAUSE,
     MIRROR_TOO_SMALL_CAUSE,
 )
-"""All reasons of mirror topic problems and findings, as in the metric label `reason`. Explained in
-`docs/guides/halt-reasons.md`."""
+"""Codes of all problems that prevent the replication of a topic or partition. They are values of
+the metric label `reason`; `docs/guides/halt-reasons.md` explains them."""
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
@@ -72,7 +72,7 @@ class SourceAndMirrorTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicProblem:
-    """Why a topic is not replicated."""
+    """A problem that prevents the replication of a topic."""
 
     cause: str
     message: str
@@ -114,8 +114,11 @@ def collect_mirror_topics(
     mirrors: PerTopicResult[ObservedTopic],
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
-    """Combine the results from both clusters. Topics that could not be read, and topics that a
-    setting prevents from being replicated (`blocked`), become problems."""
+    """Pair source topics with their mirror topics, from the topic descriptions of both clusters.
+
+    A topic becomes a problem instead if its description could not be read, or if a setting prevents
+    its replication (`blocked`).
+    """
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
         name: _build_request_failure_problem(
@@ -171,8 +174,8 @@ def prevents_replication(finding: MirrorTopicFinding) -> bool:
 
 
 def may_topic_become_visible(error: ConnectError) -> bool:
-    """Return True for errors that may disappear soon because the mirror topic was only just listed
-    or created."""
+    """Return True if a failed description of a mirror topic may soon succeed: after a transient
+    error, or because a broker does not know the new topic yet."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
@@ -205,15 +208,16 @@ def _exclude_topics(by_topic: Mapping[str, T], names: Collection[str]) -> dict[s
 
 
 def _is_transient_mirror_error(error: ConnectError) -> bool:
-    """Return True for errors that are transient because the mirror topic will become visible
-    shortly."""
+    """Return True if an error of a mirror topic is transient. The mirror topic may exist although a
+    broker does not know it yet."""
     return may_topic_become_visible(error) or isinstance(error, TopicExistsError)
 
 
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
-"""How long brokers may take to apply a change that the controller has acknowledged."""
+"""Maximum time in seconds to wait until brokers apply a change that the controller has
+acknowledged."""
 TOPIC_RETRY_TIMEOUT_S = 20.0
-"""Maximum time for which retries for one topic may delay the other topics."""
+"""Maximum time in seconds for which retries for one topic may delay the other topics."""
 _METADATA_POLL_INTERVAL_S = 0.1
 _TOPIC_RETRY_DELAY_S = 1.0
 
@@ -370,7 +374,7 @@ class MirrorTopicWriter:
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
         }
         if self._stopped():
-            raise RetriableError(f"{self._flow.name} is stopping: no more mirrors are created")
+            raise RetriableError(f"{self._flow.name} is stopping: no mirror topics are created")
         refused = {**existing.failed, **self._apply_plan(plan, end)}
         blocked = {each.topic for each in plan.findings if prevents_replication(each)}
         partitions = {

@@ -25,13 +25,13 @@ from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import FlowStateRecord
 
 COMPACTION_INTERVAL_S = 300.0
-"""Time between two compaction rounds."""
+"""Time in seconds between two compaction rounds."""
 STEP_INTERVAL_S = 2.0
-"""Time between two compaction steps. The changes of a step are read back before more changes are
-planned."""
+"""Time in seconds between two compaction steps. The changes of a step are read back before more
+changes are planned."""
 READ_TIMEOUT_S = 1.0
 PLANNING_TIME_LIMIT_S = 0.1
-"""Planning time limit per step."""
+"""Planning time limit in seconds per step."""
 MAX_CHANGES_PER_STEP = 100
 _LOG = logging.getLogger(__name__)
 

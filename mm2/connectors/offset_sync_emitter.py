@@ -81,7 +81,8 @@ class OffsetSyncEmitter:
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
     def handle_commit(self) -> None:
-        """Make delayed offset syncs due. Call after the worker has committed source offsets."""
+        """Make the offset syncs due that are delayed until the worker has committed source offsets.
+        Call after each commit."""
         self._emitter.promote_delayed_syncs()
 
     def close(self, timeout_s: float) -> None:

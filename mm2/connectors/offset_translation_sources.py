@@ -1,8 +1,9 @@
 """Reads the offset map and the offset syncs, from which a checkpoint task translates offsets.
 
 Without an offset map (only Java replicates, or the map cannot be read), checkpoints are as precise
-as Java's. This is logged once, and reading the map is retried. A missing offset-syncs topic is
-retried and an unreadable record is skipped, whereas Java's `OffsetSyncStore` fails permanently.
+as Java's. A missing map is logged once, and reading the map is retried. If the offset-syncs topic
+is missing, reading is retried; unreadable offset syncs are skipped. Java's `OffsetSyncStore` fails
+permanently in both cases.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ class OffsetMapTracker:
         """Translate a source offset with the offset map; see `TranslateOffset`.
 
         `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
-        ignored, because it may describe a deleted topic or Java may have replicated records since
-        the map was written.
+        ignored: the map may describe a deleted topic, or Java may have replicated records after the
+        map was written.
         """
         if not self._is_complete or self._does_sync_contradict_map(partition, newest):
             return UntranslatedReason.UNKNOWN

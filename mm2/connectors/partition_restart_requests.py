@@ -47,7 +47,8 @@ def record_era_requests(
         if recorded is None or recorded.request != request.request:
             position = "another position" if recorded is None else recorded.position
             raise RetriableError(
-                f"not recorded: another operator reset {name} to {position} at the same time"
+                f"restart request not recorded: another operator reset {name} to {position} at the "
+                "same time"
             )
     return offset_map
 
@@ -80,8 +81,8 @@ def _append_era_requests(
         if end.is_expired(now.now_s()):
             total = plurals.format_count(len(requests), "partition")
             raise RetriableError(
-                f"not recorded: only the requests for {len(stored)} of {total} were acknowledged "
-                f"within {RECORD_TIMEOUT_S:g} s; the command can be repeated safely"
+                f"restart requests not recorded: only those for {len(stored)} of {total} were "
+                f"acknowledged within {RECORD_TIMEOUT_S:g} s; the command can be repeated safely"
             )
 
     for name, request in requests.items():

@@ -1,8 +1,8 @@
 """Builds the `PartitionSetup` of every assigned partition, and reports partitions that must not be
 replicated.
 
-This module only reads from both clusters. `mirror_topic_writer` creates the mirror topics of the
-whole flow, whereas here each task describes only its own partitions.
+Each task describes only the topics of its own partitions, and changes nothing on either cluster.
+`mirror_topic_writer` creates the mirror topics of the whole flow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CODEC_IDS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFinding:
-    """Why a partition is not replicated, and how to resolve the problem."""
+    """A problem that prevents the replication of a partition, and how to resolve it."""
 
     partition: TopicPartition
     cause: str

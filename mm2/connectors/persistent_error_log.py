@@ -84,7 +84,7 @@ class StallLog:
         """Record the progress report of one partition."""
         if report.phase not in _WAITING_PHASES:
             self._waits.pop(report.index, None)
-            if report.phase == _CLOSED_PHASE:  # its wait did not end
+            if report.phase == _CLOSED_PHASE:  # closed without having recovered
                 self._logged_waits.discard(report.index)
             return
         self._waits.setdefault(report.index, _Stall(now_s)).reason = report.reason

@@ -1,8 +1,8 @@
-"""Detects partitions without recorded progress whose topic was deleted and recreated.
+"""Detects recreated topics from the progress of their other partitions.
 
-If a topic is recreated, its partitions that were replicated before are halted. Partitions that
-exist only in the new topic have no recorded progress, so the progress of the topic's other
-partitions determines whether they are halted too.
+If a topic is deleted and recreated, partitions that were replicated before are halted when they are
+acquired. The new topic may have more partitions than the deleted one, and these have no recorded
+progress. Whether they must also be halted depends on the progress of the topic's other partitions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mm2.replication.partition_setup import PartitionSetup
 
 
 class RecreatedTopicSplit(NamedTuple):
-    """A task's partitions, split into those that may be replicated and those of recreated topics,
-    which are halted."""
+    """A task's partitions: those that may be replicated, and those that are halted because their
+    topic was recreated."""
 
     copyable: list[PartitionSetup]
     """Partitions that may be replicated."""
@@ -32,8 +32,8 @@ class RecreatedTopicSplit(NamedTuple):
 def split_recreated_topics(
     partitions: Iterable[PartitionSetup], offset_map: OffsetMap
 ) -> RecreatedTopicSplit:
-    """Split partitions into those that may be replicated, and those without recorded progress whose
-    topic was recreated. `offset_map` is the flow's offset map.
+    """Find the partitions without recorded progress that must be halted because their topic was
+    recreated. The other partitions may be replicated. `offset_map` is the flow's offset map.
 
     Partitions with an era (mirror generation) or an era request may be replicated, because their
     acquisition detects a recreated topic. A partition without recorded progress may be replicated

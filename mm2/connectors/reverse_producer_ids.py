@@ -1,10 +1,10 @@
-"""Finds which producer ids on the source belong to the reverse flow, so that its batches are
-skipped.
+"""Finds which producer ids on the source belong to the reverse flow. Batches with these producer
+ids are skipped, because they were replicated from this flow's target.
 
-The reverse flow stores each producer id in its offset map topic, on this flow's source, before it
-writes its first batch. Reading that topic to its end after a batch was fetched therefore either
-finds the batch's producer id or proves that the reverse flow did not write the batch. Reads run on
-a separate thread; one read serves many queries.
+The reverse flow writes to this flow's source. It stores each of its producer ids in its offset map
+topic, also on this flow's source, before the producer writes its first batch. If the producer id of
+a fetched batch is missing when that topic has been read to its end, the reverse flow did not write
+the batch. Reads run on a separate thread; one read serves many queries.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class ReverseFlowProducerLookup:
     """Finds out on a separate thread which producer ids belong to the reverse flow. The first query
     starts the thread.
 
-    `query` and `close` are not thread-safe.
+    `query_reverse_flow_producers` and `close` are not thread-safe.
     """
 
     def __init__(self, reader: ReverseOffsetMapReader, *, name: str) -> None:
@@ -216,7 +216,7 @@ class ReverseFlowProducerLookup:
         try:
             self._queries.put_nowait(_PendingQuery(tuple(producers), answer))
         except queue.Full:
-            answer(None, f"{MAX_WAITING_QUERIES} queries of the source are already pending")
+            answer(None, f"{MAX_WAITING_QUERIES} producer id queries are already pending")
 
     def close(self) -> None:
         self._threads.stop_all(CLOSE_TIMEOUT_S)

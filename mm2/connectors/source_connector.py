@@ -1,8 +1,8 @@
 """MirrorSourceConnector: selects the source topics to replicate and assigns partitions to tasks.
 
 A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as in Java's
-connector. Task configurations have Java's format, so whether the group's leader is a Java or an mm2
-worker, it can assign tasks to Java and mm2 workers.
+connector. Task configurations have Java's format, so that a Connect group can contain both Java and
+mm2 workers, with a leader of either kind.
 
 Unlike in Java's connector, partitions remain with their tasks unless a task is overloaded for a
 long time. Partitions that must not be replicated are assigned to no task and reported. Topics that
@@ -62,8 +62,8 @@ REFRESHING_TOPICS, SYNCING_CONFIGS, SYNCING_ACLS = (
 BALANCING_LOAD = "balancing the load of tasks"
 _LOG = logging.getLogger(__name__)
 _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
-"""By flow name: the line with the partition and topic counts that the connector logged at its last
-start in this process."""
+"""Last logged line with the partition and topic counts of each flow, by flow name. A connector that
+is restarted in the same process does not log an unchanged line again."""
 
 
 class SourceTopicWatcher:
@@ -154,10 +154,10 @@ class SourceTopicWatcher:
     def _run_periodic_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
     ) -> None:
-        """Run a periodic action. A failure is logged, unless the connector is stopping, and retried
-        later.
+        """Run a periodic action. If it fails, log the error and schedule a retry.
 
-        At startup, errors that a retry cannot resolve are raised.
+        At startup, errors that a retry cannot resolve are raised. While the connector is stopping,
+        errors are not logged.
         """
         try:
             run_action()
@@ -205,7 +205,7 @@ class SourceTopicWatcher:
     # Log and status
 
     def _log_refresh_changes(self, result: TopicRefreshResult) -> None:
-        """Log what has changed since the last refresh."""
+        """Log the changes since the last refresh."""
         previous, self._last_result = self._last_result, result
         logged = (
             set()
@@ -266,8 +266,8 @@ class SourceTopicWatcher:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
     def _wait_for_stop_request(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup, if
-        the worker's context says so; after startup, if `stop` was called."""
+        """Wait for up to `timeout_s`. Returns True if the connector must stop. During startup, the
+        worker requests this through the context; after startup, by calling `stop`."""
         return (
             self._context.wait(timeout_s)
             if self._starting

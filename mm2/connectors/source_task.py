@@ -1,7 +1,7 @@
 """MirrorSourceTask: runs a copy process that replicates the partitions of one task.
 
-Java's task replicates the records itself. Both use the same Connect source offsets, offset syncs
-and topic names.
+Java's task replicates the records itself. Both tasks use the same Connect source offsets, offset
+syncs and topic names.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from mm2.replication.replication_latency import LatencySnapshot
 OFFSET_REPORT_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 0.5
 STOP_MARGIN_S = 0.7
-"""Part of the task's stop timeout that is reserved for closing resources after the copy process has
-ended."""
+"""Part of the task's stop timeout, in seconds, that is reserved for closing resources after the
+copy process has ended."""
 _PIPELINE_STATES = {
     TaskState.STARTING: PipelineState.STARTING,
     TaskState.WAITING_FOR_SLOT: PipelineState.WAITING,

@@ -1,8 +1,8 @@
-"""Thread-safe registry of what is running in this process, for tables, metrics and commands.
+"""Thread-safe registry with the status of this process's connectors and tasks.
 
 Every task and connector publishes its own frozen snapshot, which is replaced as a whole; an
-unchanged snapshot remains the same object. Flows are keyed by `Flow.name`. `FlowStatus` and its
-parts are the status types that status, metrics and UI read.
+unchanged snapshot remains the same object. Flows are keyed by `Flow.name`. `FlowStatus`, which
+`mm2.status` builds, is the status of a whole flow that commands, metrics and UI read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ COPYING_PHASES = frozenset({"copying", "boundary"})
 class FlowState(enum.Enum):
     """State of a flow on this node.
 
-    PLANNING until both clusters have responded and tasks are assigned; `reason` states what
-    prevents this. STOPPED by an operator until `mm2 resume`, or because the process stopped.
+    A flow is PLANNING until both clusters have responded and tasks are assigned; `reason` states
+    why this has not happened yet. A flow is STOPPED if an operator stopped it (until `mm2 resume`),
+    or if the process has stopped.
     """
 
     PLANNING = "PLANNING"
@@ -280,8 +281,8 @@ class CheckpointGroupsSnapshot:
     group_count: int = 0
     """Number of groups with checkpoints."""
     find_groups: Callable[[str, int], GroupSearchResult] = field(repr=False)
-    """Function that returns the groups whose names contain a text, up to a given number.
-    Thread-safe."""
+    """Function that finds groups by a part of their name. Its arguments are the part of the name
+    and the maximum number of groups. Thread-safe."""
 
     @property
     def is_waiting(self) -> bool:
@@ -291,9 +292,9 @@ class CheckpointGroupsSnapshot:
 
     @property
     def last_completed_s(self) -> float:
-        """Time (monotonic) at which all work of the task was last complete: the earlier of the last
-        pass over all groups and the last write of group offsets, or the start time if either has
-        not happened yet."""
+        """Time (monotonic) at which all work of the task was last complete. This is the earlier of
+        the last pass over all groups and the last write of group offsets. If one of them has not
+        happened yet, the start time of the task is used for it."""
         times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
         return min(self.started_s if each is None else each for each in times)
 
@@ -361,8 +362,8 @@ class _SnapshotPublishers(Generic[SnapshotT]):
 class StatusRegistry:
     """Current snapshots of tasks, connectors, groups and latencies. Thread-safe.
 
-    Every publisher must call `remove` when it ends, so that the registry does not grow without
-    bound.
+    The owner of a publisher must call `SnapshotPublisher.remove` at the end, so that the registry
+    does not grow without bound.
     """
 
     def __init__(self) -> None:

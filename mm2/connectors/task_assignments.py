@@ -1,7 +1,8 @@
-"""Partition assignments of a flow's source tasks: published, planned, and moved for load balancing.
+"""Plans which partitions each source task of a flow replicates, and reassigns partitions of
+overloaded tasks.
 
 Byte rates per partition come from the status registry and are known only if all tasks of the flow
-run in this process; otherwise partitions are not moved. The connector's thread records refresh
+run in this process; otherwise no overload is detected. The connector's thread records refresh
 results, while the worker's thread may request task configurations at any time.
 """
 
@@ -163,7 +164,7 @@ class SourceTaskAssignments:
         return True
 
     def build_task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Build the task configurations of a connector with these properties. Raises
+        """Build the task configurations from the connector's properties `props`. Raises
         `RetriableError` before the first refresh."""
         shares = self._plan_assignments(tasks_max).assignments
         return task_assignment.build_partition_task_configs(

@@ -1,9 +1,10 @@
-"""Runs the copy process for a task's assigned partitions on the task's thread: plans, starts,
-replaces and stops it.
+"""Plans a task's partitions, and starts, replaces and stops the copy process that replicates them.
 
-A second thread reads the topics on both clusters, because brokers may be slow. A running copy
-process is kept if a later read does not find its topics, because it detects deleted topics itself.
-It is replaced only if a setting of the mirror topic would damage the replicated data.
+All of this happens on the task's thread. A second thread reads topic metadata from both clusters,
+because brokers may be slow. If a later read does not find a topic, the running copy process is
+kept, because copy processes detect deleted topics themselves. A running copy process is replaced if
+partitions are added, if the settings of a partition change, or if a setting of a mirror topic would
+damage the replicated data.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ invalid."""
 
 
 class TopicPoller:
-    """Reads the metadata of a task's topics periodically on a separate thread. `pop_result`,
-    `reason` and `failure` are for use by the task's thread."""
+    """Reads the metadata of a task's topics periodically on a separate thread. The task's thread
+    uses `take_new_plan`, `reason` and `failure`."""
 
     def __init__(
         self,
@@ -167,10 +168,11 @@ def complete_plan_with_offset_map(
     """Complete the plan with the flow's offset map: set start positions and halt partitions of
     recreated topics.
 
-    Partitions in `added` were added to their topic later and start at their earliest record. Start
-    positions and halts depend on the eras (mirror generations) of a topic's other partitions. A
-    partition without recorded progress is therefore not replicated while an unreadable record may
-    be one of these eras; see `needs_readable_map`.
+    Partitions in `added` appeared after the flow's first topic refresh. They start at their
+    earliest record, regardless of the flow's start position. Start positions and halts depend on
+    the eras (mirror generations) of a topic's other partitions. A partition without recorded
+    progress is therefore not replicated while an unreadable record may be one of these eras; see
+    `needs_readable_map`.
     """
     unreadable = [(each, _find_unreadable_map_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
@@ -278,15 +280,15 @@ def get_source_partition(where: PartitionSetup) -> TopicPartition:
 
 
 BUSY_POLL_INTERVAL_S = 0.05
-"""Poll interval while work is pending. Otherwise an iteration lasts as long as its caller
-permits."""
+"""Poll interval in seconds while work is pending. Otherwise an iteration lasts as long as its
+caller permits."""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
 """Delay in seconds before another attempt to complete a plan if the offset map could not be
 read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
-"""Maximum age in seconds of a Connect group confirmation that permits a new copy process's first
-acquisitions."""
+"""Maximum age in seconds of the Connect group's last confirmation of this worker's membership. With
+an older confirmation, a new copy process must request permission for its first acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
 CLOSE_TIMEOUT_S = 1.0
 
@@ -311,11 +313,11 @@ class SourceTaskDeps:
     sync_emitter: OffsetSyncEmitter | None
     """Writes offset syncs; None if the flow has no offset-syncs topic."""
     may_acquire: Callable[[float], bool]
-    """Returns True if a partition may be acquired that was requested at the given time (monotonic
-    seconds)."""
+    """Returns True if a partition may be acquired. The argument is the time at which the copy
+    process requested the acquisition (monotonic seconds)."""
     may_keep_running: Callable[[float], bool]
-    """Returns False if another worker may already own the task, so that the copy process is
-    ended."""
+    """Returns False if another worker may own the task by now. The supervisor then ends the copy
+    process."""
     get_wait_reason: Callable[[float], str]
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""
@@ -326,8 +328,8 @@ class SourceTaskDeps:
 
 
 class SourceTaskRunner:
-    """Runs the copy process of one task. Not thread-safe except for `abandon`. An exception raised
-    by a method fails the task.
+    """Runs the copy process of one task. Not thread-safe except for `kill_copy_process`. An
+    exception raised by a method fails the task.
 
     `supervisor` is None while nothing is replicated; `reason` then states why.
     """
@@ -395,7 +397,7 @@ class SourceTaskRunner:
         if copy is not None:
             copy.tick(now_s)
             copy.acknowledge_stored_items()
-            if copy.channel is None:  # it has ended: another worker may copy by now
+            if copy.channel is None:  # it has ended: another worker may replicate by now
                 self._compactor.clear_partitions()
             self._compactor.run_once(now_s)
             self._replace_stopped_copy(copy, now_s)
@@ -513,7 +515,7 @@ class SourceTaskRunner:
         *,
         before: CopySupervisor | None,
     ) -> None:
-        """Start supervising a copy process for these partitions, with the current settings."""
+        """Start supervising a copy process for the given partitions, with the current settings."""
         around = self._deps
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(

@@ -134,7 +134,7 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
     """Build the status of a partition. Until the copy process has sent the first progress report of
-    the partition, its phase is waiting and its reason is the task's."""
+    the partition, the phase is waiting and the reason is the wait reason of the task."""
     where = copy.settings.partitions[index]
     report = copy.progress.reports.get(index)
     totals = copy.progress.get_totals(index)

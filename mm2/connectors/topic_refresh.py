@@ -214,7 +214,7 @@ class TopicRefresher:
                 message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
                 message = operator_commands.insert_sentence_before_remedy(
-                    str(error), "The flow is waiting until this is corrected."
+                    str(error), "The flow is waiting until this topic is corrected."
                 )
             if message != logged:
                 logged = message
@@ -286,8 +286,8 @@ class TopicRefresher:
             self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
     def sync_acls(self) -> None:
-        """Sync ACLs of the topics that the last refresh found to be replicated. Raises the same
-        errors as `refresh_topics`."""
+        """Sync ACLs of the topics that the flow replicates according to the last refresh. Raises
+        the same errors as `refresh_topics`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,

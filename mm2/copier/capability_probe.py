@@ -98,11 +98,11 @@ class BrokerScratchPartition:
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, PRODUCER_FENCED = 45, 46, 47, 90
 TRANSACTIONAL_ID_DENIED = 53
 SCRATCH_TOPIC_DENIED = frozenset({29, 31})
-"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED for the scratch topic. These errors
-do not imply anything about the permissions on mirror topics."""
+"""Error codes TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED. For the scratch topic,
+they do not imply anything about the permissions on mirror topics."""
 TRANSIENT_ERROR_CODES = frozenset({3, 5, 6, 7, 13, 19, 20, 56, 74, 75, 89})
-"""Temporary errors (leader election, missing replicas, full disk, exceeded quota). They do not
-imply anything about the broker's features."""
+"""Codes of transient errors (leader election, missing replicas, full disk, exceeded quota). They do
+not imply anything about the broker's features."""
 SEQUENCE_GAP = 1000
 
 
@@ -330,7 +330,7 @@ class ClusterProbe:
 
     def build_untested_capabilities(self, error: ConnectError) -> ClusterCapabilities:
         """Build the result for a target whose scratch topic could not be created because of
-        `error`: the API versions are probed, and every capability check is UNKNOWN."""
+        `error`. The API versions are probed, and every capability check is UNKNOWN."""
         with self._create_client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(

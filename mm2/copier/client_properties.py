@@ -41,8 +41,8 @@ class FetchLimits:
 
 
 def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
-    """Convert a cluster's client properties to connection settings. The configuration has already
-    validated the values."""
+    """Convert a cluster's client properties to connection settings. The values must be valid; they
+    were validated when the configuration was loaded."""
     return connection_settings.create_connection_settings(
         access.properties,
         bootstrap=access.bootstrap,

@@ -11,9 +11,9 @@ Hello and welcome contain the protocol version, and a side that does not support
 connection. Every message is an object with a string under `type`. `control_messages` defines the
 types after the greeting.
 
-The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (only its user
-may open the 0700 directory), or `tls://host:9443#sha256=<64 hex digits>` across hosts. The
-fingerprint is the SHA-256 of the DER certificate that the driver created for this run.
+The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (its directory
+has mode 0700, so only its user may open it), or `tls://host:9443#sha256=<64 hex digits>` across
+hosts. The fingerprint is the SHA-256 of the DER certificate that the driver created for this run.
 
 TLS may have to write in order to read. `ChannelStream` handles this internally. It leaves no
 decrypted bytes unread, because a selector would not report them: one read returns a whole TLS
@@ -43,8 +43,8 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Maximum size of a control frame in bytes. A larger size in a frame's length field is a protocol
 error."""
 MAX_GREETING_BYTES = 4096
-"""Maximum frame size before the token is checked, because an unauthenticated peer must not use more
-memory."""
+"""Maximum frame size in bytes before the token is checked. It is small, so that unauthenticated
+peers cannot use much memory."""
 MAX_COPY_FRAME_VALUES = 500_000
 """Maximum number of JSON values in a frame from a copy process, because parsed values need many
 times the memory of their text."""
@@ -247,8 +247,9 @@ def _check_version(message: ControlMessage) -> None:
     version = message.get("version")
     if version != PROTOCOL_VERSION or isinstance(version, bool):
         raise ControlFrameError(
-            f"the peer uses control protocol version {_quote_peer_value(version)}, this side "
-            f"{PROTOCOL_VERSION}: run the same release on the driver and on the Spark executors"
+            f"the peer uses control protocol version {_quote_peer_value(version)}, but this "
+            f"process uses {PROTOCOL_VERSION}: run the same release on the driver and on the Spark "
+            "executors"
         )
 
 
@@ -284,8 +285,8 @@ ChannelAddress = UnixAddress | TlsAddress
 
 
 def parse_address(text: str) -> ChannelAddress:
-    """Parse the text form of a channel address. Raises `FatalError` if the address is neither Unix
-    nor TLS."""
+    """Parse the string form of a channel address. Raises `FatalError` if the address is neither
+    Unix nor TLS."""
     if text.startswith(_UNIX_PREFIX):
         return UnixAddress(path=text.removeprefix(_UNIX_PREFIX))
     authority, pin, fingerprint = text.removeprefix(_TLS_PREFIX).partition(_FINGERPRINT_PREFIX)
@@ -400,7 +401,7 @@ other sockets."""
 
 
 class ChannelFullError(RetriableError):
-    """The send queue is full because the peer reads more slowly than this side sends."""
+    """The send queue is full because the peer reads more slowly than this process sends."""
 
 
 class MessageSendQueue:

@@ -1,8 +1,8 @@
 """Messages of the control channel between the driver and a copy process, and their JSON form.
 
 Driver to copy process: `endpoints` (optional, first: clusters and topics to connect to),
-`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the flow in the
-opposite direction), `recorded` (records were stored in the flow's state topics),
+`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the reverse flow),
+`recorded` (records were stored in the flow's offset map and incident topics),
 `acquisition_granted`, `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
 
 Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
@@ -141,8 +141,8 @@ class CopyConfiguration:
     """Configuration keys of the transform chain (`record_transforms`); empty if the flow has no
     transforms."""
     granted: bool = False
-    """True if the worker group has just confirmed the task assignment, so that the first
-    acquisition of each partition needs no further confirmation."""
+    """True if the Connect group has just confirmed the task assignment. The first acquisition of
+    each partition then needs no further confirmation."""
     unreachable_after_s: int = flow_config.DEFAULT_UNREACHABLE_AFTER_S
     """Number of seconds without a response after which a partition leader counts as unreachable."""
 

@@ -75,11 +75,11 @@ CLOSED_MESSAGE_TYPE = "closed"
 """Type of the last message of a channel, {type, reason}. The server creates this message; a copy
 process never sends it."""
 MAX_UNDELIVERED_MESSAGES = 2048
-"""Number of unconsumed messages of one channel at which reading from its socket is paused. Messages
-that were already read are still delivered."""
+"""The socket of a channel is not read while this many of its messages are unconsumed. Messages that
+were already read are still delivered."""
 MAX_UNDELIVERED_BYTES = 4 * 1024 * 1024
-"""Total size in bytes of one channel's unconsumed messages at which reading from its socket is
-paused."""
+"""The socket of a channel is not read while its unconsumed messages have this total size in
+bytes."""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
@@ -252,7 +252,7 @@ class ConnectionHandler(Protocol):
 
 
 def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) -> ChannelStream:
-    """Wrap an accepted socket, whose TLS handshake is still pending."""
+    """Wrap an accepted socket in a `ChannelStream`. With TLS, the handshake is still pending."""
     if tls is None:
         return ChannelStream(accepted)
     control_frames.enable_keepalive(accepted)
@@ -380,21 +380,22 @@ class ControlConnection:
 
 LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
-"""Time after which a connection is closed if the peer has not sent a `hello` message."""
+"""Time in seconds after which a connection is closed if the peer has not sent a `hello` message."""
 MAX_UNGREETED_CONNECTIONS = 128
 """Maximum number of connections without a hello, besides one for each open channel. A further
 connection replaces the oldest. Copy processes send the hello within milliseconds, so idle
 connections of others cannot block them."""
 ACCEPT_BATCH = 32
-"""Number of connections accepted before earlier connections are read. The number is well below
-`MAX_UNGREETED_CONNECTIONS`, so that no connection is replaced before it was read."""
+"""Maximum number of connections that are accepted before data of accepted connections is read. It
+is well below `MAX_UNGREETED_CONNECTIONS`, so that no connection is closed as the oldest before its
+hello could be read."""
 REJECTION_LOG_INTERVAL_S = 60.0
-"""Minimum time between log lines about connections that were closed before a valid hello."""
+"""Minimum time in seconds between log lines about connections that ended before a valid hello."""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
-"""Pause after a connection could not be accepted, for example because no file descriptors are
-left."""
+"""Pause in seconds after a connection could not be accepted, for example because no file
+descriptors are left."""
 _MAX_UNIX_PATH_BYTES = 100
 _RUN_DIRECTORY_PREFIX = "mm2-control-"
 _SHORT_PARENT = Path("/tmp")  # noqa: S108 - the directory created in it has mode 0700
@@ -579,8 +580,8 @@ class ControlServer:
         )
 
     def _record_rejection(self, reason: str) -> None:
-        """Count a connection that ended before a valid hello. Anyone who can connect can cause
-        this, so it is logged at most once per `REJECTION_LOG_INTERVAL_S`."""
+        """Count a connection that ended before a valid hello. Rejections are logged at most once
+        per `REJECTION_LOG_INTERVAL_S`, because anyone who can connect can cause them."""
         self._unlogged_rejections += 1
         now_s = self._now.now_s()
         if now_s - self._rejection_logged_s < REJECTION_LOG_INTERVAL_S:
@@ -637,8 +638,8 @@ class ControlServer:
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """Close a connection, if there is one, and the channel that it was authenticated for, if
-        any. Record the reason."""
+        """Close a connection and the channel that it serves, and record the reason. `connection` is
+        None if the copy process has not connected; `channel` is None before a valid hello."""
         if connection is not None:
             if channel is None:
                 self._record_rejection(reason)
@@ -651,7 +652,8 @@ class ControlServer:
 
 
 def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
-    """Listen on a Unix socket in a new 0700 directory under `parent` or the temporary directory.
+    """Listen on a Unix socket in a new directory of mode 0700, under `parent` or the temporary
+    directory.
 
     Raises `FatalError` if the socket cannot be created.
     """

@@ -39,8 +39,8 @@ class CopyState(enum.Enum):
 
 
 class EngineState(enum.Enum):
-    """State of an engine: STARTING (also before `open` is called), READY, FAILED or STOPPED. FAILED
-    and STOPPED are final."""
+    """State of an engine: STARTING (also before `open` is called), READY, FAILED or STOPPED. A
+    FAILED or STOPPED engine cannot be started again."""
 
     STARTING = "STARTING"
     READY = "READY"
@@ -91,8 +91,8 @@ class CopyHandle(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Reason why the copy process failed; None if it ended normally. Final once the state is
-        ENDED."""
+        """Reason why the copy process failed; None if it ended normally. The value does not change
+        once the state is ENDED."""
 
     def cancel(self) -> None:
         """Abort the copy process without a graceful stop. The process may be killed. Idempotent."""
@@ -135,8 +135,8 @@ class CopyEngine(Protocol):
 
 
 class CopyProgress:
-    """Thread-safe state of a copy process for its `CopyHandle`. The state only moves forward, and
-    only the first error is kept."""
+    """Thread-safe state of a copy process for its `CopyHandle`. The state never returns to an
+    earlier one, and only the first error is kept."""
 
     def __init__(self) -> None:
         self._state = CopyState.WAITING_FOR_SLOT

@@ -388,7 +388,7 @@ class CopyLoop:
 
     @property
     def fatal_error(self) -> str:
-        """Reason why a cluster cannot be reached, if no retry can help, for example a wrong
+        """Reason why a cluster cannot be reached and no retry can help, for example a wrong
         password; otherwise ""."""
         for side in (self._source, self._target):
             if side.view.brokers:

@@ -33,7 +33,8 @@ SPARK_STANDALONE_PREFIX = "spark://"
 
 
 def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
-    """Choose the engine settings of this process's data plane."""
+    """Build the engine settings of this process's data plane from the configuration. On a
+    standalone Spark cluster, the default of `spark.cores.max` is the number of copy processes."""
     spark = settings.spark
     conf = spark.conf
     if spark.master.startswith(SPARK_STANDALONE_PREFIX):
@@ -44,14 +45,15 @@ def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
 
 
 def compute_max_copy_processes(settings: Mm2Settings) -> int:
-    """Return the maximum number of concurrent copy processes on a single node."""
+    """Return the maximum number of concurrent copy processes of one node: the sum of `tasks.max` of
+    all flows."""
     return sum(flow.tasks_max for flow in settings.flows)
 
 
 EXIT_TIMEOUT_S = 2.0
-"""Time limit for closing the data plane at process exit or before a replacement."""
+"""Time limit in seconds for closing the data plane, at process exit or before it is replaced."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Minimum part of the close timeout that is reserved for stopping the engine."""
+"""Minimum part of the close timeout, in seconds, that is reserved for stopping the engine."""
 
 
 @dataclass(slots=True)

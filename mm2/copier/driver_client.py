@@ -18,8 +18,8 @@ from mm2.replication.recovery_instructions import (
 from mm2.replication.replication_latency import LatencySnapshot
 
 MAX_UNSTORED_ITEMS = 50_000
-"""Number of offset map records and incidents not yet stored by the driver at which replication
-pauses."""
+"""Maximum number of offset map records and incidents that the driver has not stored yet.
+Replication pauses at this number."""
 
 DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
@@ -65,8 +65,9 @@ class DriverClient:
         )
 
     def request_acquisition_permission(self, *, on_answer: DriverAnswerHandler) -> None:
-        """Ask the driver for permission to acquire partitions. The driver grants it once the worker
-        group has confirmed, after this request, that the task is still assigned to this worker."""
+        """Ask the driver for permission to acquire partitions. The driver grants permission once
+        the Connect group has confirmed that the task is still assigned to this worker. Only a
+        confirmation after this request counts."""
         self._request_count += 1
         self._acquisition_requests[self._request_count] = on_answer
         self._channel.send({"type": "acquisition_request", "id": self._request_count})

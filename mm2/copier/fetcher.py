@@ -40,12 +40,12 @@ BACKLOG_MAX_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
 FETCH_RETRY_DELAY_S = 0.1
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
-"""Number of unsent bytes at which a partition is no longer fetched. An eighth of the memory budget
-applies if it is smaller."""
+"""A partition is not fetched while it has this many unsent bytes. The limit is lower if an eighth
+of the memory budget is less."""
 
 BUFFER_OVERUSE_FACTOR = 1.5
-"""Factor by which buffers may exceed the memory budget before batches are copied out of them. A
-slow partition keeps the whole buffer of a response alive."""
+"""Factor by which response buffers may exceed the memory budget before batches are copied out of
+them. Without copying, one slow partition keeps the whole buffer of a response in memory."""
 
 SESSION_ERRORS = frozenset({70, 71, 106})
 """Errors of the fetch session, after which only the session is restarted:
@@ -158,8 +158,8 @@ class Fetcher:
         self._add_partition_to_session(connection, key, copy)
 
     def update_acknowledged_partition(self, copy: PartitionReplicator) -> None:
-        """Update a partition's session after one of its batches was acknowledged, because it may
-        need data again."""
+        """Assign a partition to a fetch session if it is in none and needs data again. Call after
+        one of the partition's batches was acknowledged."""
         if (copy.setup.topic, copy.setup.partition) not in self._connection_of:
             self.update_partition(copy)
 
@@ -354,7 +354,7 @@ class Fetcher:
                     max_partitions=connection.session.count_requested_partitions(),
                 )
             except MalformedResponseError:
-                pass  # treated like a failed connection
+                pass  # handled like a failed connection
         connection.session.on_request_failed()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
@@ -443,8 +443,11 @@ class Fetcher:
         return False
 
     def _use_preferred_replica(self, key: PartitionKey, replica: int, now_s: float) -> None:
-        """Read from the preferred read replica, unless the metadata does not list that broker yet.
-        Otherwise the leader would keep returning the replica instead of records."""
+        """Fetch the partition from the preferred read replica that the leader has returned.
+
+        If the metadata does not list that broker yet, mark the replica as unavailable. The leader
+        then serves the records. Otherwise it would keep returning the replica instead of records.
+        """
         self._replicas.set_preferred_replica(key, replica, now_s)
         if replica not in self._source.view.brokers:
             self._replicas.mark_replica_unavailable(key, now_s)

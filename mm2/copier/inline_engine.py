@@ -47,7 +47,7 @@ class InlineCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, stop: threading.Event) -> None:
-        """Run the copy until it ends. This is the body of the thread."""
+        """Run the copy process until it ends. This is the body of the thread."""
         try:
             copy_engine.resolve_entry_point(self.copy.entry)(self.copy.address, self.copy.token, 0)
         except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
@@ -104,7 +104,8 @@ class InlineEngine:
             return SlotUsage(total=self._slots, used=len(self._running), waiting=len(waiting))
 
     def stop(self, deadline_s: float) -> None:
-        """Wait for the copies to end. Their channels must already be closed."""
+        """Wait until all copy processes have ended. Their control channels must already be
+        closed."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             self._state = EngineState.STOPPED
@@ -117,7 +118,7 @@ class InlineEngine:
         self._threads.stop_all(end.remaining_s(self._now.now_s()))
 
     def _start_waiting_copies(self) -> None:
-        """Start waiting copies on free slots, oldest first."""
+        """Start waiting copy processes on free slots, oldest first."""
         with self._lock:
             if self._state is not EngineState.READY:
                 return

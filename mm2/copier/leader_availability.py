@@ -133,10 +133,11 @@ def _describe_missing_leader(
 def mark_report_waiting_for_leader(
     report: PartitionProgressReport, obstacle: UnavailableLeader | None
 ) -> PartitionProgressReport:
-    """Set the state in a partition's progress report to waiting if the partition is held up only by
-    a missing or unresponsive leader.
+    """Set the phase in a partition's progress report to waiting if only a missing or unresponsive
+    leader prevents replication.
 
-    While the source's leader is unavailable, the end of its log and therefore the lag are unknown.
+    While the leader on the source is unavailable, the end of the source log, and therefore the lag,
+    is reported as unknown.
     """
     if obstacle is None:
         return report

@@ -1,8 +1,9 @@
 """Control messages between the driver and a log comparison process, which rebuilds an offset map by
 comparing the records of the source and target logs.
 
-After `configure`, the driver sends `match`. For each partition the process sends any number of
-`stretch` messages and then one `matched` or `unmatched`. After the last partition it sends `ended`.
+After `configure`, the driver sends `match`. For each partition, the process sends the matched
+ranges of offsets in `stretch` messages, and then one `matched` or `unmatched` message. After the
+last partition, the process sends `ended`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LogCompareRange:
     target_end: int = -1
     """Exclusive end offset of the comparison in the target log; -1 for the log end."""
     reverse_producers: frozenset[int] = frozenset()
-    """Producer ids of the reverse flow, whose records are ignored."""
+    """Producer ids of the reverse flow. Records of these producers are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ class LogCompareResultDecoder:
         self._stretches: list[AlignedRange] = []
 
     def add_message(self, message: JsonMessage) -> LogCompareResult | None:
-        """Add a message from the comparing process. Return the partition's result once it is
+        """Add a message from the log comparison process. Return the partition's result once it is
         complete, else None."""
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]

@@ -2,11 +2,11 @@
 
 The process runs like a copy process: in the Python process of a Spark task, or in a thread
 (`inline`). Credentials arrive only over the control channel. One partition is compared at a time,
-with all of its digests in memory. A partition that would exceed the memory limit is skipped and
-reported.
+with the digests of all its records in memory. A partition that would exceed the memory limit is
+skipped and reported.
 
-Both logs are read as a read_committed consumer sees them. Aborted records of the source are kept as
-optional, because Java's MirrorMaker may have copied them.
+Both logs are read as a read_committed consumer sees them. Aborted records of the source are also
+compared, because Java's MirrorMaker may have copied them, but they need no match on the target.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ComparedLog:
     """True to include the records of aborted transactions as optional records, which need no match
     in the other log; False to skip them."""
     reverse_producers: frozenset[int] = frozenset()
-    """Producer ids of the reverse flow, whose records are skipped."""
+    """Producer ids of the reverse flow. Records of these producers are skipped."""
     transform: RecordTransform | None = None
     """The transform that was applied to the replicated records."""
     digests: LogDigests = field(init=False)
@@ -144,7 +144,7 @@ UNREADABLE_LOG_ERRORS = (
 _LATEST_TIMESTAMP = -1
 _EARLIEST_TIMESTAMP = -2
 NO_PROGRESS_TIMEOUT_S = 60.0
-"""Time without new records after which reading fails."""
+"""Time in seconds without new records after which reading fails."""
 _READ_RETRY_DELAY_S = 0.2
 
 

@@ -121,8 +121,8 @@ def build_missing_partition_answer() -> NoResponse:
 
 LOOKUP_CONNECTION_NAME = "questions"
 MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
-"""Maximum number of partitions per DescribeProducers request. The response lists all producers of
-the last days, which may be thousands per partition."""
+"""Maximum number of partitions per DescribeProducers request. For each partition, the response
+lists all producers whose ids have not expired, which may be thousands."""
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35

@@ -1,7 +1,7 @@
-"""Fences the earlier producers of one target partition with a transactional id. For tools, which
-work on one partition and wait for each response.
+"""Fences the earlier producers of one target partition with a transactional id. Used by tools that
+work on one partition at a time and wait for each response.
 
-Like `mm2.replication.producer_fencing`, the fencer uses a new producer epoch and an empty
+As in `mm2.replication.producer_fencing`, the fence consists of a new producer epoch and an empty
 transaction.
 """
 
@@ -133,7 +133,8 @@ class PartitionFencer:
         )
 
     def find_marker(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
-        """Find the commit marker of the owner's empty transaction at offset `start` or later.
+        """Find the commit marker of an empty transaction at offset `start` or later. `owner` is the
+        producer that committed the transaction.
 
         Return None if the marker is not readable before the timeout. Fenced producers cannot write
         after the marker.

@@ -132,7 +132,7 @@ class BatchProducer:
             if not copy.prepare_next_batch(now_s):
                 del connection.ready[
                     number
-                ]  # offered again after its next acknowledgement or fetch
+                ]  # marked as ready again by its next acknowledgement or fetch
                 continue
             if copy.transaction_mode.is_active:
                 if copies:

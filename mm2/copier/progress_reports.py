@@ -211,8 +211,8 @@ def decode_progress_reports(message: JsonMessage, shift_s: float) -> list[Partit
 def check_reported_partitions(
     reports: Sequence[PartitionProgressReport], *, partition_count: int
 ) -> None:
-    """Raise `ValueError` if a progress report has an unknown state, or a partition index that the
-    task does not have."""
+    """Raise `ValueError` if a progress report has an unknown phase, an unknown halt cause, or a
+    partition index that the task does not have."""
     for report in reports:
         if not 0 <= report.index < partition_count:
             raise ValueError(f"partition {report.index} of {partition_count}")
@@ -235,7 +235,7 @@ def _shift_report_times(found: PartitionProgressReport, shift_s: float) -> Parti
 
 
 def _encode_time(time_s: float) -> Any:
-    """Encode a time. Infinity is encoded as text, because JSON has no infinity."""
+    """Encode a time. Infinity is encoded as a string, because JSON has no infinity."""
     return time_s if math.isfinite(time_s) else str(time_s)
 
 

@@ -141,8 +141,8 @@ def _build_answer(instruction: Any, body: Any) -> InstructionAnswer:
 
 
 MAX_COMPUTE_TIME_S = 1.0
-"""Maximum time per loop iteration for partitions that compute (tail matching). At most one
-partition exceeds it."""
+"""Time limit in seconds of tail matching, which uses CPU time, per iteration of the copy loop. The
+step of a partition is not interrupted, so the last one may exceed the limit."""
 RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 
 
@@ -207,7 +207,7 @@ class RecoveryRequests:
             case RequestAcquisition() if self._granted and id(copy) not in self._granted_copies:
                 self._granted_copies.add(
                     id(copy)
-                )  # the id stays unique: copies live as long as this object
+                )  # ids are unique: no replicator is freed before this object
                 self._delayed.append((now_s, question))
             case Delay(delay_s=delay_s):
                 self._delayed.append((now_s + delay_s, question))
@@ -240,8 +240,8 @@ class RecoveryRequests:
         return True
 
     def send_queued_requests(self, now_s: float) -> None:
-        """Send the queued requests, and continue the recovery of partitions that requested a delay
-        which has elapsed. Continuing recoveries stops after `MAX_COMPUTE_TIME_S`; the next call
+        """Continue the recovery of partitions whose requested delay has elapsed, then send the
+        queued requests. No further partition is continued after `MAX_COMPUTE_TIME_S`; the next call
         handles the remaining partitions."""
         if self._delayed:
             self._resume_delayed_partitions(now_s)

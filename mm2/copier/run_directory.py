@@ -60,8 +60,11 @@ def create_run_directory(
 
 def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) -> None:
     """Remove this user's directories in `parent` whose name starts with `kind` and whose process
-    has ended, except for the newest `keep_count`. Logs the first directory that cannot be locked
-    for a reason other than its process running."""
+    has ended, except for the newest `keep_count`.
+
+    A directory is skipped if its process holds the lock. If locking fails for another reason, a
+    warning names the first such directory.
+    """
     locks = [folder / _LOCK_FILE for folder in _list_own_directories(kind, parent)]
     ended = 0
     failure: tuple[Path, OSError] | None = None

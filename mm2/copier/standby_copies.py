@@ -130,7 +130,7 @@ class StandbyCopyProcesses:
             self._standby.pop().kill_process("no tasks run on other nodes")
         if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.is_warm:
             self._next_start_s = now_s + STANDBY_START_INTERVAL_S
-            with contextlib.suppress(FatalError):  # reported by the tasks that copy
+            with contextlib.suppress(FatalError):  # tasks that replicate report this error
                 self._standby.append(self._start_standby())
         if now_s >= self._next_heartbeat_s:
             self._next_heartbeat_s = now_s + STANDBY_HEARTBEAT_INTERVAL_S

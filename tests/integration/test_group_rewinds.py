@@ -135,7 +135,7 @@ def test_neither_old_checkpoints_nor_a_second_writer_set_a_group_back(world: Wor
     assert group_history.set_back(history) == [(22, 9)], f"{history}: that was our own doing"
     assert world.history(alone) == [28]
     assert world.history(beyond) == []
-    assert "ends before its checkpoint" in one.log_text() + two.log_text()
+    assert "ends before the group's checkpoint" in one.log_text() + two.log_text()
 
 
 def test_who_is_set_back_is_seen(world: World) -> None:

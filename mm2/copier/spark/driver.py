@@ -36,8 +36,8 @@ logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def _ignore_accumulator_error(*_: object) -> None:
-    """Ignore errors of pyspark's accumulator server, which is not used here and would print a stack
-    trace."""
+    """Ignore errors of pyspark's accumulator server. mm2 does not use this server, which would
+    print a stack trace for each error."""
 
 
 class _RejectingSerializer(serializers.CPickleSerializer):
@@ -124,7 +124,7 @@ class SparkDriver:
             return 0 if info is None else int(info.numActiveTasks())
 
     def count_task_slots(self) -> int:
-        """Count the task slots: those of the local master, or those of the running executors."""
+        """Count the task slots of the local master, or of the running executors of a cluster."""
         if self._local_slots is not None:
             return self._local_slots
         with _translate_spark_errors("counting task slots"):
@@ -138,7 +138,7 @@ class SparkDriver:
 
     def write_class_archive(self, to: Path) -> None:
         """Dump the classes loaded by the JVM to a class-data archive (`ClassArchive`). The JVM is
-        suspended meanwhile. A JVM without class-data sharing writes no file."""
+        suspended while it writes the archive. A JVM without class-data sharing writes no file."""
         with _translate_spark_errors("writing the class-data archive"):
             gateway = self._context._gateway  # noqa: SLF001
             jvm_view = gateway.jvm
@@ -181,7 +181,7 @@ class SparkDriver:
 
 
 def create_spark_context(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
-    """Create the SparkContext. Raises `SparkStartError`, after which the JVM keeps running."""
+    """Create the SparkContext. Raises `SparkStartError`, but does not end the JVM."""
     try:
         gateway = _open_gateway(jvm)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
@@ -263,8 +263,8 @@ def _translate_spark_errors(what: str) -> Iterator[None]:
 
 
 def _describe_exception(error: Exception) -> str:
-    """Return the text of an exception. A Java exception's text is read through the gateway, which
-    may be closed."""
+    """Return the message of an exception, or its type if the message cannot be read. The message of
+    a Java exception is read through the gateway, which may be closed."""
     try:
         return str(error)
     except _JVM_CALL_ERRORS:

@@ -1,9 +1,9 @@
 """Engine that runs each copy process as a Spark job with one long task, in one SparkContext per
 process.
 
-One thread starts the driver, and one thread per copy waits for its job. Another thread polls which
-waiting tasks were assigned a slot, which tasks were lost with their executor, and whether the JVM
-is alive.
+One thread starts Spark's driver, and one thread per copy process waits for its Spark job. Another
+thread polls which waiting tasks were assigned a slot, which tasks were lost with their executor,
+and whether the JVM is alive.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SparkCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, spark: SparkDriver) -> None:
-        """Run the copy process's Spark job and record how it ended. This is the body of the copy's
-        thread."""
+        """Run the Spark job of the copy process, and record how the job ended. This is the body of
+        the copy process's thread."""
         if self.cancelled.is_set():
             self.progress.set_ended(spark_errors.CANCELLED)
             return
@@ -111,11 +111,11 @@ def read_task_error(rows: list[tuple[str, str]]) -> str | None:
 
 
 WAITING_POLL_INTERVAL_S = 0.2
-"""Initial poll interval while a copy is waiting for a slot."""
+"""Initial poll interval in seconds while a copy process is waiting for a slot."""
 RUNNING_POLL_INTERVAL_S = 1.0
 CLASS_ARCHIVE_DELAY_S = 30.0
-"""Delay before the class archive is written. By then copies are running, and the JVM has loaded the
-classes that it needs."""
+"""Delay in seconds before the class archive is written. By then copy processes are running, and the
+JVM has loaded the classes that it needs."""
 WARM_UP_TIMEOUT_S = 30.0
 _MAX_FAST_POLLS = 50
 _KILL_TIMEOUT_S = 1.0
@@ -295,7 +295,7 @@ class SparkEngine:
         self._warm = True
 
     def _fail_engine(self, reason: str) -> None:
-        """Set the engine state to FAILED and end every copy."""
+        """Set the engine state to FAILED, kill the JVM, and mark every copy process as ended."""
         with self._lock:
             if self._state in (EngineState.FAILED, EngineState.STOPPED):
                 return
@@ -311,7 +311,7 @@ class SparkEngine:
     def _handle_thread_death(self, end: UnexpectedThreadEnd) -> None:
         self._fail_engine(f"thread {end.name} failed: {end.error!r}")
 
-    # One thread per copy
+    # One thread per copy process
 
     def _run_copy(self, copy: SparkCopy, stop: threading.Event) -> None:
         try:
@@ -399,7 +399,7 @@ class SparkEngine:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
                 self._cancel_jobs(spark)
-            # Wait for the copies' threads first: pyspark cannot stop a context that is in use.
+            # First wait for the copy processes: pyspark cannot stop a context that is in use.
             for copy in self._list_copies():
                 copy.wait(end.remaining_s(self._now.now_s()) / 2)
             spark.stop_context()

@@ -3,7 +3,8 @@
 This module imports little, so that it can report packages that are missing on a node. The closure
 sent by Spark is a function of this module and a `SparkCopyParameters`: the address of the control
 channel and a single-use token for it. All other data, in particular credentials, is sent over that
-channel. A task returns one row: outcome and text as a JSON array.
+channel. A task returns one row: the outcome and an error message ("" if there is none), as a JSON
+array.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from dataclasses import dataclass, field
 from mm2.copier import copy_engine
 
 OUTCOME_ENDED = "ended"
-"""The copy process returned because it was stopped, or because of an error that it has reported
-over the channel."""
+"""Outcome of a copy process that was stopped, or that failed and has reported the error over the
+control channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Outcome of a second attempt, which Spark started after losing an executor. It does nothing."""
+"""Outcome of a task that Spark started again after losing an executor. A second attempt does
+nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
-"""Outcome of a task on a node that lacks a required package; the text names the package."""
+"""Outcome of a task on a node that lacks a required package. The error message names the
+package."""
 
 WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
 """Entry point of an empty copy process, which only loads modules."""
@@ -69,8 +72,8 @@ def run_copy_in_spark_task(ticket: SparkCopyParameters, _rows: Iterable[object])
 
 
 def decode_outcome(row: bytes) -> tuple[str, str]:
-    """Decode the row that a task returned into the outcome and its text, such as an error message.
-    Raises `ValueError` if the row is malformed."""
+    """Decode the row that a task returned into the outcome and an error message, which may be
+    empty. Raises `ValueError` if the row is malformed."""
     if len(row) > _MAX_OUTCOME_BYTES:
         raise ValueError(f"larger than {_MAX_OUTCOME_BYTES} bytes")
     try:
@@ -95,8 +98,8 @@ def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
 
 
 def run_warm_up(_address: str, _token: bytes, _attempt: int) -> None:
-    """Do nothing. Starting this empty copy loads the modules that copy processes need
-    (`WARM_UP_ENTRY`)."""
+    """Do nothing. This is the entry point of the warm-up job (`WARM_UP_ENTRY`). Starting the job
+    loads the modules that copy processes need."""
 
 
 def describe_missing_packages(missing: list[str]) -> str:

@@ -5,7 +5,7 @@ environment to the JVM. This module writes the properties to a file of mode 0600
 environment variables from which configuration values were read, and redirects output to a file of
 bounded size. The JVM ends with this process, even if this process is killed, because it reads a
 pipe whose other end is open only in this process. The JVM has a separate session, so that Ctrl-C in
-the terminal reaches only this process, and copies can finish their in-flight batches.
+the terminal reaches only this process, and copy processes can finish their in-flight batches.
 
 A class-data archive halves the CPU time of starting Spark. An archive is valid for one Java and one
 Spark version. A driver that has run for a while therefore writes its loaded classes once to the
@@ -46,8 +46,8 @@ def format_properties_file(properties: dict[str, str]) -> str:
 
 
 def _escape_property(text: str, *, blank: bool) -> str:
-    """Escape a key or value of a Java properties file. If `blank` is True (for keys, which end at a
-    blank), escape every blank; otherwise only leading blanks."""
+    """Escape a key or value of a Java properties file. If `blank` is True, escape every blank, as
+    keys require because an unescaped blank ends a key; otherwise escape only leading blanks."""
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
@@ -257,8 +257,8 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
 
 
 def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
-    """Wait until the JVM accepts connections. If the JVM does not, end it and raise
-    `SparkStartError`."""
+    """Wait until the JVM accepts connections. If it exits or does not accept connections in time,
+    kill the JVM and raise `SparkStartError`."""
     gateway_file = jvm.home / _GATEWAY_FILE
     is_finished = clock.wait_until(
         lambda: gateway_file.exists() or not jvm.is_alive(),

@@ -36,7 +36,7 @@ def main() -> None:
     process_lifecycle.prevent_test_imports()
     remove_archives_from_path()
     for name in PRELOADED_MODULES:
-        # A module that is missing is reported over the channel of the copy that needs it.
+        # A missing module is reported over the channel of the copy process that needs it.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     daemon = importlib.import_module("pyspark.daemon")

@@ -43,8 +43,8 @@ def count_executor_slots(context: Any) -> int:
 LOCAL_MASTER = copy_engine_config.LOCAL_MASTER
 
 FIXED_PROPERTIES = {
-    "spark.task.maxFailures": "1",  # Connect restarts copies, Spark does not
-    "spark.speculation": "false",  # a second copy at the same time would only be fenced
+    "spark.task.maxFailures": "1",  # Connect restarts copy processes, Spark does not
+    "spark.speculation": "false",  # a second copy process would only be fenced
     "spark.python.worker.reuse": "true",
 }
 """Properties that users cannot override, because correctness depends on them."""

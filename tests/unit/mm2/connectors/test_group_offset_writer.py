@@ -150,7 +150,7 @@ def test_a_checkpoint_beyond_the_end_waits_for_it_is_of_a_topic_that_is_no_more(
         world.groups.commit("g", {T0: 5})
         world.run()
         assert world.groups.offsets("g") == {T0: 5 if offset == 9 else 8}
-    assert caplog.text.count("t-0 ends before its checkpoint") == 1
+    assert caplog.text.count("t-0 ends before the group's checkpoint") == 1
 
 
 def test_ends_that_may_not_be_seen_stop_nobody(world):

@@ -51,6 +51,6 @@ def test_what_is_not_acknowledged_in_time_is_told():
 
     made.run_once = work_in_vain  # type: ignore[method-assign]  # the target goes away
     with pytest.raises(
-        RetriableError, match="not recorded: only the requests for 0 of 50 partitions were"
+        RetriableError, match="not recorded: only those for 0 of 50 partitions were"
     ):
         partition_restart_requests.record_era_requests(MANY, made, now=now, new_id=lambda: "r")

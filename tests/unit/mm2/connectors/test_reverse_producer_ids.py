@@ -109,7 +109,7 @@ def test_more_questions_than_may_wait_are_told_so(source, ids, monkeypatch):
     ids.query_reverse_flow_producers([3], told)
     ((theirs, why),) = told.wait()
     assert theirs is None
-    assert "of the source are already pending" in why
+    assert "producer id queries are already pending" in why
     go_on.set()
     told.wait(2)
 
