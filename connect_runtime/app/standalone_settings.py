@@ -45,15 +45,15 @@ class ConnectorFile:
     """Connector configuration, including `name`, with unresolved `${provider:path:key}`
     references."""
     target_state: TargetState | None = None
-    """Initial state of the connector; None keeps its current state, or means STARTED for a new
-    connector."""
+    """Initial state of the connector. If it is None, a new connector is STARTED, and an existing
+    connector keeps its state."""
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
-    """Read a connector file. Raises `ConfigError`; its message contains no configuration values.
+    """Read a connector file.
 
-    A file that another user can change must not contain `${…}` references to other files or
-    variables.
+    Raises `ConfigError` if the file cannot be read or is invalid, or if another user can write to
+    the file and it contains `${…}` references. The message contains no configuration values.
     """
     try:
         content, writer = file_access.read_file_and_find_untrusted_writer(
