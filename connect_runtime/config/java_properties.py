@@ -73,8 +73,9 @@ def format_property(key: str, value: str) -> str:
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continuation lines, and skip comments and blank lines.
 
-    As in Java, a line that contains only a continuation character (backslash) is ignored, so that
-    the next line may be a comment. At the end of the text, such a line is a pair with an empty key.
+    As in Java, a line that contains only the continuation character (backslash) is ignored: the
+    next line begins a new pair or comment. If it is the last line of the text, it yields an empty
+    line, which is parsed as a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)

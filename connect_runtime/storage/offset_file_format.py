@@ -39,8 +39,8 @@ _HASH_MAP_LOAD_FACTOR = 0.75
 
 
 class MalformedOffsetFile(FatalError):
-    """Raised if the file is not an offset map written by Connect. The message contains the position
-    in the file."""
+    """Raised if the content of an offset file is not a serialized HashMap of source offsets. The
+    message contains the position in the file."""
 
 
 def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
@@ -103,13 +103,13 @@ class _SerializationReader:
     data: bytes
     at: int = 0
     handles: list[bytes | None] = field(default_factory=list)
-    """Objects in the stream that later parts can refer to by number, in order of appearance; None
-    for objects that are not arrays."""
+    """Objects in the order in which they appear in the file. The file refers to an earlier object
+    by its number. None for objects that are not arrays."""
     bytes_class: int | None = None
     """Handle (reference number) of the class descriptor of byte[]; None before it is read."""
 
     def create_error(self, what: str) -> MalformedOffsetFile:
-        return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
+        return MalformedOffsetFile(f"malformed offset file: byte {self.at}: {what}")
 
     def read_bytes(self, length: int, what: str) -> bytes:
         taken = self.data[self.at : self.at + length]

@@ -50,8 +50,11 @@ _LOG_INTERVAL_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A status record to write again after a failure. A record without a ticket
-    (`AdmittedStatusWrite`) is retried forever."""
+    """A record of the status topic to write again after a failure.
+
+    A connector or task status has a ticket, and is retried while `StatusWriteGuard.may_retry`
+    permits it. A topic status has no ticket, and is retried until it is written.
+    """
 
     record: KeyedRecord
     ticket: AdmittedStatusWrite | None
@@ -124,7 +127,11 @@ class StatusBackingStore:
             known = self._view.state.snapshot()
             ticket = self._writes.admit_write(subject, status, safe=safe, known=known)
             if ticket is None:
-                _LOG.debug("%s: another worker has reported a newer status", subject)
+                _LOG.debug(
+                    "status %s of %s is not written: another worker has reported a newer status",
+                    status.state.value,
+                    subject,
+                )
                 return
             self._send_record(status_records.encode_status(subject, status), ticket)
 
