@@ -35,9 +35,10 @@ OffsetsByPartition = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class SinkTaskOffsets:
-    """Delivered and committed offsets of the assigned partitions.
+    """Offsets of the assigned partitions: up to which offset records were delivered to the task,
+    and the last committed offset.
 
-    Invariant: both maps contain exactly the assigned partitions.
+    Invariant: `_current` and `_committed` contain exactly the assigned partitions.
     """
 
     _current: dict[TopicPartition, int] = field(default_factory=dict)
@@ -88,24 +89,25 @@ class SinkTaskOffsets:
     def select_committable_offsets(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """Select the offsets to commit. Return them, and an error message for each rejected offset.
+        """Return the offsets to commit, and an error message for each rejected offset.
 
-        `returned` is the result of the task's `pre_commit`, `requested` its argument. If any
-        returned offset differs from the last commit, the offsets of all requested partitions are
-        committed, even those without new records. Otherwise, a partition that is consumed from the
-        log end and has no committed offset would skip records after a restart.
+        `requested` is the argument of the task's `pre_commit`, and `returned` is its result. If at
+        least one returned offset differs from the last commit, the offsets of all requested
+        partitions are committed, even of partitions without new records. A partition without a
+        committed offset that is consumed from the log end would otherwise skip records after a
+        restart.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
         for each, offset in returned.items():
             if not isinstance(each, TopicPartition) or each not in requested:
-                errors.append(f"{each} was not passed to pre_commit, its offset is not committed")
+                errors.append(f"{each} was not passed to pre_commit: its offset is not committed")
             elif not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
                 errors.append(f"{each}: {offset!r} is not a valid offset")
             elif offset > requested[each]:
                 errors.append(
-                    f"{each}: {offset} is beyond {requested[each]}, up to which records were "
-                    "delivered"
+                    f"{each}: offset {offset} is not committed: only records before offset "
+                    f"{requested[each]} were delivered"
                 )
             elif offset != self._committed.get(each):
                 wanted[each] = offset
@@ -254,7 +256,7 @@ class WorkerSinkTask:
     # Delivery
 
     def _get_consumer(self) -> RecordConsumer:
-        assert self._consumer is not None, "the consumer is created when the task starts"
+        assert self._consumer is not None, "the task has no consumer before it is started"
         return self._consumer
 
     def _compute_poll_timeout_s(self) -> float:

@@ -74,11 +74,10 @@ class _PartitionQueue:
 
 @dataclass(slots=True)
 class SubmittedRecords:
-    """Submitted records whose offsets have not been taken for commit yet, by source partition, in
-    order of submission.
+    """Queues of submitted records, one per source partition, in order of submission.
 
-    Invariants: no queue is empty; `unacked` is the number of queued records that are not
-    acknowledged.
+    `take_committable_offsets` removes the records whose offsets can be committed. Invariants: no
+    queue is empty; `unacked` is the number of queued records that are not acknowledged.
     """
 
     unacked: int = 0

@@ -1,8 +1,9 @@
 """Runs one task on its own thread, as directed by `task_lifecycle`.
 
-The three implementations of `TypeSpecificTask` contain what differs between source, sink and
-pipeline tasks. An exception in the body fails only this task. A body that does not return is
-abandoned: its thread keeps running, but its statuses are ignored.
+`WorkerTask` contains the behavior that all tasks share. `TypeSpecificTask` has one implementation
+each for source, sink and pipeline tasks. An exception of the `TypeSpecificTask` or the plugin fails
+only this task. A task that does not stop in time is abandoned: its thread keeps running, but its
+later statuses are ignored.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
-    """Format an exception as the error message, which short displays show alone, followed by the
-    stack trace. `hide` replaces config provider values in the text."""
+    """Format an exception for a connector or task status: the error message on the first lines,
+    followed by the stack trace. User interfaces may show only the first line. `hide` replaces
+    config provider values."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
@@ -189,10 +191,11 @@ class WorkerTask:
             self._body.on_stop_requested()
 
     def request_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Schedule a call of `take_up`, which offers a new configuration to the task, after the
-        current iteration. Return a future with the result of the call.
+        """Offer a new configuration to the task.
 
-        The future's result is False if the task has ended, fails, or receives another offer first.
+        `take_up` passes the configuration to the task and returns True if the task accepts it. It
+        is called on the task's thread after the current iteration. The returned future contains its
+        result, or False if the task has ended, fails, or receives another offer first.
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
