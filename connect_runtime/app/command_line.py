@@ -89,9 +89,8 @@ def run_worker_until_stopped(
     )
     if not _wait_for_start(starting, stop):
         _LOG.warning(
-            "interrupted while starting: the worker's start did not complete within %g s of the"
-            " signal and was abandoned",
-            _INTERRUPTED_START_TIMEOUT_S,
+            "interrupted while starting: the worker's start did not complete soon after the signal"
+            " and was abandoned"
         )
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
@@ -225,8 +224,8 @@ class ConnectWorkerCommand(click.Command):
 
 
 def run_command(command: click.Command, arguments: list[str]) -> int:
-    """Run a command and return its exit code. Expected errors are printed without a stack trace,
-    to stderr."""
+    """Run a command and return its exit code. Expected errors, such as wrong arguments and invalid
+    settings, are printed to stderr without a stack trace."""
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:
@@ -242,7 +241,7 @@ def run_command(command: click.Command, arguments: list[str]) -> int:
         return EXIT_BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):
         return EXIT_SIGNAL_BASE + signal.SIGINT
-    except Exception:  # noqa: BLE001 - the last resort: told with its trace, and the process ends
+    except Exception:  # noqa: BLE001 - unexpected: logged with its stack trace, the process exits
         _LOG.exception("stopping due to error")
         return EXIT_BAD_SETTINGS
     assert isinstance(code, int), code

@@ -279,7 +279,8 @@ def _build_member_worker_mode(
 
 
 def _has_group_members(settings: DistributedSettings) -> bool:
-    """Return True if the group has members. A crashed member counts until its session times out."""
+    """Return True if the worker group has members. A crashed member counts until its session times
+    out. Returns False if the members cannot be determined."""
     group = settings.config.group_id
     asked = AdminRequestClient(
         settings.connections,
@@ -297,9 +298,7 @@ def _has_group_members(settings: DistributedSettings) -> bool:
         )
     except ConnectError as error:
         _LOG.info(
-            "cannot determine the members of worker group %s, assuming that it has none: %s",
-            group,
-            error,
+            "cannot determine the members of the worker group, assuming that it has none: %s", error
         )
         return False
     finally:
@@ -307,7 +306,7 @@ def _has_group_members(settings: DistributedSettings) -> bool:
 
 
 UNREACHABLE_URL = "NOTUSED"
-"""Advertised URL of a worker without internal REST, as in Java's dedicated mode."""
+"""URL that a worker without an internal REST server advertises to its group; same as in Java."""
 REST_STOP_TIMEOUT_S = 2
 """Maximum time for requests in progress to complete at shutdown. It is short, because the operator
 is waiting for the process to end."""
@@ -323,8 +322,8 @@ _LOOPBACK_SETTINGS = RestSettings(
 class LoopbackApi:
     """Address and credentials of the complete REST API: `<url>/<source>/<target>/connectors`.
 
-    Any user name is accepted together with the password; it is only passed to the fleet's
-    `on_change` callback.
+    The REST API accepts any user name together with the password. The user name is only passed to
+    the fleet's `on_change` callback, for the audit log.
     """
 
     url: str
@@ -371,7 +370,7 @@ class WorkerFleet:
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_server_thread_death)
-        # The audit log comes after the password, so that nobody else can fill it or give a name.
+        # Only requests with the right password reach the audit log, so others cannot write to it.
         audited = AuditLogMiddleware(self._own, on_change)
         guarded = BasicAuthMiddleware(audited, users=_AnyUserCredentials(self._password))
         hosts = host_check.collect_allowed_hosts(
@@ -434,8 +433,8 @@ class WorkerFleet:
         `on_trouble` is called on the starting thread with each problem that delays the start; the
         failed operation is retried. `on_trouble` is called with "" once the operation succeeds.
 
-        The worker id in statuses is the id that Kafka 4.3 uses, which differs per node (3.9 uses
-        one id for all nodes), so that a late status from an earlier owner of a task has no effect.
+        Each node has its own worker id in statuses, as in Kafka 4.3. A late status from the worker
+        that ran a task before therefore has no effect. (In Kafka 3.9, all nodes have the same id.)
 
         Raises `FatalError` if the client library rejects the settings.
         """

@@ -77,7 +77,8 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
 
 
 def parse_connector_file(content: bytes) -> ConnectorFile:
-    """Parse the content of a connector file. Raises `ConfigError`."""
+    """Parse the content of a connector file. Raises `ConfigError` if it is malformed or contains no
+    connector name."""
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return _parse_json_connector_file(content)
     try:
@@ -99,13 +100,15 @@ def _parse_json_connector_file(content: bytes) -> ConnectorFile:
         both = (
             alone
             if words == alone
-            else f"as a configuration: {alone}; as a request to create a connector: {words}"
+            else f"invalid as a connector configuration ({alone}) and as a request to create a"
+            f" connector ({words})"
         )
         raise ConfigError(both) from None
     given = request.config.get(_NAME_KEY, request.name)
     if given != request.name:
         raise ConfigError(
-            "the 'name' in 'config' differs from the 'name' next to 'config'; keep one of them"
+            "the 'name' within 'config' differs from the 'name' outside 'config'; remove one of"
+            " them"
         )
     if not request.name:
         raise ConfigError("the connector has no 'name'; add it")

@@ -96,8 +96,8 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStateBeforeJoining:
-    """Configurations and statuses that a worker has read before it joins its group, and its worker
-    id."""
+    """A worker's id, and the configurations and statuses that the worker has read before it joins
+    its group."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -121,8 +121,8 @@ class WorkerMode:
     has_peers: bool
     """True if requests may be forwarded to other workers."""
     check_startup: Callable[[WorkerStateBeforeJoining], None]
-    """Check called after the config and status topics were read. Raises `FatalError` if the
-    worker must not run."""
+    """Called after the config and status topics were read and before the worker joins its group.
+    Raises `FatalError` if the worker must not run."""
 
 
 def _do_nothing() -> None:

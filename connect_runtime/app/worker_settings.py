@@ -316,7 +316,7 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
         try:
             writer = file_access.find_untrusted_folder_writer(pathlib.Path(each))
         except FileNotFoundError:
-            continue  # reported by the discovery
+            continue  # reported by the plugin discovery
         except OSError as error:
             problem = (
                 f"the worker cannot determine who can write to the modules in {each}: "

@@ -61,7 +61,7 @@ class SettingsError(FatalError):
 
     def __init__(self, file: str, problems: Iterable[ConfigProblem]) -> None:
         self.file = file
-        unique = dict.fromkeys(problems)  # a problem in the defaults is found once per flow
+        unique = dict.fromkeys(problems)  # each flow reports the problems of inherited defaults
         self.problems = tuple(sorted(unique, key=lambda problem: problem.line))
         super().__init__(file, self.problems)
 

@@ -85,8 +85,8 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
-    """Text whose placeholders were replaced. `is_secret` is True if a provider supplied a part
-    of the text."""
+    """A string after its placeholders were replaced. `is_secret` is True if the string contained a
+    placeholder of a known provider, because the replacement may be a secret."""
 
     text: str = field(repr=False)
     is_secret: bool
@@ -229,7 +229,8 @@ class ConfigTransformer:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
         if name in ("", "..") or pathlib.PurePath(name).name != name:
             raise ProviderError(f"{name!r} must be a file name in {path}, without directories")
-        # Editors and `kubectl create secret --from-file` append an unintended line break.
+        # Line breaks at the end are removed. Editors append them, and `kubectl create secret
+        # --from-file` stores them in the secret.
         file = _resolve_allowed_path(self._folder / path / name, provider)
         if file not in self._contents:
             self._contents[file] = self._read_provider_file(file).rstrip("\r\n")

@@ -50,7 +50,7 @@ class ClientKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A complete Kafka client configuration, which includes secrets."""
+    """A complete Kafka client configuration. May contain secrets."""
 
     client_id: str
     properties: Mapping[str, str] = field(repr=False)

@@ -266,7 +266,7 @@ def _matches_topics_regex(pattern: str, topic: str) -> bool:
     try:
         return bounded_regex.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
     except PatternError:
-        return False  # the key's own validator reports it
+        return False  # the key's own validator reports the invalid pattern
     except MatchLimitError as error:
         raise ConfigError(str(error)) from None
 

@@ -55,8 +55,8 @@ def parse_property_entries(text: str) -> tuple[JavaProperty, ...]:
 
 
 def find_non_ascii_lines(text: str) -> list[int]:
-    """Return the numbers of all non-comment lines with non-ASCII characters. (Most editors save
-    such characters as UTF-8.)"""
+    """Return the numbers of all non-comment lines with non-ASCII characters. Such characters may be
+    misread: Kafka reads the file as ISO-8859-1, but most editors save UTF-8."""
     return [
         number
         for number, line in enumerate(text.split("\n"), 1)

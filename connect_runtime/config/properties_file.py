@@ -119,7 +119,7 @@ def _explain_security_risk(pair: JavaProperty) -> str:
     is harmless."""
     if pair.key in _FILE_ACCESS_KEYS:
         return "can give users of the REST API access to your files"
-    if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
+    if pair.key == _SPARK_MASTER_KEY:  # a Spark cluster receives this user's credentials
         is_harmless = is_local_spark_master(pair.value)
     else:
         is_harmless = pair.key in HARMLESS_SPARK_KEYS or not pair.key.startswith(_SPARK_PREFIX)

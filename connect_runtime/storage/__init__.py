@@ -4,9 +4,9 @@ The config, offsets and status topics have three parts each. The record format i
 Java. The topic state applies the topic's records one by one and returns immutable snapshots. The
 backing store writes records to a log and reads them back.
 
-`SharedLog` is the interface to a log. The log is a topic (`connect_runtime.kafka`) or, for
-standalone workers, a file or in memory (`standalone_logs`). `ClusterConfigState` is the snapshot of
-the config topic, which most of the runtime reads.
+`SharedLog` is the interface to a log. Distributed workers use topics (`connect_runtime.kafka`).
+Standalone workers use logs in memory and in a file (`standalone_logs`). `ClusterConfigState` is the
+snapshot of the config topic, which most of the runtime reads.
 
 May import `connect_runtime.base`, `.system` and `.api`. Uses no Kafka client.
 """

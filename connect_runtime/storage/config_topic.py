@@ -248,7 +248,7 @@ class ConfigTopicState:
 
     def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
         entry = self._get_connector_entry(name)
-        if value is None:  # the deletion is reported for the connector's own record
+        if value is None:  # a connector's deletion is reported for its configuration record
             started = TargetState.STARTED
             state = None if entry.config is None else started
             self._entries[name] = dataclasses.replace(entry, target_state=state)

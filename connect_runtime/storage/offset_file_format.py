@@ -33,7 +33,7 @@ _MAP_CLASS = (
     b"F\x00\x0aloadFactorI\x00\x09threshold\x78\x70"
 )
 _BYTES_CLASS = b"\x72\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00\x78\x70"
-_BYTES_CLASS_HANDLE = _FIRST_HANDLE + 2  # after the map's class and the map
+_BYTES_CLASS_HANDLE = _FIRST_HANDLE + 2  # the HashMap class and the map have the first two handles
 _HASH_MAP_CAPACITY = 16
 _HASH_MAP_LOAD_FACTOR = 0.75
 
@@ -82,7 +82,7 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
     reader = _SerializationReader(data)
     reader.expect_bytes(_MAGIC, "the start of a Java object stream")
     reader.expect_bytes(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
-    reader.handles += [None, None]  # the class, and the map
+    reader.handles += [None, None]  # handles of the HashMap class and the map
     reader.read_bytes(8, "load factor and threshold")
     reader.expect_bytes(bytes([_BLOCK_TAG, 8]), "the size of the map")
     reader.read_bytes(4, "the number of buckets")

@@ -47,7 +47,7 @@ class MemoryLog:
         return self._name
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        del timeout_s  # never waits
+        del timeout_s  # the memory log never waits
         with self._lock:
             self._listener = listener
             listener.on_replay_completed()

@@ -128,8 +128,7 @@ class StatusBackingStore:
             ticket = self._writes.admit_write(subject, status, safe=safe, known=known)
             if ticket is None:
                 _LOG.debug(
-                    "status %s of %s is not written: another worker has reported a newer status",
-                    status.state.value,
+                    "status of %s is not written: another worker has reported a newer status",
                     subject,
                 )
                 return
@@ -193,7 +192,11 @@ class StatusBackingStore:
             self._refused.set()
             return
         if error is not None:
-            _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
+            _LOG.error(
+                "record %s is lost, because it cannot be written: %s",
+                (retry.record.key or b"").decode(),
+                error,
+            )
         self._outstanding.end_operation(retry.number)
 
     def _log_write_failure(self, error: RetriableError) -> None:

@@ -153,7 +153,7 @@ class TaskRunHistory:
         run = self._others.get(task)
         if run is None or run.seen.ended_ms is not None:
             return
-        if status.generation < run.generation:  # a late report of the previous run's end
+        if status.generation < run.generation:  # a late status: the end of the previous run
             self._others[task] = replace(run, seen=replace(run.seen, overlaps=False))
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
@@ -437,8 +437,8 @@ class StatusWriteGuard:
         safe: bool,
         known: StatusSnapshot,
     ) -> AdmittedStatusWrite | None:
-        """Return a ticket for writing a status; None if another worker's status takes
-        precedence."""
+        """Return a ticket for `may_retry` if the status may be written. Return None for a safe
+        write if another worker has reported a newer status."""
         self._generation = status.generation
         if safe and not _is_status_superseded_by(known.get(subject), status):
             return None
@@ -452,8 +452,8 @@ class StatusWriteGuard:
         )
 
     def discard_writes_of_removed_status(self, change: StatusChange) -> None:
-        """Record a change read from the status topic, so that a retried write does not restore a
-        deleted status."""
+        """If `change` is the deletion of a status, make its earlier writes invalid, so that a retry
+        of a failed write does not restore the status. Ignore other changes."""
         if not isinstance(change, StatusRemoved):
             return
         self._subjects.pop(change.subject, None)
@@ -463,11 +463,12 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: AdmittedStatusWrite, *, known: StatusSnapshot) -> bool:
-        """Return True if a failed status write should be retried, because no newer status of the
-        connector or task was written.
+        """Return True if a failed status write should be retried.
 
-        Java retries a write without `safe` even if a newer status was written, and may then
-        overwrite the newer status.
+        The write is not retried after a newer write of the same status, after the deletion of the
+        status, or after a write of any status in another group generation. A safe write is not
+        retried either if another worker has reported a newer status. Java always retries writes
+        that are not safe, and may overwrite a newer status.
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

@@ -283,7 +283,7 @@ def _build_prefixed_config_info(
 def _close_converter(instance: Any, name: str) -> None:
     try:
         instance.close()
-    except BaseException as error:  # noqa: BLE001 - of others' code: it is done with
+    except BaseException as error:  # noqa: BLE001 - of a plugin that is no longer needed
         _LOG.warning(
             "failed to close %s after its validation: %s",
             name,

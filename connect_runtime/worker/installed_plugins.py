@@ -92,7 +92,7 @@ def instantiate_plugin(of: type[Any], name: str) -> Any:
     """Create an instance of the plugin. Raises `ConfigError` if this fails."""
     try:
         return of()
-    except BaseException as error:  # plugins may raise what would end an event loop
+    except BaseException as error:  # a plugin may raise SystemExit or KeyboardInterrupt too
         raise ConfigError(f"Failed to create {name}: {get_error_message(error)}") from error
 
 
@@ -101,7 +101,7 @@ def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _An
     exception."""
     try:
         return call()
-    except BaseException as error:  # plugins may raise what would end an event loop
+    except BaseException as error:  # a plugin may raise SystemExit or KeyboardInterrupt too
         raise ConnectError(
             f"{_describe_method(plugin, method)} failed: {get_error_message(error)}"
         ) from error

@@ -171,7 +171,7 @@ class RecordConversion:
         for each in closeables:
             try:
                 each.close()
-            except Exception as error:  # noqa: BLE001 - raised when all are closed
+            except Exception as error:  # noqa: BLE001 - raised after the other parts are closed
                 failure = failure or error
         if failure is not None:
             raise failure

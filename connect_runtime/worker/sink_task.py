@@ -231,7 +231,7 @@ class WorkerSinkTask:
         self._context.assigned = self._offsets.assigned
         self._context.paused &= (
             self._offsets.assigned
-        )  # partitions that are reassigned at once stay paused
+        )  # a partition that is revoked and assigned to this task again stays paused
         if self._is_paused or self._is_retrying:
             consumer.pause(partitions)
         else:
@@ -361,15 +361,19 @@ class WorkerSinkTask:
             self._on_commit_completed(commit, None)
 
     def _is_commit_in_progress(self, now_s: float) -> bool:
-        """Return True if an offset commit is in progress. A commit that exceeds its timeout counts
-        as failed."""
+        """Return True if an offset commit is in progress. A commit that exceeds
+        `offset.flush.timeout.ms` counts as failed and no longer as in progress."""
         commit = self._committing
         if commit is None:
             return False
         if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
         self._deps.metrics.record_commit(took_s=None)
-        _LOG.warning("the offset commit did not complete within %g s", self._deps.timing.timeout_s)
+        _LOG.warning(
+            "the offset commit did not complete within %g s (offset.flush.timeout.ms); the next"
+            " commit includes these offsets",
+            self._deps.timing.timeout_s,
+        )
         self._committing = None
         return False
 

@@ -236,9 +236,8 @@ class WorkerSourceTask:
             return
         if not self._producer.flush(self._deps.timing.timeout_s):
             _LOG.warning(
-                "task %s stops while records are in flight: their offsets are not committed, so"
-                " these records may be sent again after a restart",
-                self._deps.context.task_id,
+                "the task stops while records are in flight: their offsets are not committed, so"
+                " these records may be sent again after a restart"
             )
         if not self._deps.given_up.is_set():
             self._commits.commit_all()

@@ -26,7 +26,8 @@ class SubmittedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittableOffsets:
-    """Source offsets that can be committed, and the number of records that are still pending."""
+    """Source offsets that can be committed, and how many submitted records are still pending: not
+    acknowledged, or behind a record that is not acknowledged."""
 
     offsets: tuple[tuple[SourcePartition | None, SourceOffset | None], ...] = ()
     """Newest offset of each source partition, in order of first submission. None is a valid

@@ -123,8 +123,8 @@ class TypeSpecificTask(Protocol):
         """Commit offsets, stop the plugin if its start was attempted, and close all resources."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task, and the reason for it (None if there is nothing to
-        report). May be called from any thread."""
+        """Return the status to publish while the task runs, and the reason for this status (None if
+        no reason is reported). May be called from any thread."""
 
     def on_stop_requested(self) -> None:
         """End all waits of the task, because it must stop. Called from another thread."""
@@ -138,7 +138,7 @@ class TypeSpecificTask(Protocol):
 
 class TaskStatusWriter(Protocol):
     """Publishes a task's status. Never blocks. If `safe` is true, the status is written only if no
-    other worker has written one in a newer group generation."""
+    other worker has written a status of this task in a newer group generation."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 
@@ -151,8 +151,8 @@ task's thread."""
 class WorkerTask:
     """Runs one task on its own thread. The public methods are called from other threads.
 
-    Invariants: `_todo` contains the actions that the task's thread has not executed yet; an offered
-    reconfiguration is accepted or declined by the time the task ends.
+    Invariants: `_todo` contains the actions that the task's thread has not executed yet; each
+    offered configuration is accepted or declined before or when the task ends.
     """
 
     def __init__(
@@ -224,13 +224,14 @@ class WorkerTask:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Give up a task that did not stop in time: its later statuses are ignored."""
+        """Stop waiting for a task that did not stop in time. Its thread keeps running, but its
+        later statuses are ignored."""
         _LOG.error("task %s did not stop in time and was abandoned", self.task)
         self._process_event(TaskAbandoned())
         try:
             self._body.on_abandoned()
-        except Exception:  # noqa: BLE001 - of a plugin, of which nothing is expected any more
-            _LOG.exception("abandoning task %s failed", self.task)
+        except Exception:  # noqa: BLE001 - of a plugin; its task is abandoned in any case
+            _LOG.exception("failed to release the resources of abandoned task %s", self.task)
 
     def republish_status(self) -> None:
         """Publish the task's status again, because the result of `TypeSpecificTask.get_status` has
