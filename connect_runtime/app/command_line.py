@@ -40,8 +40,8 @@ EXIT_SIGNAL_BASE = 128
 _LOG = logging.getLogger(__name__)
 _POLL_INTERVAL_S = 0.1
 _INTERRUPTED_START_TIMEOUT_S = 5.0
-"""How long to wait for a start that was interrupted by a signal, so that the worker can be
-stopped cleanly."""
+"""Maximum time for the worker's start to complete after a signal. A worker whose start completes
+is stopped cleanly; otherwise the start is abandoned."""
 
 
 class RunnableWorker(Protocol):
@@ -73,9 +73,10 @@ def run_worker_until_stopped(
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `after_start` is called after the start and may raise `ConnectError`. `stop` is the context
-    manager that handles signals; the caller must already have entered it. The first signal stops
-    the worker cleanly. If the start is blocked because no broker responds, a signal abandons it.
+    `after_start` is called with the started worker and may raise `ConnectError`. `stop` is the
+    context manager that handles signals; the caller must already have entered it. The first signal
+    stops the worker cleanly. If the worker is still starting, for example because no broker
+    responds, the start has `_INTERRUPTED_START_TIMEOUT_S` to complete and is then abandoned.
     """
     try:
         made = build_worker()
@@ -87,7 +88,10 @@ def run_worker_until_stopped(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
-        _LOG.warning("interrupted while starting: the start did not end in time and was abandoned")
+        _LOG.warning(
+            "interrupted while starting: the worker's start did not complete soon after the signal"
+            " and was abandoned"
+        )
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)
@@ -101,13 +105,13 @@ def run_worker_until_stopped(
 
 
 def _ignore_thread_death(_: UnexpectedThreadEnd) -> None:
-    """Do nothing if the start thread ends unexpectedly, because the caller checks the thread for
-    a failure."""
+    """Do nothing if the thread that starts the worker fails: `run_worker_until_stopped` checks the
+    thread's failure itself."""
 
 
 def _wait_for_start(starting: StoppableThread, stop: StopSignals) -> bool:
-    """Wait until the start has completed; after a signal, wait only for a short time. Return
-    True if the start has completed."""
+    """Wait until the worker's start has succeeded or failed, but at most
+    `_INTERRUPTED_START_TIMEOUT_S` after a signal. Return False on timeout."""
     while not starting.join(_POLL_INTERVAL_S):
         if stop.stop_requested.is_set():
             return starting.join(_INTERRUPTED_START_TIMEOUT_S)
@@ -154,8 +158,8 @@ def _wait_for_signal_or_failure(made: RunnableWorker, stop: StopSignals) -> int:
 
 
 _VERBOSE_LOGGERS = ("httpx",)
-"""Loggers that log every request at INFO. The access log already contains the requests from other
-workers."""
+"""Loggers that are limited to WARNING, because they log every HTTP request at INFO. The access log
+of the receiving worker already contains these requests."""
 
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
 
@@ -220,8 +224,8 @@ class ConnectWorkerCommand(click.Command):
 
 
 def run_command(command: click.Command, arguments: list[str]) -> int:
-    """Run a command and return its exit code. Expected errors are printed without a stack trace,
-    to stderr."""
+    """Run a command and return its exit code. Expected errors, such as wrong arguments and invalid
+    settings, are printed to stderr without a stack trace."""
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:
@@ -237,7 +241,7 @@ def run_command(command: click.Command, arguments: list[str]) -> int:
         return EXIT_BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):
         return EXIT_SIGNAL_BASE + signal.SIGINT
-    except Exception:  # noqa: BLE001 - the last resort: told with its trace, and the process ends
+    except Exception:  # noqa: BLE001 - unexpected: logged with its stack trace, the process exits
         _LOG.exception("stopping due to error")
         return EXIT_BAD_SETTINGS
     assert isinstance(code, int), code

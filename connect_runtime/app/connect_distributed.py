@@ -55,8 +55,8 @@ def build_worker_mode(
 ) -> WorkerMode:
     """Build the `WorkerMode`: the components that only distributed workers use.
 
-    `on_trouble` is called with the reason while an internal topic is missing, and with "" once it
-    exists.
+    While an internal topic is missing and cannot be created yet, `on_trouble` is called with the
+    error. It is called with "" once the topic exists.
     """
     config = settings.config
     logs = internal_topic_logs.create_internal_topic_logs(
@@ -102,8 +102,8 @@ def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) 
 def _check_conflicting_clusters(
     group_id: str, admin: TopicAdmin, seen: WorkerStateBeforeJoining
 ) -> None:
-    """Raise `FatalError` if another Connect cluster certainly uses the same internal topics. Log a
-    warning if another cluster only might use them."""
+    """Raise `FatalError` if another Connect cluster uses the same internal topics. Log a warning if
+    another Connect cluster may use the same internal topics, but this is not certain."""
     rival = conflicting_cluster.find_conflicting_cluster(
         admin.list_connect_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),

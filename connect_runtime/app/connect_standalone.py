@@ -62,7 +62,8 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
 def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile]) -> None:
     """Create connectors on a started worker, one after the other.
 
-    Raises `FatalError` for the first connector that is rejected, with the reason.
+    Raises `FatalError` if a connector is rejected or is not created in time. The message contains
+    the connector's name and the reason. Later connectors are not created.
     """
     assert process.core.herder is not None
     for each in connectors:

@@ -87,10 +87,10 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSet
 def parse_fleet_worker_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> DistributedSettings:
-    """Parse worker properties that were derived from another file, `source.file`.
+    """Parse the worker properties of one worker of a `WorkerFleet`, and import its plugins.
 
-    Raises `SettingsError` with all problems. Used for a worker of a `WorkerFleet`, which has no
-    REST servers of its own.
+    The caller has derived `properties` from the file `source.file`, such as `mm2.properties`. The
+    worker has no REST servers of its own. Raises `SettingsError` with all problems.
     """
     return _validate_and_build_settings(
         properties_file.resolve_properties(
@@ -174,16 +174,17 @@ def _uses_unsigned_protocol(account: ErrorCollector) -> bool:
 
 
 def _check_protocol_signs_requests(account: ErrorCollector) -> None:
-    """Report a problem if the group's protocol does not sign requests between workers.
+    """Report a problem if `connect.protocol` does not sign requests between workers.
 
-    The unsigned internal requests would bypass the password of basic authentication.
+    Called only if basic authentication is enabled. Requests between workers need no password, so
+    they must be signed. Otherwise, anyone could send such a request without a password.
     """
     if _uses_unsigned_protocol(account):
         account.add_problem(
             _PROTOCOL_KEY,
-            "does not sign requests between workers, so anyone could send them without a password:"
-            f" with basic authentication (rest.extension.classes), set {_SESSIONED} on all workers"
-            " of the group",
+            "does not sign requests between workers, so anyone could send such requests and bypass"
+            " basic authentication (rest.extension.classes): set"
+            f" {_PROTOCOL_KEY}={_SESSIONED} on all workers of the group",
             allowed=_SESSIONED,
         )
 

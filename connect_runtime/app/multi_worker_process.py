@@ -1,9 +1,9 @@
 """Runs several workers in one process, each in its own group, like MirrorMaker's dedicated mode.
 
-All workers share two servers, each worker under its own path (`/<source>/<target>`). The internal
-server is for the other nodes of the groups (KIP-710). The loopback server offers the operator of
-this process the complete REST API of every worker, protected by a password generated for each run.
-Java: MirrorMaker, MirrorRestServer.
+The workers share two REST servers. Each worker has its own path (`/<source>/<target>`) on both. The
+internal server receives requests from workers on other nodes (KIP-710). The loopback server exposes
+the complete REST API of every worker to local operators; its password is generated when the process
+starts. Java: MirrorMaker, MirrorRestServer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ class FleetMemberAddress:
     worker_id: str
     https: HttpsContexts | None
     internal_router: NamespaceRouter | None
-    """Router of the internal server, or None if the member exchanges no requests with other
-    nodes."""
+    """Router of the internal server; None if the fleet has no internal server."""
     loopback_router: NamespaceRouter
     """Router of the loopback server."""
 
@@ -231,14 +230,17 @@ class FleetMember:
     def _sign_request(self, call: PeerRequest) -> PeerRequest:
         """Sign the method, path, time and body digest of a request to another worker.
 
-        The response must be signed unless a Java worker may be in the group. Raises
-        `PeerUnavailableError` if the group's session key is needed and not known yet.
+        In a group without Java workers, the session key is required and the other worker must sign
+        its response. Raises `PeerUnavailableError` in such a group if this worker has not read a
+        session key from the config topic yet. In a group with Java workers, the request is sent
+        unsigned until then.
         """
         key = self.herder.get_config_state().session_key
         must_be_signed = self.herder.signs_whole_requests()
         if must_be_signed and key is None:
             raise PeerUnavailableError(
-                "this worker has not read a session key from the config topic yet; try again soon"
+                "cannot sign a request to another worker: this worker has not read a session key"
+                " from the config topic yet; try again soon"
             )
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
         request = SignedUserRequest(
@@ -264,9 +266,12 @@ def _build_member_worker_mode(
     on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
-    """Build the `WorkerMode` of a fleet member. It does not check for conflicting clusters, because
-    a fleet derives the names of the group and of its internal topics from the source and target
-    cluster, so that different groups use different topics."""
+    """Build the `WorkerMode` of a fleet member.
+
+    A fleet member does not check whether another Connect cluster uses its internal topics. The
+    names of its group and of its internal topics are derived from the source and target aliases, so
+    different groups use different topics.
+    """
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check_startup=lambda _: before_joining(functools.partial(_has_group_members, settings)),
@@ -274,7 +279,8 @@ def _build_member_worker_mode(
 
 
 def _has_group_members(settings: DistributedSettings) -> bool:
-    """Return True if the group has members. A crashed member counts until its session times out."""
+    """Return True if the worker group has members. A crashed member counts until its session times
+    out. Returns False if the members cannot be determined."""
     group = settings.config.group_id
     asked = AdminRequestClient(
         settings.connections,
@@ -291,14 +297,16 @@ def _has_group_members(settings: DistributedSettings) -> bool:
             each.members for each in asked.send_request(question, MEMBER_CHECK_TIMEOUT_S).groups
         )
     except ConnectError as error:
-        _LOG.info("cannot determine the members of the group: %s", error)
+        _LOG.info(
+            "cannot determine the members of the worker group, assuming that it has none: %s", error
+        )
         return False
     finally:
         asked.close()
 
 
 UNREACHABLE_URL = "NOTUSED"
-"""Advertised URL of a worker without internal REST, as in Java's dedicated mode."""
+"""URL that a worker without an internal REST server advertises to its group; same as in Java."""
 REST_STOP_TIMEOUT_S = 2
 """Maximum time for requests in progress to complete at shutdown. It is short, because the operator
 is waiting for the process to end."""
@@ -314,8 +322,8 @@ _LOOPBACK_SETTINGS = RestSettings(
 class LoopbackApi:
     """Address and credentials of the complete REST API: `<url>/<source>/<target>/connectors`.
 
-    Any user name is accepted together with the password; it is only passed to the fleet's
-    `on_change` callback.
+    The REST API accepts any user name together with the password. The user name is only passed to
+    the fleet's `on_change` callback, for the audit log.
     """
 
     url: str
@@ -352,17 +360,17 @@ class WorkerFleet:
     ) -> None:
         """Create the fleet.
 
-        `internal` contains the settings of the internal server; it is None if requests from other
-        nodes are not accepted. `pages` are read-only pages on the loopback server, without a
-        password. `on_change` is called after each request to the loopback server that was
-        authenticated and may have changed something.
+        `internal` contains the settings of the internal server. If `internal` is None, the fleet
+        has no internal server and accepts no requests from other nodes. `pages` are read-only pages
+        of the loopback server that need no password. `on_change` is called after each authenticated
+        request to the loopback server that may have changed something.
         """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_server_thread_death)
-        # The audit log comes after the password, so that nobody else can fill it or give a name.
+        # Only requests with the right password reach the audit log, so others cannot write to it.
         audited = AuditLogMiddleware(self._own, on_change)
         guarded = BasicAuthMiddleware(audited, users=_AnyUserCredentials(self._password))
         hosts = host_check.collect_allowed_hosts(
@@ -422,11 +430,11 @@ class WorkerFleet:
         (Java: MirrorHerder.rebalanceSuccess). `before_joining` is called during the start, after
         the topics were read. Its argument is a predicate that returns True if the group has
         members. `before_joining` may wait, or raise a `ConnectError` to cancel the start.
-        `on_trouble` is called on the starting thread with each problem that delays the start and is
-        retried, and with "" once the problem is resolved.
+        `on_trouble` is called on the starting thread with each problem that delays the start; the
+        failed operation is retried. `on_trouble` is called with "" once the operation succeeds.
 
-        The worker id in statuses is the id that Kafka 4.3 uses, which differs per node (3.9 uses
-        one id for all nodes), so that a late status from an earlier owner of a task has no effect.
+        Each node has its own worker id in statuses, as in Kafka 4.3. A late status from the worker
+        that ran a task before therefore has no effect. (In Kafka 3.9, all nodes have the same id.)
 
         Raises `FatalError` if the client library rejects the settings.
         """

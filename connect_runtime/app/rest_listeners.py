@@ -31,10 +31,10 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Read the REST API's users as a map from user name to password. If it is empty, the REST API
-    requires no authentication.
+    """Read the users of the REST API, as a map from user name to password. If the map is empty, the
+    REST API requires no authentication.
 
-    Raises `ConfigError`.
+    Raises `ConfigError` if the JAAS file or the users file is missing or invalid.
     """
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
     users = folder / basic_auth.find_users_file(_read_text_file(jaas, "utf-8"))

@@ -45,15 +45,15 @@ class ConnectorFile:
     """Connector configuration, including `name`, with unresolved `${provider:path:key}`
     references."""
     target_state: TargetState | None = None
-    """Initial state of the connector; None keeps its current state, or means STARTED for a new
-    connector."""
+    """Initial state of the connector. If it is None, a new connector is STARTED, and an existing
+    connector keeps its state."""
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
-    """Read a connector file. Raises `ConfigError`; its message contains no configuration values.
+    """Read a connector file.
 
-    A file that another user can change must not contain `${…}` references to other files or
-    variables.
+    Raises `ConfigError` if the file cannot be read or is invalid, or if another user can write to
+    the file and it contains `${…}` references. The message contains no configuration values.
     """
     try:
         content, writer = file_access.read_file_and_find_untrusted_writer(
@@ -77,7 +77,8 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
 
 
 def parse_connector_file(content: bytes) -> ConnectorFile:
-    """Parse the content of a connector file. Raises `ConfigError`."""
+    """Parse the content of a connector file. Raises `ConfigError` if it is malformed or contains no
+    connector name."""
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return _parse_json_connector_file(content)
     try:
@@ -99,13 +100,15 @@ def _parse_json_connector_file(content: bytes) -> ConnectorFile:
         both = (
             alone
             if words == alone
-            else f"as a configuration: {alone}; as a request to create a connector: {words}"
+            else f"invalid as a connector configuration ({alone}) and as a request to create a"
+            f" connector ({words})"
         )
         raise ConfigError(both) from None
     given = request.config.get(_NAME_KEY, request.name)
     if given != request.name:
         raise ConfigError(
-            "the 'name' in 'config' differs from the 'name' next to 'config'; keep one of them"
+            "the 'name' within 'config' differs from the 'name' outside 'config'; remove one of"
+            " them"
         )
     if not request.name:
         raise ConfigError("the connector has no 'name'; add it")

@@ -68,9 +68,8 @@ _STOP_TIMEOUT_S = 5.0
 _MAX_CALL_THREADS = 32
 _MAX_WAITING_CALLS = 1000
 _HERDER_STOP_MARGIN_S = 180.0
-"""Time allowed for stopping the herder in addition to the graceful stop of connectors and tasks.
-The herder finishes its current action first, and without brokers every write of the action runs
-into its timeout."""
+"""Time for the herder to stop, in addition to `task.shutdown.graceful.timeout.ms`. The herder
+completes its current action first. If no broker responds, each write of this action times out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +96,8 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStateBeforeJoining:
-    """Configurations and statuses that a worker has read before it joins its group, and its worker
-    id."""
+    """A worker's id, and the configurations and statuses that the worker has read before it joins
+    its group."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -122,8 +121,8 @@ class WorkerMode:
     has_peers: bool
     """True if requests may be forwarded to other workers."""
     check_startup: Callable[[WorkerStateBeforeJoining], None]
-    """Check called after the config and status topics were read. Raises `FatalError` if the
-    worker must not run."""
+    """Called after the config and status topics were read and before the worker joins its group.
+    Raises `FatalError` if the worker must not run."""
 
 
 def _do_nothing() -> None:
@@ -146,8 +145,8 @@ class _HerderEventPoster:
 
 
 BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
-"""Builds a worker mode. The argument is a callback for failures of a vital component, with the
-reason."""
+"""Builds a worker mode. The argument is a callback that the worker's components call with the
+reason when they fail and the worker can no longer run."""
 
 
 class WorkerAssembly:

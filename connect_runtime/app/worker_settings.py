@@ -1,7 +1,7 @@
 """Reads and validates the settings common to all workers before anything starts.
 
-The settings include how the worker connects to its brokers, for its own clients and for its group.
-All problems are collected and reported together.
+They include the settings for connections to the brokers, which the worker's clients and its group
+membership use. All problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _CLIENT_KINDS = ClientKind
 def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) -> dict[str, str]:
     """Return the worker properties without those that apply only to the REST API.
 
-    If `rest_uses_ssl` is true, the REST listeners use the plain `ssl.*` settings, which then do not
-    apply to brokers unless the broker protocol uses TLS.
+    If `rest_uses_ssl` is true, the REST listeners use the `ssl.*` settings. These settings then
+    apply to broker connections only if `security.protocol` is SSL or SASL_SSL.
     """
     uses_tls = values.get(_PROTOCOL_KEY, "").strip().upper().endswith("SSL")
     drops = rest_uses_ssl and not uses_tls
@@ -101,10 +101,10 @@ def warn_about_client_security(
 def parse_broker_access(
     account: ErrorCollector, values: Mapping[str, str], *, files: KeyStoreFileReader
 ) -> KafkaClusterAccess | None:
-    """Parse the settings for access to the Kafka cluster, after its security settings were
-    validated.
+    """Parse the settings with which the worker's clients access the Kafka cluster.
 
-    Returns None if the settings are invalid. Problems are added to the error collector `account`.
+    Call `validate_broker_security` first. Returns None if the settings are invalid. Problems are
+    added to the error collector `account`.
     """
     try:
         return cluster_access.parse_cluster_access(values, files=files)
@@ -193,7 +193,8 @@ _KEYS_WITHOUT_EFFECT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsSource:
-    """Where a worker's settings come from. Relative paths are resolved against `folder`."""
+    """Sources of a worker's settings: file, environment variables and plugin discovery. Relative
+    paths are resolved against `folder`."""
 
     file: str
     folder: pathlib.Path
@@ -315,12 +316,12 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
         try:
             writer = file_access.find_untrusted_folder_writer(pathlib.Path(each))
         except FileNotFoundError:
-            continue  # reported by the discovery
+            continue  # reported by the plugin discovery
         except OSError as error:
             problem = (
                 f"the worker cannot determine who can write to the modules in {each}: "
-                f"{error.strerror or error}; use a folder that it can read and that contains only "
-                "plugins"
+                f"{error.strerror or error}; use a folder that the worker can read and that "
+                "contains only plugins"
             )
             account.add_problem(_PLUGIN_PATH_KEY, problem)
             return []

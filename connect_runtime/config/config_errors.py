@@ -31,7 +31,8 @@ class ConfigProblem:
     """Path in the file, such as `flows[0].tasks.max`; "" for the whole file."""
     text: str
     given: str | None = None
-    """The value in the file; None if it is not shown. Never a secret."""
+    """Value in the file, for the message. None omits the value from the message, for example
+    because it is a secret."""
     allowed: str | None = None
     """The allowed values."""
     nearest: str | None = None
@@ -55,11 +56,12 @@ class SettingsError(FatalError):
     """Raised if a configuration is invalid. `problems` are in file order."""
 
     consequence: str = ""
-    """Consequence for the command, such as "nothing was started"; "" if not stated."""
+    """Consequence of the error for the command, such as "nothing was started", to append to the
+    message. Empty to append nothing."""
 
     def __init__(self, file: str, problems: Iterable[ConfigProblem]) -> None:
         self.file = file
-        unique = dict.fromkeys(problems)  # a problem in the defaults is found once per flow
+        unique = dict.fromkeys(problems)  # each flow reports the problems of inherited defaults
         self.problems = tuple(sorted(unique, key=lambda problem: problem.line))
         super().__init__(file, self.problems)
 
@@ -135,8 +137,9 @@ _URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s]{1,256}(?=@)")
 _LOGIN_PASSWORD = re.compile(
     r"""((?:^|[\s,;="'])(?!(?:User|Group|jdbc):)[^/\s:@,;="']{1,256}:)[^/\s,]{1,256}(?=@)"""
 )
-"""`user:password@host`, as in a URL but without its scheme. Kafka principals such as
-`User:alice@REALM` and JDBC addresses contain no password in this place."""
+"""Matches the password in `user:password@host`, the form of a URL without its scheme. Does not
+match Kafka principals such as `User:alice@REALM` and JDBC addresses, which contain no password
+between the colon and the @."""
 
 
 def is_sensitive_key(name: str) -> bool:
@@ -154,7 +157,7 @@ def redact_secrets_in_value(value: str) -> str:
 
 
 def _redact_url_passwords(text: str) -> str:
-    """Replace the passwords in texts of the form `user:password@host`."""
+    """Replace each password in a URL, or in a string of the form `user:password@host`."""
     for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
         text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)
     return text
@@ -163,12 +166,12 @@ def _redact_url_passwords(text: str) -> str:
 def build_placeholder_problems(
     values: Iterable[tuple[int, str, str]], because: str
 ) -> list[ConfigProblem]:
-    """Build a problem for each value that contains a reference such as `${file:path:key}`, because
-    a user other than the one running this process can change the configuration file.
+    """Build a problem for each value that contains a reference such as `${file:path:key}`.
 
-    Otherwise, the other user could have this process read any file or variable and send it to an
-    address of their choice. `values` contains (line, key, text) tuples. `because` completes the
-    message: it states who can change the file, and the remedy.
+    Call this for a configuration file that another user can change. With a reference, that user
+    could make this process read any file or environment variable and send the content to any
+    address. `values` contains tuples (line, key, value). `because` is the end of the message: who
+    can change the file, and how to prevent this.
     """
     return [
         ConfigProblem(line=line, key=key, text=f"refers to a value outside of this file, {because}")
@@ -180,11 +183,11 @@ def build_placeholder_problems(
 def explain_other_user_write_access(
     path: pathlib.Path | None, writer: UntrustedWriter
 ) -> tuple[str, str]:
-    """Return two clauses for a message: which other user can write to a file or to its directory,
-    and how to prevent it.
+    """Return two parts of a message: which other user can write to a file or its directory, and how
+    to prevent this.
 
-    If `path` is None, the message names the writable file or directory by its path, instead of
-    "this file" or "its directory".
+    `path` is the file, which the message calls "this file". If `path` is None, the message contains
+    the path of the writable file or directory instead.
     """
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
     if path is None:

@@ -29,9 +29,9 @@ from connect_runtime.system import file_access
 
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
-"""Maximum total length, in characters, of those values of a configuration that contain
-placeholders, after resolution. Large enough for several files, but a short configuration that
-repeats one file cannot fill the memory."""
+"""Maximum length, in characters, of all values with placeholders in one configuration, before and
+after resolution together. The limit allows several large files, but prevents a short configuration
+that refers to one file many times from exhausting the memory."""
 PLACEHOLDERS_MAX = 10_000
 """Maximum number of placeholders in a configuration. It is limited because each may read a file."""
 READ_BYTES_MAX = 16 * 1024 * 1024
@@ -85,18 +85,18 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
-    """Text whose placeholders were replaced. `is_secret` is True if a provider supplied a part
-    of the text."""
+    """A string after its placeholders were replaced. `is_secret` is True if the string contained a
+    placeholder of a known provider, because the replacement may be a secret."""
 
     text: str = field(repr=False)
     is_secret: bool
 
 
 class ConfigTransformer:
-    """Replaces placeholders in the texts of one configuration.
+    """Replaces placeholders in the values of one configuration.
 
-    Create one transformer for each configuration: the limits apply to all its texts together, and
-    each file is read once. Relative paths are relative to `folder`.
+    Create one transformer for each configuration. The limits apply to all values of the
+    configuration together, and each file is read once. Relative paths are relative to `folder`.
 
     If `declared` is None, the built-in providers are used, and an unknown placeholder is an error.
     Otherwise, only declared providers are used, and other placeholders are left unchanged.
@@ -161,8 +161,8 @@ class ConfigTransformer:
         self._resolved_length += length
         if self._resolved_length > RESOLVED_LENGTH_MAX:
             raise ProviderError(
-                f"the resolved values of the configuration have more than {RESOLVED_LENGTH_MAX:,} "
-                "characters together: use fewer or smaller files"
+                "the values with placeholders in the configuration have more than "
+                f"{RESOLVED_LENGTH_MAX:,} characters in total: use fewer or smaller files"
             )
 
     def has_placeholders(self, text: str) -> bool:
@@ -175,8 +175,8 @@ class ConfigTransformer:
     def _resolve_placeholder(self, found: Placeholder) -> str | None:
         """Return a placeholder's value.
 
-        Returns None if the placeholder's provider is unknown and placeholders of unknown providers
-        are to be left unchanged.
+        Returns None if the placeholder's provider is not declared, so the placeholder is left
+        unchanged. Without declared providers (`declared` is None), raises `ProviderError` instead.
         """
         name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
@@ -229,7 +229,8 @@ class ConfigTransformer:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
         if name in ("", "..") or pathlib.PurePath(name).name != name:
             raise ProviderError(f"{name!r} must be a file name in {path}, without directories")
-        # Editors and `kubectl create secret --from-file` append an unintended line break.
+        # Line breaks at the end are removed. Editors append them, and `kubectl create secret
+        # --from-file` stores them in the secret.
         file = _resolve_allowed_path(self._folder / path / name, provider)
         if file not in self._contents:
             self._contents[file] = self._read_provider_file(file).rstrip("\r\n")
@@ -246,7 +247,7 @@ class ConfigTransformer:
         if self._read_bytes > READ_BYTES_MAX:
             raise ProviderError(
                 "the files that the configuration refers to have more than "
-                f"{READ_BYTES_MAX >> 20} MiB together: use fewer or smaller files"
+                f"{READ_BYTES_MAX >> 20} MiB in total: use fewer or smaller files"
             )
         try:
             return content.decode("utf-8")

@@ -1,8 +1,8 @@
 """Configurations of connectors' Kafka clients, and the settings that connectors may override.
 
 Precedence: a connector's override, then the worker's `producer.`, `consumer.` or `admin.` setting,
-then Connect's default. Only settings that Connect depends on cannot be overridden. Override
-policies: KIP-458, KIP-1188. Java: Worker.baseProducerConfigs and related methods.
+then Connect's default. The worker's override policy determines which settings a connector may
+override (KIP-458, KIP-1188). Java: Worker.baseProducerConfigs and related methods.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClientKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A complete Kafka client configuration, which includes secrets."""
+    """A complete Kafka client configuration. May contain secrets."""
 
     client_id: str
     properties: Mapping[str, str] = field(repr=False)
@@ -171,11 +171,11 @@ def find_refused_overrides(
 def find_refused_token_endpoints(
     worker: WorkerConfig, config: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Return the keys whose OAuth token endpoint the worker does not allow, each with an error
-    message.
+    """Return the keys in a connector or task configuration that set an OAuth endpoint which the
+    worker does not allow, each with an error message.
 
-    Applies to connectors and tasks, and to keys with any prefix, because connectors with their own
-    clients would also send requests to the endpoint (CVE-2025-27817).
+    Checks keys with any prefix, because a connector may pass them to its own Kafka clients. These
+    clients would send requests to the endpoint (CVE-2025-27817).
     """
     own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
     return {

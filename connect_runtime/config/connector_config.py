@@ -1,8 +1,8 @@
 """Parsed connector configuration, and checks that involve more than one key.
 
-Parsing raises at the first invalid value. The checks add errors to the `ConfigValue` of each key,
-as `PUT /connector-plugins/.../config/validate` reports them. Client overrides are checked against
-the worker's policy. Java: SourceConnectorConfig, SinkConnectorConfig and
+The `parse_…` functions raise `ConfigError` for the first invalid value. The `check_…` functions
+find all problems and add them as errors to the `ConfigValue` of each key, for
+`PUT /connector-plugins/.../config/validate`. Java: SourceConnectorConfig, SinkConnectorConfig and
 AbstractHerder.validateConnectorConfig of Kafka 4.3.
 """
 
@@ -266,7 +266,7 @@ def _matches_topics_regex(pattern: str, topic: str) -> bool:
     try:
         return bounded_regex.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
     except PatternError:
-        return False  # the key's own validator reports it
+        return False  # the key's own validator reports the invalid pattern
     except MatchLimitError as error:
         raise ConfigError(str(error)) from None
 

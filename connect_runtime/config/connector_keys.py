@@ -102,8 +102,8 @@ class _KeyBuilder:
 def explain_invalid_name(name: str) -> str:
     """Return why a connector name is invalid, or "" if it is valid.
 
-    Java accepts these names, but they either cannot be part of a URL or cannot be written to the
-    config topic.
+    Invalid names cannot be part of a URL (`.` and `..`) or cannot be encoded as UTF-8 for the
+    config topic (lone surrogates). Java accepts these names.
     """
     if name in (".", ".."):
         return f"is {name!r}, which cannot be part of a URL"

@@ -55,8 +55,8 @@ def parse_property_entries(text: str) -> tuple[JavaProperty, ...]:
 
 
 def find_non_ascii_lines(text: str) -> list[int]:
-    """Return the numbers of all non-comment lines with non-ASCII characters. (Most editors save
-    such characters as UTF-8.)"""
+    """Return the numbers of all non-comment lines with non-ASCII characters. Such characters may be
+    misread: Kafka reads the file as ISO-8859-1, but most editors save UTF-8."""
     return [
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -73,8 +73,9 @@ def format_property(key: str, value: str) -> str:
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continuation lines, and skip comments and blank lines.
 
-    As in Java, a line that contains only a continuation character (backslash) is ignored, so that
-    the next line may be a comment. At the end of the text, such a line is a pair with an empty key.
+    As in Java, a line that contains only the continuation character (backslash) is ignored: the
+    next line begins a new pair or comment. If it is the last line of the text, it yields an empty
+    line, which is parsed as a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)

@@ -1,9 +1,11 @@
 """Metrics settings of a worker: the sample window and the Prometheus listener.
 
-`metrics.sample.window.ms` and `metrics.num.samples` are Java's. `prometheus.listener` does not
-exist in Java, which exposes metrics only over JMX. Its form is `http://host:port`. Without a host,
-it listens on all interfaces; port 0 selects any free port; empty (the default) disables it. It
-requires no password, because it exposes only names of connectors, tasks and classes.
+`metrics.sample.window.ms` and `metrics.num.samples` have the same meaning as in Java.
+`prometheus.listener` does not exist in Java, which exposes metrics only over JMX. The form of its
+value is `http://host:port`. Without a host, the listener listens on all interfaces. With port 0, it
+uses any free port. An empty value (the default) disables the listener. The listener requires no
+password, because metrics contain no data more sensitive than names of connectors, tasks and
+classes.
 """
 
 from __future__ import annotations

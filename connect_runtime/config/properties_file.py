@@ -55,7 +55,7 @@ HARMLESS_SPARK_KEYS = frozenset(
 """Keys of a worker's `mm2.spark.*` settings that cannot make this machine run code: names, sizes
 and addresses."""
 _FILE_ACCESS_KEYS = (worker_keys.FILE_PATHS_KEY, config_providers.PROVIDERS_KEY)
-"""Keys that let users of the REST API read this user's files."""
+"""Keys that determine which files users of the REST API can read or write through the worker."""
 
 PropertyPairs = Mapping[str, JavaProperty]
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -83,9 +83,9 @@ class ResolvedProperties:
 def read_properties_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1.
 
-    Raises `SettingsError` if the file cannot be read. Also raises it if another user can change the
-    file and the file contains references such as `${file:path:key}`, or keys that can run code or
-    give access to files.
+    Raises `SettingsError` if the file cannot be read. Raises `SettingsError` too if another user
+    can change the file and the file contains references such as `${file:path:key}` or security
+    risks (`_explain_security_risk`).
     """
     try:
         content, writer = file_access.read_file_and_find_untrusted_writer(
@@ -119,7 +119,7 @@ def _explain_security_risk(pair: JavaProperty) -> str:
     is harmless."""
     if pair.key in _FILE_ACCESS_KEYS:
         return "can give users of the REST API access to your files"
-    if pair.key == _SPARK_MASTER_KEY:  # a cluster gets this user's credentials
+    if pair.key == _SPARK_MASTER_KEY:  # a Spark cluster receives this user's credentials
         is_harmless = is_local_spark_master(pair.value)
     else:
         is_harmless = pair.key in HARMLESS_SPARK_KEYS or not pair.key.startswith(_SPARK_PREFIX)
@@ -194,7 +194,8 @@ def _resolve_pairs(
         warned += [
             _build_property_problem(
                 pair,
-                f"is not resolved: {config_providers.PROVIDERS_KEY} does not declare '{name}'",
+                f"contains a ${{{name}:…}} reference, which is not resolved:"
+                f" {config_providers.PROVIDERS_KEY} does not declare '{name}'",
             )
             for name in dict.fromkeys(config_providers.find_provider_names(pair.value))
             if name not in declared
@@ -260,7 +261,8 @@ class ErrorCollector:
     def add_problem(self, key: str, text: str, *, allowed: str | None = None) -> None:
         """Record a problem with a key's value; the key "" stands for the whole file.
 
-        `text` may be a message of Java's ConfigDef.
+        If `text` is a message of `ConfigDef`, which repeats the key and the value, only the reason
+        is recorded.
         """
         if key in self.invalid_keys:
             return

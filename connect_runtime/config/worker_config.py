@@ -218,7 +218,11 @@ def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> d
 
 
 def _find_conflicting_values(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
-    """Find conflicts between valid values. `found` contains only the valid values."""
+    """Find problems that the definitions of single keys cannot detect: unknown override policies,
+    unusable algorithms, and a heartbeat interval that is not less than the session timeout.
+
+    `found` contains the parsed values, without invalid values.
+    """
     policy = "connector.client.config.override.policy"
     if policy in found:
         yield from _build_unknown_policy_problem(policy, found[policy])

@@ -1,9 +1,10 @@
-"""YAML configuration with line numbers, in which every scalar is text.
+"""Parses YAML configuration files into nodes with line numbers. Every scalar is a string.
 
-PyYAML parses the file, but its typing rules are disabled (`topics: 1.10` is the text "1.10", `no`
-is the text "no"), because Kafka's config types interpret the text later. Constructs that other
-loaders accept silently are reported as problems: duplicate keys, keys that are not text, multiple
-documents, recursive or exploding aliases, and excessive nesting, whose cost in PyYAML is quadratic.
+PyYAML parses the file, but its type detection is disabled: `topics: 1.10` is the string "1.10", and
+`no` is the string "no". Kafka's config types interpret the strings later. Constructs that other
+loaders accept silently are reported as problems: duplicate keys, keys that are not strings,
+multiple documents, and aliases that are recursive or expand to too many values. Deep nesting is a
+problem too, because PyYAML's parse time grows quadratically with the depth.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _SIGN_BY_ERROR = {
     "undefined tag handle": "!",
     "duplicate tag handle": "!",
 }
-"""Special character that causes a PyYAML error at the start of an unquoted text, by error. The
-message names the character instead of the error details, which may contain a secret."""
+"""Maps PyYAML errors to the special character at the start of an unquoted value that causes them.
+Messages name this character and omit PyYAML's details, which may contain a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def iterate_scalar_values(
 
 
 def format_yaml(tree: object) -> str:
-    """Format plain data (dicts, lists, text, numbers) as YAML, in the given order."""
+    """Format dicts, lists, strings and numbers as YAML. Keys keep their order."""
     return str(
         yaml.safe_dump(
             tree, sort_keys=False, default_flow_style=False, allow_unicode=True, width=1_000
@@ -237,4 +238,4 @@ def _explain_parser_error(message: str) -> str:
 
 
 def _get_quoting_hint(sign: str) -> str:
-    return f"text that begins with {sign} must be quoted"
+    return f"a value that begins with {sign} must be quoted"

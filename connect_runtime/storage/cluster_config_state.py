@@ -22,7 +22,7 @@ NO_OFFSET = -1
 
 
 class TargetState(enum.Enum):
-    """State that was requested for a connector, whatever its actual state."""
+    """State that users requested for a connector. The actual state may differ (`RunState`)."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -55,17 +55,18 @@ class ConnectorConfigEntry:
     """Time at which the target state record was written, in milliseconds since the epoch; -1 if
     unknown."""
     task_count: int | None = None
-    """Task count of the last commit record, even if its task configs are incomplete; None before
-    the first commit."""
+    """Number of tasks in the connector's last commit record, even if some of the task configs are
+    missing; None before the first commit record."""
     task_configs: Mapping[int, RawConfig] = field(
         default_factory=lambda: MappingProxyType({}), repr=False
     )
     applied_config: RawConfig | None = field(default=None, repr=False)
-    """Connector configuration at the time its task configs were committed; None if unknown."""
+    """Connector configuration that was in effect when `task_configs` was committed; None if
+    unknown."""
     generation: int | None = None
-    """Generation of the task configs: 0 for the first complete set that this reader has read for
-    the connector, increased by 1 for each later complete set; None before the first set. Not
-    comparable with the generations of other readers."""
+    """Generation of the task configs: 0 for the first complete set that this worker has read for
+    the connector, increased by 1 for each later complete set; None before the first set. Other
+    workers may count different generations."""
     inconsistent: bool = False
     """True if task configs were missing at the last commit, so the connector must generate them
     again."""
@@ -161,8 +162,11 @@ class ClusterConfigState:
         return self._get_connector_entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
-        """Return the number of tasks of the connector's previous generation, whose producers must
-        be fenced, as stored in its last fencing record; None if it has no fencing record."""
+        """Return the number of tasks in the connector's last fencing record; None if the connector
+        has no fencing record.
+
+        The producers of that many tasks must be fenced before a new generation of tasks starts.
+        """
         return self._get_connector_entry(connector).fencing_count
 
 

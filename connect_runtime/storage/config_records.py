@@ -22,8 +22,8 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """Kind of config topic record. Each enum value is the key or key prefix of its records; the
-    prefixes of a key are matched in the order of the enum."""
+    """Kind of config topic record. Each enum value is the key, or the prefix of the keys, of the
+    records. A key is compared with the prefixes in the order of the enum."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -130,7 +130,11 @@ def encode_restart_request(request: RestartRequest) -> KeyedRecord:
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
     """Encode the record `tasks-fencing-C`: the producers of connector C's previous tasks have been
-    fenced. `tasks` is the number of its new tasks, whose producers the next fencing must fence."""
+    fenced.
+
+    `tasks` is the number of connector C's new tasks. The next fencing must fence the producers of
+    these tasks.
+    """
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 

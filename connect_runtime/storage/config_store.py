@@ -1,8 +1,8 @@
 """Backing store of connector configurations: applies the records of the config topic in order, and
 writes to the topic.
 
-A write returns after its records were read back, so that the next decision is based on the same
-records that all other workers read. Java: KafkaConfigBackingStore.
+Most writes return only after the written records were read back. The caller therefore bases its
+next decision on the same records that all other workers read. Java: KafkaConfigBackingStore.
 """
 
 from __future__ import annotations
@@ -183,8 +183,9 @@ class ConfigBackingStore:
         """Return the period without a leader before this worker started; None if there was no such
         period, or if the config topic contained no session key.
 
-        A leader renews the session key when its age reaches `key_ttl_ms`. If the key that this
-        worker found was older, no leader existed from then on.
+        A leader replaces the session key when the key's age reaches `key_ttl_ms`. If the newest key
+        was older when this worker first read the config topic, the group had no leader to replace
+        it. The period begins when the key expired and ends when this worker read the topic.
         """
         key = self._found_key
         if key is None:

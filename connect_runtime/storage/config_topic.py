@@ -6,12 +6,13 @@ commit record that follows them, so that no worker runs a mix of an old and a ne
 may leave an older set incomplete, because it removes task configurations that were written again
 later.
 
-Changes are not reported while the topic is replayed to its end at the start, because past restart
-requests and logger levels no longer apply. If the topic was truncated or recreated, it is read
-again from its beginning, and the differences between the old and the new snapshot are reported.
+While a worker that starts reads the existing records of the topic (the replay), no changes are
+reported, because past restart requests and logger levels no longer apply. If the topic was
+truncated or recreated, the topic is read again from its beginning, and the differences between the
+old and the new snapshot are reported.
 
-The fold also keeps the most recent configurations of every task, to find out which configuration a
-task of a Java worker used.
+`ConfigTopicState` also keeps the most recent configurations of every task. They show which
+configuration a task on a Java worker used.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 class TaskConfigHistory:
     """The most recent configurations of every task.
 
-    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. The results of
-    `get_task_configs` are computed at each commit, because commits are rarer than reads.
+    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. The result of
+    `get_task_configs` is built when task configurations are committed, because commits are less
+    frequent than calls of `get_task_configs`.
     """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
@@ -173,8 +175,8 @@ class ConfigTopicState:
     ) -> ConfigChange | SkippedRecord | None:
         """Apply the record at `offset`, written at `wall_ms`. Return the change to report, if any.
 
-        Records that were already applied are ignored. If the topic was recreated, its offsets start
-        again at 0: create a new object for it.
+        Records that were already applied are ignored. After the topic was recreated, its offsets
+        start at 0 again: create a new `ConfigTopicState`.
         """
         if offset < self._offset:
             return None
@@ -192,11 +194,11 @@ class ConfigTopicState:
         return None if self.replaying else change
 
     def finish_replay(self) -> None:
-        """End the replay of existing records. Changes are reported from now on.
+        """End the replay of existing records. After this call, `apply_record` returns changes.
 
-        Task configs that still have no connector are from a deleted connector and are dropped. Task
-        configs that precede the configuration record of a stopped connector are dropped too,
-        because stopping a connector removes its tasks.
+        Drops the task configs of connectors that have no configuration, because these connectors
+        were deleted. Also drops task configs that were committed before the configuration record of
+        a stopped connector, because stopping a connector removes its tasks.
         """
         self.replaying = False
         self._snapshot = None
@@ -246,7 +248,7 @@ class ConfigTopicState:
 
     def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
         entry = self._get_connector_entry(name)
-        if value is None:  # the deletion is reported for the connector's own record
+        if value is None:  # a connector's deletion is reported for its configuration record
             started = TargetState.STARTED
             state = None if entry.config is None else started
             self._entries[name] = dataclasses.replace(entry, target_state=state)
@@ -299,12 +301,13 @@ class ConfigTopicState:
         take effect if they form a complete set.
 
         If the set is incomplete, compaction has removed configs that were written again later. The
-        tasks then keep their configs until a complete set follows.
+        tasks then keep their previous configs until a complete set follows.
 
-        During the replay, a commit record may precede its connector's configuration. Either the
-        connector was configured again later (KAFKA-17719), or it was deleted and its records were
-        compacted away (KAFKA-16838); `finish_replay` decides which. After the replay, a commit
-        record without a configured connector is from a deleted connector.
+        During the replay, a commit record may precede the configuration of its connector. Either
+        the configuration was written again later (KAFKA-17719), or the connector was deleted and
+        its older records were compacted away (KAFKA-16838). `finish_replay` removes the tasks in
+        the second case. After the replay, a commit record for a connector without a configuration
+        always belongs to a deleted connector.
         """
         entry = self._get_connector_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):

@@ -1,8 +1,9 @@
 """Defines the required settings of the three internal topics, and rejects existing topics with
 unsuitable settings.
 
-The topics must be compacted, because time-based retention would delete connectors. A worker must
-not start with an unsuitable topic, because the data loss would be noticed only months later.
+The topics must be compacted. Otherwise, retention deletes the configurations, offsets and statuses
+of connectors, which users may notice only months later. A worker therefore refuses to start with an
+unsuitable topic.
 """
 
 from __future__ import annotations
@@ -243,13 +244,16 @@ def decide_internal_topic_action(
         )
     if topic.kind is InternalTopicKind.CONFIG and existing.partitions != 1:
         return TopicRefused(
-            f"the topic '{name}' of {key} has {existing.partitions} partitions; configurations need"
-            " exactly one to stay in order: use another topic, or delete this one so that it is"
-            " recreated"
+            f"the topic '{name}' of {key} has {existing.partitions} partitions; it must have"
+            " exactly one partition, because configurations must stay in order: use another topic,"
+            " or delete this topic so that it is recreated"
         )
     if existing.cleanup_policy is None:
         return TopicAccepted(
-            (f"the cleanup policy of '{name}' could not be read; it must be compact",)
+            (
+                f"cannot read {CLEANUP_POLICY} of the topic '{name}' of {key}; make sure that it is"
+                f" {COMPACT}",
+            )
         )
     if _parse_cleanup_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(

@@ -1,13 +1,15 @@
 """Encodes JSON exactly like Java's JsonConverter (schemas.enable=false), and orders keys like
 Java's HashMap.
 
-The exact bytes matter in keys, because an offset is found only by the exact bytes of its partition.
-Java writes no spaces and uses the map's iteration order. It prints numbers like `Long.toString` and
-`Double.toString`, and escapes only characters that must be escaped, in upper-case hexadecimal.
-Characters beyond U+FFFF become two escaped surrogates. Most partition maps of Java connectors are
-HashMaps, so equal bytes require an equal field order. (Java converts a bucket to a tree at eight
-keys if there are at least 64 buckets, and the order may then differ; partition maps are much
-smaller.)
+The bytes must be equal to Java's in record keys of the offsets topic, because a source partition's
+offset is found only by the exact bytes of its key. JsonConverter writes no spaces and writes fields
+in the map's iteration order. It formats numbers as `Long.toString` and `Double.toString` do, and
+escapes only characters that must be escaped, in upper-case hexadecimal. Characters beyond U+FFFF
+become two escaped surrogates.
+
+Most source partitions of Java connectors are HashMaps, so fields must be written in HashMap order.
+(Java converts a bucket with eight keys to a tree if the HashMap has at least 64 buckets, and the
+order may then differ. Source partitions are much smaller.)
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ _SHORT_ESCAPES = {
 _WHITESPACE = " \t\n\r"
 _PLAIN_NOTATION_MIN = 1e-3
 _PLAIN_NOTATION_END = 1e7
-"""Upper limit of plain notation: `Double.toString` writes magnitudes from 0.001 to below 10,000,000
-without an exponent."""
+"""Upper limit (exclusive) of numbers that `Double.toString` writes without an exponent, by absolute
+value. The lower limit is `_PLAIN_NOTATION_MIN`."""
 
 
 class MalformedJson(FatalError):

@@ -33,14 +33,14 @@ _MAP_CLASS = (
     b"F\x00\x0aloadFactorI\x00\x09threshold\x78\x70"
 )
 _BYTES_CLASS = b"\x72\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00\x78\x70"
-_BYTES_CLASS_HANDLE = _FIRST_HANDLE + 2  # after the map's class and the map
+_BYTES_CLASS_HANDLE = _FIRST_HANDLE + 2  # the HashMap class and the map have the first two handles
 _HASH_MAP_CAPACITY = 16
 _HASH_MAP_LOAD_FACTOR = 0.75
 
 
 class MalformedOffsetFile(FatalError):
-    """Raised if the file is not an offset map written by Connect. The message contains the position
-    in the file."""
+    """Raised if the content of an offset file is not a serialized HashMap of source offsets. The
+    message contains the position in the file."""
 
 
 def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
@@ -82,7 +82,7 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
     reader = _SerializationReader(data)
     reader.expect_bytes(_MAGIC, "the start of a Java object stream")
     reader.expect_bytes(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
-    reader.handles += [None, None]  # the class, and the map
+    reader.handles += [None, None]  # handles of the HashMap class and the map
     reader.read_bytes(8, "load factor and threshold")
     reader.expect_bytes(bytes([_BLOCK_TAG, 8]), "the size of the map")
     reader.read_bytes(4, "the number of buckets")
@@ -103,13 +103,13 @@ class _SerializationReader:
     data: bytes
     at: int = 0
     handles: list[bytes | None] = field(default_factory=list)
-    """Objects in the stream that later parts can refer to by number, in order of appearance; None
-    for objects that are not arrays."""
+    """Objects in the order in which they appear in the file. The file refers to an earlier object
+    by its number. None for objects that are not arrays."""
     bytes_class: int | None = None
     """Handle (reference number) of the class descriptor of byte[]; None before it is read."""
 
     def create_error(self, what: str) -> MalformedOffsetFile:
-        return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
+        return MalformedOffsetFile(f"malformed offset file: byte {self.at}: {what}")
 
     def read_bytes(self, length: int, what: str) -> bytes:
         taken = self.data[self.at : self.at + length]

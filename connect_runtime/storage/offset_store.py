@@ -87,8 +87,9 @@ def commit_offsets(
     offsets.write_offsets(connector, pairs, on_done=add_write_result)
     if not answered.wait(timeout_s):
         raise RetriableError(
-            f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
-            "are retried with the next commit (offset.flush.timeout.ms is the time limit)"
+            f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; the "
+            "offsets may not be stored, so source records may be read again "
+            "(offset.flush.timeout.ms limits the commits of a task)"
         )
     if answer[0] is not None:
         raise answer[0]
@@ -157,8 +158,9 @@ class LogOffsetBackingStore:
                 combined.add_write_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """Encode offsets as records. To delete a source partition's offset, tombstones are encoded
-        for all record keys of the partition: its keys may differ in the order of fields."""
+        """Encode offsets as records. The deletion of a source partition's offset is encoded as a
+        tombstone for each record key of the source partition: it has several keys if it was written
+        with several field orders."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.state
@@ -200,8 +202,8 @@ _READ_WAIT_SLICE_S = 2.0
 class StoredOffsetReader:
     """Implements `OffsetReader` of the plugin API.
 
-    Reads that are waiting end with an error when the event `abandoned` is set, which means that the
-    worker has abandoned the task.
+    The worker sets the event `abandoned` when it abandons the connector or task. Reads in progress
+    then raise `FatalError`.
     """
 
     def __init__(
@@ -233,7 +235,8 @@ class StoredOffsetReader:
         while True:
             if self._given_up.is_set():
                 raise FatalError(
-                    f"reading offsets of {self._connector}: the task was stopped in the meantime"
+                    f"reading offsets of {self._connector}: the connector or task did not stop in"
+                    " time and was abandoned"
                 )
             try:
                 return self._offsets.read_offsets(self._connector, partitions, _READ_WAIT_SLICE_S)

@@ -125,8 +125,8 @@ def decode_offset_value(
 def build_canonical_key(key: SourceOffsetKey) -> Hashable:
     """Return a hashable value that is equal for keys that differ only in their field order.
 
-    Bytes are compared as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot
-    be stored either.
+    A field of type bytes equals its base64 string, because it is stored as such. Raises
+    `InvalidSourceOffset` for nested values, which cannot be stored.
     """
     if key.partition is None:
         return key.connector, None
@@ -165,8 +165,8 @@ class _EquivalentOffsetKeys:
 class OffsetTopicState:
     """State of the offsets topic, built by applying its records in order.
 
-    Keys that are not offset keys are kept. They were written by another application, and a store
-    that rewrites its file must not lose them.
+    Records with malformed keys are kept too. Another application may have written them to the
+    offset file, and they must not be lost when the file is replaced.
 
     Invariant: every well-formed key of `_raw` is in exactly one entry of `_same`, and `_same`
     contains no other keys.

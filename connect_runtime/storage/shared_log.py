@@ -1,13 +1,13 @@
 """Interface to an internal topic: a log that every worker writes and reads to its end
 (KafkaBasedLog).
 
-A written record takes effect only after it was read back, because only then does every worker read
-it at the same position. A log has one listener, which receives every record in partition order.
-Standalone workers use logs in memory or in a file.
+A worker applies a record that it wrote only when it reads the record back. All workers therefore
+apply the records in the same order. A log has one listener, which receives every record in
+partition order. Standalone workers use logs in memory or in a file.
 
-`FencedWriter` is for the leader of a cluster with exactly-once sources. Only one writer is active
-at a time and its writes are atomic. A former leader that does not know that it was replaced can
-therefore no longer write (KIP-618).
+`FencedWriter` is for the leader of a group with exactly-once source support. Only one writer is
+active at a time, and its writes are atomic. A former leader can therefore no longer write, even if
+it has not noticed yet that it was replaced (KIP-618).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class SharedLog(Protocol):
 
         These include all acknowledged writes by any worker, and all records sent through this log
         before the call. Raises `RetriableError` after the timeout, while reading continues. Raises
-        `FatalError` if waiting is pointless (missing permissions, log stopped).
+        `FatalError` if the end can never be reached (missing permissions, log stopped).
         """
 
     def stop(self, timeout_s: float) -> None:

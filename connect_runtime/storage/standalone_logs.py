@@ -1,9 +1,10 @@
 """Logs of a standalone worker: in memory for configurations and statuses, in a file for source
 offsets.
 
-The memory log keeps no records; its content is lost when the process ends. The offset file is read
-and written only by this process, and is replaced atomically when offsets change. Pending writes are
-combined. The file format is Java's (`offset_file_format`).
+`MemoryLog` passes records to its listener and does not store them, so configurations and statuses
+are lost when the process ends. `OffsetFileLog` assumes that only this process uses the offset file.
+It replaces the file atomically when offsets change, once for all pending writes. The file format is
+the same as in Java (`offset_file_format`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class MemoryLog:
         return self._name
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        del timeout_s  # never waits
+        del timeout_s  # the memory log never waits
         with self._lock:
             self._listener = listener
             listener.on_replay_completed()
@@ -126,7 +127,8 @@ class OffsetFileLog:
     def read_to_end(self, timeout_s: float) -> None:
         if not self._outstanding.wait_for_earlier_operations(timeout_s):
             raise RetriableError(
-                f"writing {self._path}: not complete after {timeout_s:.0f} s; check the disk"
+                f"writing offsets to {self._path}: not completed within {timeout_s:.0f} s; check"
+                " the disk"
             )
 
     def stop(self, timeout_s: float) -> None:

@@ -61,7 +61,7 @@ class TopicStatus:
 
 
 StatusSubject: TypeAlias = "str | ids.ConnectorTaskId"
-"""What a status describes: a connector (its name) or a task (its task id)."""
+"""Connector or task that a status belongs to: the connector's name, or the task id."""
 
 
 @dataclass(frozen=True, slots=True)

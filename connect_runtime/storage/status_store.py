@@ -50,8 +50,11 @@ _LOG_INTERVAL_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A status record to write again after a failure. A record without a ticket
-    (`AdmittedStatusWrite`) is retried forever."""
+    """A record of the status topic to write again after a failure.
+
+    A connector or task status has a ticket, and is retried while `StatusWriteGuard.may_retry`
+    permits it. A topic status has no ticket, and is retried until it is written.
+    """
 
     record: KeyedRecord
     ticket: AdmittedStatusWrite | None
@@ -124,7 +127,10 @@ class StatusBackingStore:
             known = self._view.state.snapshot()
             ticket = self._writes.admit_write(subject, status, safe=safe, known=known)
             if ticket is None:
-                _LOG.debug("%s: another worker has reported a newer status", subject)
+                _LOG.debug(
+                    "status of %s is not written: another worker has reported a newer status",
+                    subject,
+                )
                 return
             self._send_record(status_records.encode_status(subject, status), ticket)
 
@@ -186,7 +192,11 @@ class StatusBackingStore:
             self._refused.set()
             return
         if error is not None:
-            _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
+            _LOG.error(
+                "record %s is lost, because it cannot be written: %s",
+                (retry.record.key or b"").decode(),
+                error,
+            )
         self._outstanding.end_operation(retry.number)
 
     def _log_write_failure(self, error: RetriableError) -> None:

@@ -1,10 +1,11 @@
 """Applies the records of the status topic in order, decides which statuses may be written, and
 tracks which worker ran a task last.
 
-A status is one worker's view, and another worker may have newer information. A safe write
-(UNASSIGNED or FAILED, for a connector or task that the worker no longer runs) is dropped if a
-status of a newer generation was read. This shortens the time in which two workers can contradict
-each other, but does not eliminate it.
+A worker may report the status of a connector or task after the group has assigned the connector or
+task to another worker. The first worker therefore uses a safe write to report UNASSIGNED or FAILED
+for a connector or task that it no longer runs. A safe write is dropped if a status of a newer group
+generation was read. The status can still be wrong for a short time, if two workers write it before
+they read each other's status.
 
 Task runs: workers of this implementation and Java workers write the same statuses, but this
 implementation marks its records. A worker writes RUNNING when it has started a task, and UNASSIGNED
@@ -43,7 +44,7 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriter:
-    """Origin of a status record."""
+    """Kind of worker that wrote a status record, and the time of the write."""
 
     is_own: bool
     """True if a worker of this implementation wrote the record, False if a Java worker wrote it."""
@@ -99,8 +100,8 @@ class TaskRunHistory:
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
         """Apply the deletion of a task's status by the leader.
 
-        A run on a Java worker that may not have ended is kept, with the time of the deletion: the
-        worker runs the task until it reads the deletion.
+        If the last run was on a Java worker and may not have ended, the run is kept, with the time
+        of the deletion. The Java worker may run the task until it reads the deletion.
         """
         self._ours.pop(task, None)
         run = self._others.get(task)
@@ -152,7 +153,7 @@ class TaskRunHistory:
         run = self._others.get(task)
         if run is None or run.seen.ended_ms is not None:
             return
-        if status.generation < run.generation:  # a late report of the previous run's end
+        if status.generation < run.generation:  # a late status: the end of the previous run
             self._others[task] = replace(run, seen=replace(run.seen, overlaps=False))
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
@@ -271,8 +272,8 @@ class StatusTopicState:
     _tasks: dict[str, dict[int, RunStatus]] = field(default_factory=dict)
     _topics: dict[str, dict[str, TopicStatus]] = field(default_factory=dict)
     _task_views: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
-    """Immutable copies of those tables in `_tasks` that have not changed since `snapshot` made the
-    copies."""
+    """Cache for `snapshot`: an immutable copy of each connector's entry in `_tasks`. When an entry
+    changes, its copy is removed."""
     _topic_views: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
     _snapshot: StatusSnapshot | None = None
 
@@ -380,8 +381,8 @@ class StatusTopicState:
 def _copy_changed_status_tables(
     tables: Mapping[str, Mapping[K, V]], views: dict[str, Mapping[K, V]]
 ) -> Mapping[str, Mapping[K, V]]:
-    """Return an immutable copy of all tables. A table that already has an immutable view has not
-    changed and is not copied again."""
+    """Return immutable copies of all tables. A table that has a copy in `views` has not changed
+    since it was copied, so this copy is used."""
     for name, table in tables.items():
         if name not in views:
             views[name] = MappingProxyType(dict(table))
@@ -419,8 +420,9 @@ class _StatusWriteCounters:
 class StatusWriteGuard:
     """Decides which statuses may be written, and which failed writes may be retried.
 
-    Invariant: a `life` number is never reused. A connector or task gets a new number at the first
-    write after its status was deleted, so tickets from before the deletion become invalid.
+    Invariant: a `life` number is never reused. A connector or task gets a new `life` number with
+    the first write after its status was deleted. A failed write from before the deletion has an
+    older number and is not retried.
     """
 
     _generation: int = 0
@@ -435,8 +437,8 @@ class StatusWriteGuard:
         safe: bool,
         known: StatusSnapshot,
     ) -> AdmittedStatusWrite | None:
-        """Return a ticket for writing a status; None if another worker's status takes
-        precedence."""
+        """Return a ticket for `may_retry` if the status may be written. Return None for a safe
+        write if another worker has reported a newer status."""
         self._generation = status.generation
         if safe and not _is_status_superseded_by(known.get(subject), status):
             return None
@@ -450,8 +452,8 @@ class StatusWriteGuard:
         )
 
     def discard_writes_of_removed_status(self, change: StatusChange) -> None:
-        """Record a change read from the status topic, so that a retried write does not restore a
-        deleted status."""
+        """If `change` is the deletion of a status, make its earlier writes invalid, so that a retry
+        of a failed write does not restore the status. Ignore other changes."""
         if not isinstance(change, StatusRemoved):
             return
         self._subjects.pop(change.subject, None)
@@ -461,11 +463,12 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: AdmittedStatusWrite, *, known: StatusSnapshot) -> bool:
-        """Return True if a failed status write should be retried, because no newer status of the
-        connector or task was written.
+        """Return True if a failed status write should be retried.
 
-        Java retries a write without `safe` even if a newer status was written, and may then
-        overwrite the newer status.
+        The write is not retried after a newer write of the same status, after the deletion of the
+        status, or after a write of any status in another group generation. A safe write is not
+        retried either if another worker has reported a newer status. Java always retries writes
+        that are not safe, and may overwrite a newer status.
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

@@ -42,12 +42,12 @@ def _apply_record(
 
 
 class TopicStateListener(Generic[AnyFold, Change]):
-    """Applies each record of a log to a topic state (`fold`). Implements `LogListener`. Hold `lock`
-    while reading `fold`.
+    """Implements `LogListener`: applies each record of a log to a topic state. Hold `lock` while
+    reading `state`.
 
-    Invariant: `fold` includes all records received so far. When the log is read again from its
-    beginning, the old state remains in place until the new one has caught up, so readers never see
-    a partial state.
+    Invariant: `state` includes all records received so far, except while the log is read again from
+    its beginning. During this time, `state` remains the old state, so that readers never see a
+    partial state. It is replaced by the new state once the replay is complete.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class TopicStateListener(Generic[AnyFold, Change]):
     ) -> None:
         """Create a listener with an empty topic state.
 
-        `create_fold` creates an empty state, and `apply_record` applies a record to it. `on_change`
-        is called with each change after the change was applied. `on_replayed` is called with the
-        previous state (None the first time) and the current state, while the lock is held. Both are
-        called on the log's thread.
+        `create_fold` creates an empty topic state, and `apply_record` applies a record to it.
+        `on_change` is called with each change, after the record was applied. `on_replayed` is
+        called after each replay, with the previous state (None the first time) and the new state,
+        while the lock is held. `on_change` and `on_replayed` are called on the log's thread.
         """
         self.lock = threading.RLock()
         self.state = create_fold()

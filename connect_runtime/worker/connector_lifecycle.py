@@ -159,7 +159,7 @@ class ConnectorLifecycle:
         self._next: TargetStateRequested | None = None
         self._shutdown = False
         self._abandoned = False
-        self._started = False  # and not stopped since
+        self._started = False  # the connector was started and has not been stopped since then
 
     @property
     def phase(self) -> ConnectorPhase:
@@ -233,7 +233,7 @@ class ConnectorLifecycle:
         if trace is None or request.state is TargetState.STOPPED:
             return self._complete_target_state_request(
                 request
-            )  # it counts as stopped even if `stop` raised
+            )  # the connector counts as stopped even if `stop` raised an exception
         return [*self._publish_failure(trace), _build_request_failure(request, trace)]
 
     def _complete_target_state_request(
@@ -242,7 +242,7 @@ class ConnectorLifecycle:
         if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
             return [
                 _build_request_failure(request, "the connector has failed")
-            ]  # reported during the call
+            ]  # the connector reported its failure during the call
         self._phase, state = _PHASE_AND_STATUS[request.state]
         return [
             PublishConnectorStatus(state=state),

@@ -60,9 +60,11 @@ class OffsetChangeKind(enum.Enum):
 
 
 def format_offset_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -> str:
-    """Format the message for a successful offset change. `by_connector_too` is what the connector's
-    `alter_offsets` returned: True if the connector changed its externally managed offsets as
-    well."""
+    """Format the message for a successful offset change.
+
+    `by_connector_too` is the return value of the connector's `alter_offsets`: True if the connector
+    has changed its externally managed offsets as well.
+    """
     if by_connector_too:
         return f"The offsets for this connector have been {change.past_participle} successfully"
     return (

@@ -45,7 +45,8 @@ from connect_runtime.worker.provided_values import HideValues, ProvidedValues, R
 
 _CLASS_TYPE = Type.CLASS.value
 _ALIAS_PREFIXES = ("transforms.", "predicates.")
-"""Prefixes of configuration keys that contain an alias defined in the configuration."""
+"""Prefixes of configuration keys that continue with the alias of a transformation or predicate,
+such as `transforms.ALIAS.type`."""
 ClassNames = Mapping[str, str]
 """Maps each plugin's full Python class name to the class name shown to users (the Java class name
 if the plugin has one)."""
@@ -67,12 +68,12 @@ def redact_config_infos(
     names: ClassNames,
     hide: HideValues,
 ) -> ConfigInfos:
-    """Replace resolved secrets with their `${…}` references, and Python class names with the class
-    names shown to users.
+    """Replace config provider values in validation results with their `${…}` references, and Python
+    class names with the class names shown to users.
 
-    `given` is the configuration with `${…}` references; `resolved` is the same configuration after
-    config providers have replaced the references with values. `hide` replaces these values in a
-    text with their references; it is applied to errors and to key names that contain an alias.
+    `given` is the configuration with `${…}` references. `resolved` is the same configuration with
+    each reference replaced by its value. `hide` replaces such values in a string with their
+    references. It is applied to error messages and to key names that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -282,7 +283,7 @@ def _build_prefixed_config_info(
 def _close_converter(instance: Any, name: str) -> None:
     try:
         instance.close()
-    except BaseException as error:  # noqa: BLE001 - of others' code: it is done with
+    except BaseException as error:  # noqa: BLE001 - of a plugin that is no longer needed
         _LOG.warning(
             "failed to close %s after its validation: %s",
             name,
@@ -543,8 +544,8 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
 
 
 def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:
-    """Call `work`, and convert a `ConfigError` to a `ConnectRestError` with status 400. `hide`
-    replaces config provider values in its message."""
+    """Call `work` and return its result. If it raises a `ConfigError`, raise a `ConnectRestError`
+    with status 400 instead. `hide` replaces config provider values in the error message."""
     try:
         return work()
     except ConfigError as error:

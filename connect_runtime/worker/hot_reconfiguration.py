@@ -22,8 +22,8 @@ from connect_runtime.worker.worker_task import WorkerTask
 _LOG = logging.getLogger(__name__)
 
 RECONFIGURE_TIMEOUT_S = 5.0
-"""Time limit for all tasks to decide whether they accept their new configurations. A pipeline
-normally checks for changes twice a second."""
+"""Time in which all tasks of one `reconfigure_tasks` call must accept or refuse their new
+configurations. A pipeline task normally applies requests twice a second."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Finds, instantiates and calls the worker's plugins, and returns their names and versions.
 
-Raises `ConnectError` if a plugin raises an exception, and `ConfigError` if it returns an invalid
-value. Both messages name the plugin.
+The functions raise `ConnectError` if a plugin raises an exception, and `ConfigError` if a plugin
+returns an invalid value. Both messages contain the name of the plugin.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def instantiate_plugin(of: type[Any], name: str) -> Any:
     """Create an instance of the plugin. Raises `ConfigError` if this fails."""
     try:
         return of()
-    except BaseException as error:  # plugins may raise what would end an event loop
+    except BaseException as error:  # a plugin may raise SystemExit or KeyboardInterrupt too
         raise ConfigError(f"Failed to create {name}: {get_error_message(error)}") from error
 
 
@@ -101,7 +101,7 @@ def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _An
     exception."""
     try:
         return call()
-    except BaseException as error:  # plugins may raise what would end an event loop
+    except BaseException as error:  # a plugin may raise SystemExit or KeyboardInterrupt too
         raise ConnectError(
             f"{_describe_method(plugin, method)} failed: {get_error_message(error)}"
         ) from error
@@ -131,8 +131,8 @@ def get_optional_config_def(plugin: Any) -> ConfigDef | None:
     for key in found.keys.values():
         if not all(isinstance(getattr(key, each), str) for each in _KEY_TEXT_FIELDS):
             raise ConfigError(
-                f"{_describe_method(plugin, 'config')} must define name, documentation and"
-                f" display name as text, but key {key.name!r} does not."
+                f"{_describe_method(plugin, 'config')} must define the name, documentation and"
+                f" display name of each key as strings, but key {key.name!r} does not."
             )
     return found
 
@@ -162,8 +162,8 @@ def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> li
         )
     if not isinstance(found, Sequence) or not all(_is_config_value(each) for each in found):
         raise ConfigError(
-            f"{_describe_method(plugin, 'validate')} must return a list of ConfigValue with text"
-            f" messages, not {type(found).__name__}."
+            f"{_describe_method(plugin, 'validate')} must return a list of ConfigValue whose error"
+            f" messages are strings, not {type(found).__name__}."
         )
     return list(found)
 

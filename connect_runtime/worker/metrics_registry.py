@@ -59,8 +59,8 @@ class MetricGroup:
 class MetricReading:
     """Current attribute values of a metric group for one set of tag values.
 
-    Attributes without a value are not exposed. `build_metric_families` raises an error for unknown
-    attributes.
+    Attributes without a value are not exposed. `ConnectMetricsRegistry.build_families` raises
+    `KeyError` for unknown attributes in `numbers` or `texts`.
     """
 
     group: MetricGroup

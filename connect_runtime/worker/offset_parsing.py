@@ -1,9 +1,9 @@
 """Parses and formats connector offsets in the form that REST requests use.
 
-Sink offsets: `{"kafka_topic": "t", "kafka_partition": 3}` and `{"kafka_offset": 1000}`. Source
-offsets are normalized to what the offset store would return, so that a connector's `alter_offsets`
-receives exactly what its tasks will read. Java: SinkUtils, OffsetUtils.validateFormat,
-Worker.normalizeSourceConnectorOffsets.
+A sink offset consists of a partition, such as `{"kafka_topic": "t", "kafka_partition": 3}`, and an
+offset, such as `{"kafka_offset": 1000}`. Source offsets are normalized: a connector's
+`alter_offsets` receives the same values that its tasks will later read from the offset store. Java:
+SinkUtils, OffsetUtils.validateFormat, Worker.normalizeSourceConnectorOffsets.
 """
 
 from __future__ import annotations

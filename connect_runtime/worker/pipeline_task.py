@@ -58,7 +58,7 @@ class WorkerPipelineTaskDeps:
 class WorkerPipelineTask:
     """Implements `TypeSpecificTask` for pipeline tasks.
 
-    `_lock` guards the fields that change when the pipeline reports progress from any thread:
+    The pipeline may report progress on any thread. `_lock` guards the fields that a report changes:
     `_progress`, `_moved` and `_reported`.
     """
 

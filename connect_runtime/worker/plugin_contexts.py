@@ -55,8 +55,8 @@ class WorkerPluginContext:
         self._require_open_context(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
-        """Close the context. If the plugin calls methods of the context afterwards, they raise
-        `IllegalWorkerStateError`."""
+        """Close the context because the plugin was stopped. From now on, most methods of the
+        context raise `IllegalWorkerStateError`."""
         self._closed = True
 
     def _require_open_context(self, answer: _Answer) -> _Answer:

@@ -90,7 +90,8 @@ class _ClassRecommender:
 
 
 class _SelectedVersionRecommender:
-    """Recommends the version of the converter class that is configured for the key `of`."""
+    """Recommends the installed version of the converter class that the configuration key `of`
+    names, such as `key.converter`."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:
         self._of = of

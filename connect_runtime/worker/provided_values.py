@@ -1,8 +1,8 @@
 """Hides config provider values in error messages and stack traces.
 
-Errors quote configuration values, even in messages about other keys and in plugin exceptions.
-`ProvidedValues` resolves the configurations of one connector or task, and replaces each value that
-a provider returned with its `${…}` reference.
+Config providers often return secrets, and error messages of any kind may quote configuration
+values. `ProvidedValues` resolves the configurations of one connector or task. In error messages, it
+then replaces each value that a provider returned with its `${…}` reference.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.storage.cluster_config_state import RawConfig
 
 HIDDEN_LENGTH_MIN = 4
-"""Minimum length of hidden values. Shorter values are not hidden, because they occur in any text by
-chance and are not secrets."""
+"""Minimum length of config provider values that are hidden. Shorter values are not secrets and may
+occur in messages by coincidence."""
 HIDDEN_IN_WORDS_LENGTH_MIN = 8
-"""Minimum length of values that are hidden anywhere in a text. Shorter values are hidden only as
-whole words: 3000 is not hidden in 30000."""
+"""Minimum length of config provider values that are hidden even within words. Shorter values are
+hidden only as whole words: the value 3000 is not hidden in 30000."""
 HIDDEN_VALUES_MAX = 20_000
 """Maximum number of config provider values and their parts to search for: enough for a file of
 certificates."""
@@ -32,8 +32,8 @@ SEARCHED_TEXT_MAX = 1_000_000
 _COMPARISONS_MAX = 2_000_000
 """Maximum number of string comparisons when searching one text: about 0.5 s."""
 _LITERALS_MAX = 100
-"""Maximum number of distinct literal texts between the `${…}` references of one configuration
-value."""
+"""Maximum number of distinct strings between the `${…}` references of one configuration value. If a
+value exceeds it, `hide_provided_values` returns `UNSEARCHED_TEXT`."""
 UNSEARCHED_TEXT = (
     "[not shown: the configuration has too many or too long values from config providers to hide"
     " them in this text]"
@@ -88,8 +88,8 @@ class ProvidedValues:
         self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
     def hide_provided_values(self, text: str) -> str:
-        """Replace provided values in the text with their references, ignoring case. Return
-        `UNSEARCHED_TEXT` if the search would take too long."""
+        """Replace config provider values in the text with their `${…}` references, ignoring case.
+        Return `UNSEARCHED_TEXT` if the search would take too long."""
         with self._lock:
             by_start, references = self._by_start, self._references
             has_too_many = self._has_too_many
@@ -119,11 +119,11 @@ class ProvidedValues:
         return "".join([*pieces, text[end:]])
 
     def hide_provided_values_in_error(self, error: ConnectError) -> ConnectError:
-        """Return the error, or a copy of it with these values hidden if its message contains config
-        provider values.
+        """Return an error with the same message, in which config provider values are hidden.
 
-        The error's cause is removed if the message or a cause contains such values. Callers must
-        use `raise error from error.__cause__` with the returned error.
+        If the message contains no such values, the given error is returned. If the message or the
+        message of a cause contains such values, the returned error has no cause. Raise the returned
+        error with `raise error from error.__cause__`.
         """
         text = str(error)
         hidden = self.hide_provided_values(text)
@@ -175,8 +175,12 @@ _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
 def _find_provided_value_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs (text, `${…}` reference) for the configuration value `given`. The texts are what
-    config providers returned for its references, and parts of this, such as list items."""
+    """Yield pairs of a string to hide and the `${…}` reference that replaces the string.
+
+    `given` is a configuration value with references, and `resolved` is the same value without
+    references. The strings are the values that config providers returned, and parts of these
+    values, such as list items.
+    """
     found = list(config_placeholders.find_placeholders(given))
     if not found:
         return
@@ -206,8 +210,8 @@ def _find_provided_value_parts(given: str, resolved: str) -> Iterator[tuple[str,
 
 
 def _list_quoted_forms_of_value(value: str, reference: str) -> Iterator[tuple[str, str]]:
-    """Yield the forms in which the value may appear in a text (plain, quoted in Python, quoted in
-    JSON), each with its reference."""
+    """Yield pairs of a form in which a message may quote the value (plain, as a Python string, as a
+    JSON string), and the reference. Yield nothing for values shorter than `HIDDEN_LENGTH_MIN`."""
     if len(value) >= HIDDEN_LENGTH_MIN:
         for quoted in dict.fromkeys((value, repr(value)[1:-1], json.dumps(value)[1:-1])):
             yield quoted, reference

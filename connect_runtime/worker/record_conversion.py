@@ -171,7 +171,7 @@ class RecordConversion:
         for each in closeables:
             try:
                 each.close()
-            except Exception as error:  # noqa: BLE001 - raised when all are closed
+            except Exception as error:  # noqa: BLE001 - raised after the other parts are closed
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -297,11 +297,13 @@ def load_converters(
     installed: PluginRegistry,
     default: str | None = None,
 ) -> TaskConverters:
-    """Create a task's converters: those that the connector names, otherwise the worker's.
+    """Create a task's key, value and header converters.
 
-    A converter named by the connector is configured only with the connector's sub-keys. The
-    connector's default converter (`default`) has precedence over the worker's key and value
-    converters. Raises `ConnectError`, and any exception that a converter's `configure` raises.
+    The connector's configuration has precedence, then the connector's default converter (`default`,
+    for keys and values only), then the worker's converter. Only the worker's converter is
+    configured with the worker's settings; the others are configured with the connector's settings,
+    such as `key.converter.schemas.enable`. Raises `ConnectError`, and any exception that a
+    converter's `configure` raises.
     """
 
     def create_converter(part: str, of_worker: str, kind: Kind) -> Any:

@@ -35,9 +35,10 @@ OffsetsByPartition = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class SinkTaskOffsets:
-    """Delivered and committed offsets of the assigned partitions.
+    """Offsets of the assigned partitions: up to which offset records were delivered to the task,
+    and the last committed offset.
 
-    Invariant: both maps contain exactly the assigned partitions.
+    Invariant: `_current` and `_committed` contain exactly the assigned partitions.
     """
 
     _current: dict[TopicPartition, int] = field(default_factory=dict)
@@ -88,24 +89,25 @@ class SinkTaskOffsets:
     def select_committable_offsets(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """Select the offsets to commit. Return them, and an error message for each rejected offset.
+        """Return the offsets to commit, and an error message for each rejected offset.
 
-        `returned` is the result of the task's `pre_commit`, `requested` its argument. If any
-        returned offset differs from the last commit, the offsets of all requested partitions are
-        committed, even those without new records. Otherwise, a partition that is consumed from the
-        log end and has no committed offset would skip records after a restart.
+        `requested` is the argument of the task's `pre_commit`, and `returned` is its result. If at
+        least one returned offset differs from the last commit, the offsets of all requested
+        partitions are committed, even of partitions without new records. A partition without a
+        committed offset that is consumed from the log end would otherwise skip records after a
+        restart.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
         for each, offset in returned.items():
             if not isinstance(each, TopicPartition) or each not in requested:
-                errors.append(f"{each} was not passed to pre_commit, its offset is not committed")
+                errors.append(f"{each} was not passed to pre_commit: its offset is not committed")
             elif not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
                 errors.append(f"{each}: {offset!r} is not a valid offset")
             elif offset > requested[each]:
                 errors.append(
-                    f"{each}: {offset} is beyond {requested[each]}, up to which records were "
-                    "delivered"
+                    f"{each}: offset {offset} is not committed: only records before offset "
+                    f"{requested[each]} were delivered"
                 )
             elif offset != self._committed.get(each):
                 wanted[each] = offset
@@ -229,7 +231,7 @@ class WorkerSinkTask:
         self._context.assigned = self._offsets.assigned
         self._context.paused &= (
             self._offsets.assigned
-        )  # partitions that are reassigned at once stay paused
+        )  # a partition that is revoked and assigned to this task again stays paused
         if self._is_paused or self._is_retrying:
             consumer.pause(partitions)
         else:
@@ -254,7 +256,7 @@ class WorkerSinkTask:
     # Delivery
 
     def _get_consumer(self) -> RecordConsumer:
-        assert self._consumer is not None, "the consumer is created when the task starts"
+        assert self._consumer is not None, "the task has no consumer before it is started"
         return self._consumer
 
     def _compute_poll_timeout_s(self) -> float:
@@ -359,15 +361,19 @@ class WorkerSinkTask:
             self._on_commit_completed(commit, None)
 
     def _is_commit_in_progress(self, now_s: float) -> bool:
-        """Return True if an offset commit is in progress. A commit that exceeds its timeout counts
-        as failed."""
+        """Return True if an offset commit is in progress. A commit that exceeds
+        `offset.flush.timeout.ms` counts as failed and no longer as in progress."""
         commit = self._committing
         if commit is None:
             return False
         if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
         self._deps.metrics.record_commit(took_s=None)
-        _LOG.warning("the offset commit did not complete within %g s", self._deps.timing.timeout_s)
+        _LOG.warning(
+            "the offset commit did not complete within %g s (offset.flush.timeout.ms); the next"
+            " commit includes these offsets",
+            self._deps.timing.timeout_s,
+        )
         self._committing = None
         return False
 

@@ -40,8 +40,8 @@ _CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSourceTaskDeps:
-    """Dependencies of one source task. `make_producer` and `props`, which returns the task's
-    configuration, are called when the task starts."""
+    """Dependencies of one source task. When the task starts, `make_producer` is called to create
+    the producer, and `props` is called to resolve the task's configuration."""
 
     task: SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -171,7 +171,7 @@ class WorkerSourceTask:
             self._deps.metrics.count_skipped_record()
             self._notify_record_committed(record, None)
             return True
-        assert self._producer is not None, "records can be polled only after the task has started"
+        assert self._producer is not None, "the task has no producer before it is started"
         with self._lock:
             ticket = self._submitted.submit(record.source_partition, record.source_offset)
         try:
@@ -235,7 +235,10 @@ class WorkerSourceTask:
         if self._deps.given_up.is_set() or self._producer is None:
             return
         if not self._producer.flush(self._deps.timing.timeout_s):
-            _LOG.warning("records are still in flight: their offsets are not committed")
+            _LOG.warning(
+                "the task stops while records are in flight: their offsets are not committed, so"
+                " these records may be sent again after a restart"
+            )
         if not self._deps.given_up.is_set():
             self._commits.commit_all()
             self._notify_offsets_committed()

@@ -26,7 +26,8 @@ class SubmittedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittableOffsets:
-    """Source offsets that can be committed, and the number of records that are still pending."""
+    """Source offsets that can be committed, and how many submitted records are still pending: not
+    acknowledged, or behind a record that is not acknowledged."""
 
     offsets: tuple[tuple[SourcePartition | None, SourceOffset | None], ...] = ()
     """Newest offset of each source partition, in order of first submission. None is a valid
@@ -74,11 +75,10 @@ class _PartitionQueue:
 
 @dataclass(slots=True)
 class SubmittedRecords:
-    """Submitted records whose offsets have not been taken for commit yet, by source partition, in
-    order of submission.
+    """Queues of submitted records, one per source partition, in order of submission.
 
-    Invariants: no queue is empty; `unacked` is the number of queued records that are not
-    acknowledged.
+    `take_committable_offsets` removes the records whose offsets can be committed. Invariants: no
+    queue is empty; `unacked` is the number of queued records that are not acknowledged.
     """
 
     unacked: int = 0

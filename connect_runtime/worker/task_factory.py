@@ -1,10 +1,11 @@
 """Builds tasks, each with the `TypeSpecificTask` that runs it, from configurations and the worker's
 dependencies.
 
-`ResolvedTaskConfigs` records the configurations that a task was built from. Java restarts all
-tasks of a connector when one of them is reconfigured. Here, `decide_reconfiguration` keeps a task
-running if its resolved configuration is unchanged, and everything that the worker builds from the
-connector's configuration as well (converters, transformations, clients: KAFKA-9228).
+`ResolvedTaskConfigs` contains the configurations from which a task was built. Java restarts all
+tasks of a connector if the configuration of one task changes. Here, `decide_reconfiguration`
+restarts only tasks whose plugin classes, task configuration or worker-built parts (converters,
+transformations and clients, KAFKA-9228) change. A pipeline task may accept a new task configuration
+without a restart.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from connect_runtime.worker.worker_task import TypeSpecificTask
 
 _CLASS_KEYS = ("connector.class", "connector.plugin.version", "task.class")
 _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
-"""Keys that affect only the number of tasks, not any single task."""
+"""Keys that determine only the number of tasks. A change of these keys does not restart tasks."""
 
 
 class ReconfigureDecision(enum.Enum):
@@ -136,11 +137,11 @@ class WorkerDeps:
     published_task_configs: Callable[[str], Mapping[int, Sequence[PublishedTaskConfig]]] = (
         lambda _: {}
     )
-    """Returns a connector's task configs as published in the config topic. Same callable as in
-    `LastTaskRuns`."""
+    """Returns the known configurations of each task of a connector in the config topic, oldest
+    first. Used for `LastTaskRuns.configs`."""
     leaderless_period: Callable[[], LeaderlessPeriod | None] = lambda: None
-    """Returns the last period in which the group had no leader. Same callable as in
-    `LastTaskRuns`."""
+    """Returns the period without a leader before this worker started; None if no such period is
+    known. Used for `LastTaskRuns.leaderless_period`."""
 
     def resolve_plugin_config(self, config: RawConfig) -> ResolvedConfig:
         """Resolve the `${…}` references of a plugin's configuration, and remove keys without a

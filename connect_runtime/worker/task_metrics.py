@@ -65,7 +65,7 @@ class TaskStats:
 
     @property
     def state(self) -> _State:
-        assert self._times.state is not None, "a task has a state from its creation"
+        assert self._times.state is not None, "the initial state is recorded at creation"
         return self._times.state
 
     def record_state(self, state: _State, now_s: float) -> None:

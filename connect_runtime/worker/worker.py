@@ -3,8 +3,9 @@
 A plugin failure is published as the status of its connector or task and affects no other plugin. A
 plugin that does not stop in time is abandoned; its later statuses are ignored. Java: Worker.
 
-`StartedConnectorsAndTasks` records each connector's and task's configuration at its last start, and
-its last status. The status topic contains the status too, but later and without the configuration.
+`StartedConnectorsAndTasks` records the configuration and the last status of each connector and task
+that this worker has started. The status topic contains the same statuses, but only after a delay,
+and without the configurations.
 """
 
 from __future__ import annotations
@@ -258,9 +259,11 @@ class Worker:
         self.stop_connectors_and_tasks(self.list_started_connectors_and_tasks())
 
     def _build_deps_with_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
-        """Return the dependencies of one connector or task, and its `ProvidedValues`. The `resolve`
-        function of the dependencies stores in them the values that config providers return, so that
-        error messages can hide these values."""
+        """Return new `ProvidedValues` and the dependencies of one connector or task.
+
+        The `resolve` function of the dependencies records the values that config providers return
+        in the `ProvidedValues`, which hide these values in error messages.
+        """
         provided = ProvidedValues(self._deps.resolve)
         return provided, dataclasses.replace(self._deps, resolve=provided.resolve_config)
 

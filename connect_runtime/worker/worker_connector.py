@@ -116,7 +116,8 @@ class WorkerConnector:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Give up a connector that did not stop in time: its later statuses are ignored."""
+        """Stop waiting for a connector that did not stop in time. Its thread keeps running, but its
+        later statuses are ignored."""
         _LOG.error("connector %s did not stop in time and was abandoned", self.name)
         self._deps.given_up.set()
         self._context.close()
@@ -171,7 +172,7 @@ class WorkerConnector:
                     case CompleteTargetStateRequest(state=state, error=error):
                         self._deps.on_target_state_reached(state, error)
                     case CloseConnector():
-                        pass  # the thread closes it when it ends
+                        pass  # the connector's thread closes the context when the thread ends
                     case _:
                         self._todo.append(each)
             self._changed.notify_all()

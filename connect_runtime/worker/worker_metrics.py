@@ -1,8 +1,9 @@
 """Metrics of one worker, including connector, task and plugin metrics.
 
-A connector or task has metrics from its start on this worker until its stop. If a series exists
-twice, the first is exposed; the worker's own series take precedence over those of plugins.
-Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
+The metrics of a connector or task are exposed from its start on this worker until its stop. If two
+plugins provide the same series, the first one is exposed. Metrics of the worker itself take
+precedence over plugin metrics with the same name. Thread-safe. Java: ConnectMetrics,
+WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class MergedMetricFamilies:
     families: tuple[MetricFamily, ...]
     """Metric families, sorted by name."""
     refused: frozenset[str]
-    """Names of plugin metrics of which some series were dropped."""
+    """Names of plugin metrics from which at least one series was dropped."""
 
 
 def merge_plugin_families(
@@ -179,7 +180,8 @@ class WorkerMetrics:
         return TaskMetricsInfo(task=task, clock=self.clock, sampling=self.sampling, made_of=made_of)
 
     def add_metric_readings(self, other: ReadMetrics) -> None:
-        """Expose the readings that the callable `other` returns together with the worker's own."""
+        """Expose additional metric readings. `other` returns them, and is called each time the
+        metrics are read."""
         with self._lock:
             self._others.append(other)
 
@@ -262,8 +264,8 @@ class WorkerMetrics:
         for name in sorted(found.refused):
             self._log_warning_once(
                 f"metric {name}",
-                "some plugin series were dropped, because the series or a different declaration "
-                "of the metric already exists",
+                "dropped plugin series that are invalid, already exist, or belong to a metric with "
+                "a different declaration",
             )
         return found.families
 

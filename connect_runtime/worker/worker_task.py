@@ -1,8 +1,9 @@
 """Runs one task on its own thread, as directed by `task_lifecycle`.
 
-The three implementations of `TypeSpecificTask` contain what differs between source, sink and
-pipeline tasks. An exception in the body fails only this task. A body that does not return is
-abandoned: its thread keeps running, but its statuses are ignored.
+`WorkerTask` contains the behavior that all tasks share. `TypeSpecificTask` has one implementation
+each for source, sink and pipeline tasks. An exception of the `TypeSpecificTask` or the plugin fails
+only this task. A task that does not stop in time is abandoned: its thread keeps running, but its
+later statuses are ignored.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
-    """Format an exception as the error message, which short displays show alone, followed by the
-    stack trace. `hide` replaces config provider values in the text."""
+    """Format an exception for a connector or task status: the error message on the first lines,
+    followed by the stack trace. User interfaces may show only the first line. `hide` replaces
+    config provider values."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
@@ -121,8 +123,8 @@ class TypeSpecificTask(Protocol):
         """Commit offsets, stop the plugin if its start was attempted, and close all resources."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task, and the reason for it (None if there is nothing to
-        report). May be called from any thread."""
+        """Return the status to publish while the task runs, and the reason for this status (None if
+        no reason is reported). May be called from any thread."""
 
     def on_stop_requested(self) -> None:
         """End all waits of the task, because it must stop. Called from another thread."""
@@ -136,7 +138,7 @@ class TypeSpecificTask(Protocol):
 
 class TaskStatusWriter(Protocol):
     """Publishes a task's status. Never blocks. If `safe` is true, the status is written only if no
-    other worker has written one in a newer group generation."""
+    other worker has written a status of this task in a newer group generation."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 
@@ -149,8 +151,8 @@ task's thread."""
 class WorkerTask:
     """Runs one task on its own thread. The public methods are called from other threads.
 
-    Invariants: `_todo` contains the actions that the task's thread has not executed yet; an offered
-    reconfiguration is accepted or declined by the time the task ends.
+    Invariants: `_todo` contains the actions that the task's thread has not executed yet; each
+    offered configuration is accepted or declined before or when the task ends.
     """
 
     def __init__(
@@ -189,10 +191,11 @@ class WorkerTask:
             self._body.on_stop_requested()
 
     def request_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Schedule a call of `take_up`, which offers a new configuration to the task, after the
-        current iteration. Return a future with the result of the call.
+        """Offer a new configuration to the task.
 
-        The future's result is False if the task has ended, fails, or receives another offer first.
+        `take_up` passes the configuration to the task and returns True if the task accepts it. It
+        is called on the task's thread after the current iteration. The returned future contains its
+        result, or False if the task has ended, fails, or receives another offer first.
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
@@ -221,13 +224,14 @@ class WorkerTask:
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
-        """Give up a task that did not stop in time: its later statuses are ignored."""
+        """Stop waiting for a task that did not stop in time. Its thread keeps running, but its
+        later statuses are ignored."""
         _LOG.error("task %s did not stop in time and was abandoned", self.task)
         self._process_event(TaskAbandoned())
         try:
             self._body.on_abandoned()
-        except Exception:  # noqa: BLE001 - of a plugin, of which nothing is expected any more
-            _LOG.exception("abandoning task %s failed", self.task)
+        except Exception:  # noqa: BLE001 - of a plugin; its task is abandoned in any case
+            _LOG.exception("failed to release the resources of abandoned task %s", self.task)
 
     def republish_status(self) -> None:
         """Publish the task's status again, because the result of `TypeSpecificTask.get_status` has

@@ -54,7 +54,7 @@ def test_null_and_numbers_in_json():
         ("a=\\u1\n", "line 1"),
         ('{"connector.class": "X"}', "has no 'name'"),
         ('{"config": {"connector.class": "X"}}', "has no 'name'"),
-        ('{"name": "a", "config": {"name": "b"}}', "differs from the 'name' next to 'config'"),
+        ('{"name": "a", "config": {"name": "b"}}', "differs from the 'name' outside 'config'"),
         ('{"name": "a", "config": [5]}', "expected a JSON object of strings as 'config'"),
         ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "must be one of RUNNING"),
         ('{"name": "a"', "not valid JSON.* line 1, column 13"),

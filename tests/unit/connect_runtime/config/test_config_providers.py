@@ -290,7 +290,7 @@ def test_a_short_configuration_cannot_become_a_huge_one(tmp_path):
     (tmp_path / "mb").write_text("x" * 1_000_000)
     providers = limited(tmp_path)
     assert len(providers.resolve_placeholders("${dir:.:mb}" * 4).text) == 4_000_000
-    with pytest.raises(ProviderError, match="more than 4,194,304 characters together"):
+    with pytest.raises(ProviderError, match="more than 4,194,304 characters in total"):
         providers.resolve_placeholders("${dir:.:mb}")
 
 
@@ -309,5 +309,5 @@ def test_what_is_read_for_a_configuration_is_limited(tmp_path):
     providers = limited(tmp_path)
     for number in range(16):
         providers.resolve_placeholders(f"${{file:f{number}:k}}")
-    with pytest.raises(ProviderError, match="more than 16 MiB together"):
+    with pytest.raises(ProviderError, match="more than 16 MiB in total"):
         providers.resolve_placeholders("${file:f16:k}")

@@ -81,8 +81,9 @@ def test_placeholders_of_declared_providers_are_filled(tmp_path):
     assert given.unresolved_keys == frozenset()
     assert "hush" not in repr(given)
     (told,) = given.warnings
-    assert (
-        told.describe("w") == "w:6: c: is not resolved: config.providers does not declare 'vault'"
+    assert told.describe("w") == (
+        "w:6: c: contains a ${vault:…} reference, which is not resolved:"
+        " config.providers does not declare 'vault'"
     )
 
 

@@ -65,7 +65,7 @@ def test_the_table_is_as_large_as_java_makes_it(entries, buckets, threshold):
 
 @pytest.mark.parametrize("length", range(1, len(ONE) // 2))
 def test_a_file_that_ends_early_is_told_and_not_taken_for_an_empty_one(length):
-    with pytest.raises(MalformedOffsetFile, match="reading stored offsets: byte"):
+    with pytest.raises(MalformedOffsetFile, match="malformed offset file: byte"):
         offset_file_format.decode_offsets(bytes.fromhex(ONE)[:length])
 
 

@@ -69,7 +69,7 @@ def test_a_task_that_was_given_up_hears_nothing_more():
     given_up = threading.Event()
     offsets = SlowOffsets(SteppedClock(), after=1_000)
     offsets.on_wait = given_up.set
-    with pytest.raises(FatalError, match="stopped in the meantime"):
+    with pytest.raises(FatalError, match="did not stop in time and was abandoned"):
         reader(offsets, given_up).offset({"p": 1})
     assert offsets.clock.at_s < 10.0
 

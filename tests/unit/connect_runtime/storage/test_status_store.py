@@ -107,7 +107,9 @@ def test_what_is_refused_for_good_is_said_and_not_waited_for(store, topic, caplo
     topic.refusals = deque([FatalError("no right to")])
     store.put(TASK, says(State.RUNNING))
     store.wait_for_writes(1.0)
-    assert "status-task-c-0 is lost: no right to" in caplog.text
+    assert (
+        "record status-task-c-0 is lost, because it cannot be written: no right to" in caplog.text
+    )
 
 
 def test_flushing_ends_at_its_deadline(store, topic):

@@ -143,7 +143,7 @@ def test_what_cannot_be_validated_is_refused(validates, config, told):
         ("__init__", BOOM, "out of paper"),
         ("config", None, r"config\(\) must return a ConfigDef that is not null"),
         ("config", [1], "ConfigDef, not list"),
-        ("config", ANY_KEYS().define("a", Type.INT, 7), "as text"),
+        ("config", ANY_KEYS().define("a", Type.INT, 7), "as strings"),
         ("validate", None, "must return a Config that is not null"),
         ("validate", 7, "list of ConfigValue"),
         ("validate", "ab", "list of ConfigValue"),
