@@ -127,8 +127,8 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
 
 
 def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """Return the items by which each member exceeds its share of `total` items, taken from the
-    start of its list.
+    """Return the items that each member has in excess of an even share of `total` items. They are
+    taken from the start of the member's list.
 
     `total` includes unassigned items. If `total` is not divisible by the number of members, the
     first members may have one more item.

@@ -10,7 +10,8 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.group.member_state import GroupRebalanceConfig
 
 _MIN_HEARTBEAT_SPACING_S = 0.1
-"""Minimum interval between heartbeats that are sent on request, in addition to the regular ones."""
+"""Minimum time between a heartbeat and the additional heartbeat that `request_heartbeat_now`
+schedules."""
 
 
 @dataclass(slots=True, kw_only=True)

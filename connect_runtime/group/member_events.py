@@ -149,7 +149,7 @@ class HeartbeatRequested:
 class RejoinRequested:
     """Request to start another rebalance, or to rejoin after leaving.
 
-    The request remains pending until newer metadata has been sent.
+    The request remains pending until the member has sent metadata that is newer than the request.
     """
 
     reason: str

@@ -198,8 +198,8 @@ QUEUE_FULL_STATUS = 503
 class DistributedHerder:
     """State machine of the herder. Call `process_event` for each event.
 
-    Invariants: at most one blocking action is in progress; after a rejoin was requested, the
-    previous assignment is not acted on; no action follows `LeaveGroupPermanently`.
+    Invariants: at most one blocking action is in progress; after a rebalance was requested, the
+    herder ignores the previous assignment; no action follows `LeaveGroupPermanently`.
     """
 
     def __init__(self, settings: HerderSettings, seen: StoreSnapshot) -> None:

@@ -209,7 +209,7 @@ class HerderState:
 
 
 def request_group_rejoin(herder: HerderState, reason: str) -> HerderScript[None]:
-    """Request a rebalance. The current assignment is no longer acted on."""
+    """Request a rebalance. From now on, the herder ignores the current assignment."""
     herder.is_joined = False
     herder.has_left = False
     yield RejoinGroup(reason)

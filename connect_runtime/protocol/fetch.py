@@ -44,8 +44,8 @@ _DIVERGING = struct.Struct(">iq")
 _LEADER = struct.Struct(">ii")
 
 ABORTED_TRANSACTIONS_MAX = 1_000_000
-"""Maximum number of aborted transactions in a response. Each takes more than 100 bytes of the
-fetched log, so a legitimate response has far fewer."""
+"""Maximum number of aborted transactions in a response. An aborted transaction occupies more than
+100 bytes of the fetched log, so a correct broker returns far fewer."""
 
 _TAG_DIVERGING = 0
 _TAG_LEADER = 1
