@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class MemberLoads:
-    """Connectors and tasks assigned to each member, in the order in which the member reported them.
+    """Connectors and tasks of each member, in the order in which the member reported them.
 
-    Invariant: both maps have the same members in the same order.
+    Invariant: `connectors` and `tasks` contain the same members in the same order.
     """
 
     connectors: dict[str, list[str]]
@@ -46,7 +46,8 @@ class MemberLoads:
     def from_members(
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
-        """Create the loads from the work that members report, excluding the items in `without`."""
+        """Create the loads from the connectors and tasks that each member reports. Items in
+        `without` are omitted."""
         left = {member: held.difference(without) for member, held in members.items()}
         return cls(
             connectors={member: list(held.connectors) for member, held in left.items()},
@@ -126,8 +127,8 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
 
 
 def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """Return the items by which each member exceeds its share of `total` items, taken from the
-    start of its list.
+    """Return the items that each member has in excess of an even share of `total` items. They are
+    taken from the start of the member's list.
 
     `total` includes unassigned items. If `total` is not divisible by the number of members, the
     first members may have one more item.
@@ -149,8 +150,8 @@ def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRebalance:
-    """A scheduled rebalance. The work of departed members remains unassigned until the
-    rebalance."""
+    """A scheduled rebalance. The work of departed members remains unassigned until the scheduled
+    time."""
 
     candidates: tuple[str, ...] = ()
     """Members without work during the delay, in the order in which they joined."""
@@ -166,10 +167,10 @@ class LostAssignments:
 
     delayed_rebalance: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
-    """Lost work to assign in the same way as new work."""
+    """Lost work to distribute evenly among all members, in the same way as new work."""
     returned: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
-    """Lost work that is returned to the candidates (members that were idle during the delay), by
-    member id."""
+    """Lost work to assign to candidates (members that had no work during the delay), by member
+    id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +191,10 @@ def handle_lost_assignments(
 ) -> LostAssignments:
     """Decide how to reassign the sorted `lost` work. `loads` contains the work that members keep.
 
-    If every member of the previous rebalance is present, the work was not lost: members did not
-    receive their assignments. As in Java, if an idle member leaves after a rebalance that revoked
-    work, the group waits for the whole delay although no work was lost.
+    The work is reassigned immediately if all members of the previous rebalance are present and no
+    delay is active. In this case no member has departed: some members did not receive their
+    assignments. As in Java, if an idle member leaves after a rebalance that revoked work, the group
+    waits for the whole delay although no work was lost.
     """
     if not lost and not waiting.revoked_before:
         return LostAssignments(delayed_rebalance=DelayedRebalance())
@@ -227,7 +229,8 @@ def _schedule_rebalance(
 def _assign_round_robin(
     lost: Sequence[WorkItem], members: Sequence[str]
 ) -> dict[str, list[WorkItem]]:
-    """Assign connectors and tasks round-robin, each starting with the first member."""
+    """Assign the connectors round-robin, starting with the first member. Then assign the tasks in
+    the same way."""
     given: dict[str, list[WorkItem]] = {member: [] for member in members}
     apart = ConnectorsAndTasks.from_items(lost)
     kinds: tuple[Sequence[WorkItem], ...] = (apart.connectors, apart.tasks)
@@ -248,8 +251,8 @@ class AssignorState:
     """State that a leader keeps from its previous rebalance."""
 
     previous: frozenset[WorkItem] = frozenset()
-    """Connectors and tasks that the previous rebalance assigned, or whose reassignment it
-    delayed."""
+    """Connectors and tasks that the previous rebalance assigned, and lost ones that it left
+    unassigned because of a delay."""
     revoked: frozenset[WorkItem] = frozenset()
     """Connectors and tasks that the previous rebalance revoked."""
     members: frozenset[str] = frozenset()
@@ -257,7 +260,9 @@ class AssignorState:
     generation: int = -1
     delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
-    """Number of consecutive rebalances that needed to revoke work."""
+    """Number of rebalances that had to revoke work although the previous rebalance had already
+    revoked work. Determines the revocation backoff. Reset as soon as no further revocation is
+    needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,9 +285,9 @@ class AssignmentPlan:
     assigned: Mapping[str, ConnectorsAndTasks]
     """Connectors and tasks to start, by member id."""
     revoked: Mapping[str, ConnectorsAndTasks]
-    """Work to stop, by member id. May include lost work that is returned to a member but would
-    overload it. Its revocation makes the member rejoin immediately, so that the work is reassigned
-    without delay."""
+    """Connectors and tasks to stop, by member id. May include a lost item that was assigned to this
+    member but would give it too much work. Revoking the item makes the member rejoin immediately,
+    so that the item is reassigned without delay."""
     running: Mapping[str, ConnectorsAndTasks]
     """Connectors and tasks that are running after the rebalance, by member id."""
     delay_ms: int
@@ -292,8 +297,8 @@ class AssignmentPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PreviousRebalanceComparison:
-    """Differences between the result of the previous rebalance, the work that members report now,
-    and the configured work."""
+    """Comparison of the previous rebalance's result with the work that members report now and with
+    the configured work."""
 
     withdrawn: frozenset[WorkItem]
     """Work that was deleted or that several members are running. All members stop it, and
@@ -357,9 +362,9 @@ def _select_previous_work(
 ) -> frozenset[WorkItem]:
     """Return the connectors and tasks that should be running after the previous rebalance.
 
-    If members did not apply a revocation, returns the work that they report. Returns an empty set
-    if the last assignment that this leader received is older or newer than the rebalance that
-    `state` describes.
+    If members still report work that the previous rebalance revoked, return all work that members
+    report. Return an empty set if `state` does not describe the last assignment that this leader
+    received.
     """
     if state.revoked & active:
         return active
@@ -378,10 +383,10 @@ def _find_duplicate_assignments(
 def _update_revocation_delay(
     state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
-    """Update the delay state after a rebalance. `needed` states whether the rebalance needed
-    revocations.
+    """Update the revocation delay after a rebalance. `needed` is True if the rebalance had to
+    revoke work.
 
-    Starts a delay if consecutive rebalances needed revocations. Call only while no delay is active.
+    Starts a delay if the previous rebalance also revoked work. Call only while no delay is active.
     """
     waiting = state.delayed_rebalance
     if not needed:

@@ -38,8 +38,9 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _MAX_STRING_BYTES = 0x7FFF
 MAX_BYTES = 4 * 1024 * 1024
-"""Maximum size of a member's metadata or assignment. Anyone with READ on the group can join it, and
-metadata of any size would occupy the leader."""
+"""Maximum size of a member's metadata or assignment. Every client with READ permission on the group
+can join, and without a limit the leader could spend all its time and memory on decoding
+metadata."""
 MAX_ITEMS = 100_000
 """Maximum number of connectors and tasks in a member's metadata or assignment."""
 
@@ -52,17 +53,18 @@ class MalformedBytesError(ValueError):
 class ConnectProtocol(enum.Enum):
     """A sub-protocol of the group, with its wire name and version.
 
-    In every generation, the broker selects a sub-protocol that all members support. Members are
-    ordered by increasing preference. The setting `connect.protocol` accepts `eager`, `compatible`
-    and `sessioned`.
+    In every generation, the broker selects a sub-protocol that all group members support. The enum
+    values are in order of increasing preference. The setting `connect.protocol` accepts `eager`,
+    `compatible` and `sessioned`.
     """
 
     EAGER = ("default", 0)
     COMPATIBLE = ("compatible", 1)
     SESSIONED = ("sessioned", 2)
     SESSIONED_WHOLE = ("sessioned-whole", 2)
-    """Not in Java: every member signs its requests to other workers as a whole
-    (`SignedUserRequest`). If a Java worker is in the group, SESSIONED is used instead."""
+    """Not in Java: every member signs entire requests to other workers (`SignedUserRequest`), not
+    only the body. Java workers do not support this protocol, so a group with a Java worker uses
+    SESSIONED."""
 
     @property
     def wire_name(self) -> str:
@@ -178,8 +180,8 @@ def _encode_string(text: str) -> bytes:
 
 
 def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
-    """Encode one entry per connector: first the running connectors, then connectors of which only
-    tasks are running."""
+    """Encode one entry per connector name: first the connectors in `content`, then the connectors
+    that have only tasks in `content`."""
     numbers: dict[str, list[int]] = {name: [_CONNECTOR_ENTRY] for name in content.connectors}
     for task in content.tasks:
         numbers.setdefault(task.connector, []).append(task.task)
@@ -195,8 +197,8 @@ def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
 def decode_metadata(data: bytes, *, max_items: int = MAX_ITEMS) -> WorkerMetadata:
     """Decode a member's metadata.
 
-    Raises MalformedBytesError if it is invalid, is longer than `MAX_BYTES`, or contains more than
-    `max_items` connectors and tasks.
+    Raises MalformedBytesError if the metadata is invalid, is longer than `MAX_BYTES`, or contains
+    more than `max_items` connectors and tasks.
     """
     reader = _ProtocolReader(data, "a member's metadata")
     reader.read_version()
@@ -211,11 +213,11 @@ def decode_metadata(data: bytes, *, max_items: int = MAX_ITEMS) -> WorkerMetadat
 
 
 def decode_assignment(data: bytes, *, max_items: int = MAX_ITEMS) -> ConnectAssignment:
-    """Decode an assignment.
+    """Decode an assignment. Empty bytes decode to EMPTY_ASSIGNMENT: the broker sends them to a
+    member if the leader sent no assignment for this member.
 
-    Raises MalformedBytesError if it is invalid, is longer than `MAX_BYTES`, or contains more than
-    `max_items` connectors and tasks. Empty bytes, which the broker sends to members for which the
-    leader sent no assignment, decode to EMPTY_ASSIGNMENT.
+    Raises MalformedBytesError if the assignment is invalid, is longer than `MAX_BYTES`, or contains
+    more than `max_items` connectors and tasks.
     """
     if not data:
         return EMPTY_ASSIGNMENT
@@ -253,7 +255,8 @@ class _ProtocolReader:
         return self._at == len(self._data)
 
     def read_version(self) -> None:
-        """Read and check the version. Later versions are read like the newest supported version."""
+        """Read the version and reject a negative one. Data of a newer version is read in the format
+        of the newest supported version."""
         found = self.read_integer(_I16, "version")
         if found < 0:
             raise self._create_malformed_bytes_error(f"version {found}")

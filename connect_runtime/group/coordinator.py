@@ -1,4 +1,4 @@
-"""Group coordinator lookup, and the reactions to error codes in the coordinator's responses.
+"""Group coordinator lookup, and classification of the error codes in the coordinator's responses.
 
 Java: AbstractCoordinator.
 """
@@ -22,7 +22,7 @@ INCONSISTENT_PROTOCOL = 23
 
 
 class CoordinatorErrorAction(enum.Enum):
-    """Reaction of a member to an error code in the coordinator's response."""
+    """Action that a member takes when the coordinator's response contains an error code."""
 
     NONE = enum.auto()
     """No error."""
@@ -39,7 +39,7 @@ class CoordinatorErrorAction(enum.Enum):
     REJOIN_WITH_NEW_ID = enum.auto()
     """Rejoin with the member id in the response (KIP-394)."""
     FATAL = enum.auto()
-    """Stop, because the configuration or the cluster must be changed first."""
+    """Do not retry: an operator must first change the configuration or the cluster."""
 
 
 _COORDINATOR_ERRORS = {
@@ -48,14 +48,14 @@ _COORDINATOR_ERRORS = {
     15: CoordinatorErrorAction.FIND_COORDINATOR,
     16: CoordinatorErrorAction.FIND_COORDINATOR,
 }
-"""Reactions to COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
+"""Actions for COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
 _JOIN_ERRORS = {
     **_COORDINATOR_ERRORS,
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
     27: CoordinatorErrorAction.REJOIN,
     79: CoordinatorErrorAction.REJOIN_WITH_NEW_ID,
 }
-"""Reactions to JoinGroup errors, including UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and
+"""Actions for JoinGroup errors, including UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and
 MEMBER_ID_REQUIRED."""
 _SYNC_ERRORS = {
     **_COORDINATOR_ERRORS,
@@ -63,15 +63,15 @@ _SYNC_ERRORS = {
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
     27: CoordinatorErrorAction.REJOIN,
 }
-"""Reactions to SyncGroup errors, including ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
+"""Actions for SyncGroup errors, including ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
 REBALANCE_IN_PROGRESS."""
 _FATAL_HEARTBEAT_ERRORS = frozenset({GROUP_AUTHORIZATION_FAILED, 82})
 """Fatal Heartbeat errors: GROUP_AUTHORIZATION_FAILED and FENCED_INSTANCE_ID."""
 
 _REMEDY_BY_CODE: Mapping[int, str] = {
     INCONSISTENT_PROTOCOL: (
-        "other clients use this group.id, or workers that have no protocol in common with this "
-        "worker: choose another group.id, or check connect.protocol"
+        "the group.id is also used by other clients, or by workers with an incompatible "
+        "connect.protocol: choose another group.id, or check connect.protocol"
     ),
     24: "group.id must not be empty",
     26: "session.timeout.ms must be between the broker's group.min.session.timeout.ms and "
@@ -93,7 +93,7 @@ class GroupMembershipError(FatalError):
 
 
 def classify_lookup_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to a FindCoordinator error code."""
+    """Return the action for a FindCoordinator error code."""
     if code == 0:
         return CoordinatorErrorAction.NONE
     return (
@@ -104,17 +104,17 @@ def classify_lookup_error(code: int) -> CoordinatorErrorAction:
 
 
 def classify_join_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to a JoinGroup error code."""
+    """Return the action for a JoinGroup error code."""
     return _JOIN_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_sync_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to a SyncGroup error code."""
+    """Return the action for a SyncGroup error code."""
     return _SYNC_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to a Heartbeat error code.
+    """Return the action for a Heartbeat error code.
 
     Unexpected errors are retried, because the membership remains valid until the session times out.
     """
@@ -127,7 +127,7 @@ def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
 class CoordinatorLookup:
     """Finds the group's coordinator.
 
-    If lookups repeatedly return a coordinator that never responds, it is treated as lost.
+    A lost coordinator counts as lost until a coordinator responds, even if lookups return a broker.
     """
 
     settings: GroupRebalanceConfig
@@ -160,8 +160,8 @@ class CoordinatorLookup:
 
     @property
     def work_stop_deadline_s(self) -> float:
-        """Time at which a member must stop its work if no coordinator has been found; inf unless
-        a coordinator was lost."""
+        """Time at which a member must stop its work unless a coordinator responds before; inf if no
+        coordinator was lost."""
         if self.lost_since_s is None:
             return math.inf
         return self.lost_since_s + self.settings.heartbeat_interval_s
@@ -172,13 +172,14 @@ class CoordinatorLookup:
         return math.inf if known else self._not_before_s
 
     def switch_to_single_group_lookups(self) -> None:
-        """Switch to lookups of a single group, which brokers before 3.0 require (KIP-699)."""
+        """Look up only one group per FindCoordinator request, because brokers before 3.0 do not
+        support more (KIP-699)."""
         self.pending_token = None
         self._one_by_one = True
 
     @property
     def looks_up_single_groups(self) -> bool:
-        """True if each lookup requests a single group."""
+        """True if each FindCoordinator request looks up only one group."""
         return self._one_by_one
 
     def on_coordinator_found(self, node: int) -> None:

@@ -1,6 +1,6 @@
 """Coordinator metrics of a group member: requests to the coordinator, and rebalances.
 
-Updated when requests are sent and answered, and read as attributes of
+Updated when requests are sent and when responses arrive. Published as attributes of
 `connect-coordinator-metrics`. Java: AbstractCoordinator.GroupCoordinatorMetrics.
 """
 
@@ -47,8 +47,9 @@ class CoordinatorMetrics:
     def record_response(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
         """Record the error code of a response: 0 for success, None if no response was received.
 
-        Heartbeats count regardless of their error code. As in Java, a JoinGroup counts as a failure
-        if it is rejected with MEMBER_ID_REQUIRED because a new member must retry with its id.
+        Heartbeat responses are counted regardless of their error code. As in Java, a JoinGroup
+        response with MEMBER_ID_REQUIRED counts as a failed rebalance, although every new member
+        receives this error and retries with the returned id.
         """
         if api == _HEARTBEAT_API and code is not None:
             self._heartbeats += 1

@@ -10,7 +10,8 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.group.member_state import GroupRebalanceConfig
 
 _MIN_HEARTBEAT_SPACING_S = 0.1
-"""Minimum interval between heartbeats that are sent on request, in addition to the regular ones."""
+"""Minimum time between a heartbeat and the additional heartbeat that `request_heartbeat_now`
+schedules."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +42,8 @@ class HeartbeatTimer:
     last_confirmed_s: float = -math.inf
     """Send time of the last heartbeat that succeeded; -inf before the first success."""
     last_contact_s: float = -math.inf
-    """Send time of the last request whose response proves that this worker is a member."""
+    """Send time of the last request to which the coordinator responded that this worker is a
+    member."""
     _hurried: bool = False
 
     def __post_init__(self) -> None:
@@ -75,10 +77,8 @@ class HeartbeatTimer:
             self.session_deadline_s = now_s + self.settings.session_timeout_s
 
     def request_heartbeat_now(self, now_s: float) -> None:
-        """Schedule the next heartbeat as early as possible.
-
-        That heartbeat is sent after this call; a heartbeat already in flight does not count.
-        """
+        """Schedule the next heartbeat as early as possible. If a heartbeat is already in flight,
+        another one is sent after its response."""
         if self.in_flight:
             self._hurried = True
         elif self.next_heartbeat_s < math.inf:
@@ -104,8 +104,8 @@ class HeartbeatTimer:
             self.request_heartbeat_now(now_s)
 
     def on_membership_confirmed(self, now_s: float) -> None:
-        """Record a heartbeat response that confirms the membership while no rebalance is in
-        progress."""
+        """Record a heartbeat response without an error: this worker is a member, and no rebalance
+        is in progress."""
         self.last_confirmed_s = self.last_sent_s
         self.on_heartbeat_response(now_s)
 

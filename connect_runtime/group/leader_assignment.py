@@ -2,8 +2,9 @@
 assignments.
 
 Under the eager protocol, a member stops everything before it joins, and then runs its assignment.
-Under the other protocols, a member keeps running, stops revoked work and starts assigned work. Its
-assignment changes incrementally, and is reported as a whole (Java: WorkerCoordinator).
+Under the other protocols, a member keeps running, stops revoked work and starts assigned work. An
+assignment contains only the changes, but members report all of their work (Java:
+WorkerCoordinator).
 
 The leader must have read the config topic to at least the offset of every member. If it has not,
 all members receive CONFIG_MISMATCH, read the topic to its end and rejoin.
@@ -84,11 +85,12 @@ class MemberAssignment:
     ) -> AssignmentChange:
         """Apply the leader's assignment to this worker's state.
 
-        Raises MalformedBytesError, or ValueError for an unknown protocol. A failed assignment
-        revokes nothing, because the next one contains the changes. When a group falls back to the
-        eager protocol, its members have not stopped anything before joining. In this case, work
-        that is now assigned to other members is stopped here. Java's members keep running it, so
-        that it runs twice.
+        Raises MalformedBytesError, or ValueError for an unknown protocol. An assignment with an
+        error code revokes nothing; the next assignment contains the changes.
+
+        When a group falls back to the eager protocol, its members have not stopped their work
+        before joining. In this case, the returned change stops all work that is no longer assigned
+        to this worker. (Java's members keep running such work, so it runs twice.)
         """
         received = connect_protocol.decode_assignment(data)
         current = ConnectProtocol.from_wire_name(protocol_name)
@@ -119,7 +121,8 @@ class AssignmentChange:
     work_to_stop: ConnectorsAndTasks
     """Work to stop before any other work is started."""
     assignment: ConnectAssignment
-    """The new assignment with all work, leader, config offset and delay."""
+    """The new assignment. Contains all connectors and tasks of this worker, not only the new
+    ones."""
 
     def find_work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Return the assigned connectors and tasks that are not running."""
@@ -166,14 +169,14 @@ class LeaderAssignments:
     """The configured work on which the assignments are based."""
     delay_ms: int = 0
     malformed: Mapping[str, str] = field(default_factory=dict)
-    """Reason by member id for metadata that could not be read. Such a member is assigned no work,
-    and its previous work counts as lost."""
+    """Error message by member id, for members with malformed metadata. Such a member is assigned no
+    work, and its previous work counts as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredWorkSnapshots:
-    """Two snapshots of the configured connectors and tasks: when this worker last joined the group,
-    and now."""
+    """The configured connectors and tasks at two times: when this worker last joined the group, and
+    now."""
 
     at_join: ConfiguredWork
     newest: ConfiguredWork
@@ -227,7 +230,7 @@ def _decode_member_metadata(
     """Decode the metadata of all members.
 
     The limits of one member's metadata also apply to the total of all members. If the total exceeds
-    a limit, the largest metadata are treated as malformed, but never the leader's.
+    a limit, the largest metadata is treated as malformed, but never the leader's.
     """
     states: dict[str, WorkerMetadata] = {}
     malformed: dict[str, str] = {}

@@ -102,7 +102,8 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """Member id in the current generation; "" unless the generation is complete."""
+        """Member id in the current generation; "" unless this member has received its assignment
+        and is in the state STABLE."""
         return self.generation.member_id if self.state is MemberState.STABLE else ""
 
     def check_invariants(self) -> None:
@@ -203,8 +204,8 @@ class GroupMember:
     def _may_send_join(self) -> bool:
         """True if a JoinGroup request can be sent.
 
-        A coordinator that does not respond to heartbeats would not respond to JoinGroup either, but
-        the longer JoinGroup timeout would delay its detection.
+        A member that has lost its coordinator first waits for a response to a heartbeat. A
+        JoinGroup request to an unresponsive coordinator would time out much later than a heartbeat.
         """
         answers = self.coordinator_lookup.lost_since_s is None or not self.heartbeat_timer.is_active
         waits = (
@@ -374,7 +375,7 @@ class GroupMember:
     def _on_rebalance_error(
         self, doing: str, code: int, *, action: CoordinatorErrorAction, now_s: float
     ) -> None:
-        reason = f"{doing} was answered with {request_errors.format_error_code(code)}"
+        reason = f"{doing} failed: {request_errors.format_error_code(code)}"
         if action is CoordinatorErrorAction.FATAL:
             self._fail_with_error_code(doing, code)
         elif action is CoordinatorErrorAction.FIND_COORDINATOR:
@@ -419,7 +420,7 @@ class GroupMember:
         elif action is CoordinatorErrorAction.REJOIN_SAME_ID:
             self._out.generation = GroupGeneration(member_id=self.generation.member_id)
         if action is not CoordinatorErrorAction.REJOIN_WITH_NEW_ID:
-            self._out.add_log_line(f"removed from the current rebalance: {reason}")
+            self._out.add_log_line(f"must rejoin the group: {reason}")
         self._rejoin_reason = self._rejoin_reason or reason
         self._stop_heartbeats(MemberState.UNJOINED)
 

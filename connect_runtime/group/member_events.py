@@ -1,7 +1,7 @@
 """Events that a group member receives, and instructions that it returns.
 
-Events are facts, and `GroupMember` decides how to react. Its caller executes the instructions in
-order and reports their outcome as further events.
+`GroupMember` decides which instructions follow from an event. Its caller executes the instructions
+in order and reports their outcome as further events.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Purpose of the separate connection for JoinGroup and SyncGroup, to which brokers respond only
-after all members have joined."""
+"""Lane (name of a separate connection) for JoinGroup and SyncGroup. Brokers delay the responses to
+these requests until all members have joined."""
 GROUP_PURPOSE = "group"
-"""Purpose of the connection for all other requests. Brokers process the requests of a connection
-one by one, so heartbeats must not wait behind a delayed JoinGroup."""
+"""Lane (name of a separate connection) for the group's other requests. Brokers process the requests
+of a connection one by one, so a delayed JoinGroup on the same connection would delay heartbeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,8 @@ class ComputeAssignments:
     member_id: str
     protocol: str
     members: Mapping[str, bytes]
-    """Metadata by member id in the group's `protocol`, including this member."""
+    """Metadata of all members, including this one, by member id. Encoded in the group's
+    `protocol`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,8 @@ class PollTimeoutExpired:
 
 @dataclass(frozen=True, slots=True)
 class MembershipFailed:
-    """The group cannot be joined until an operator intervenes. Only `CloseRequested` is
-    processed."""
+    """The group cannot be joined until an operator intervenes. Afterwards, the member ignores all
+    events except `CloseRequested`."""
 
     error: FatalError
 
@@ -148,7 +149,7 @@ class HeartbeatRequested:
 class RejoinRequested:
     """Request to start another rebalance, or to rejoin after leaving.
 
-    The request remains pending until newer metadata has been sent.
+    The request remains pending until the member has sent metadata that is newer than the request.
     """
 
     reason: str

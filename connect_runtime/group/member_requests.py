@@ -79,8 +79,8 @@ def build_sync_group_request(
     protocol: str,
     assignments: Mapping[str, bytes],
 ) -> RequestBuilder:
-    """Build a SyncGroup request, with which the leader sends assignments and other members wait for
-    theirs.
+    """Build a SyncGroup request. The leader's request contains all assignments. Every member
+    receives its assignment in the response.
 
     `assignments` are by member id; empty if this member is not the leader.
     """

@@ -1,14 +1,14 @@
 """States of a group member, its generation, and its settings.
 
-    state     activity                                              transition
-    UNJOINED  find the coordinator, ask to prepare, send JoinGroup  JoinPrepared -> JOINING
-    JOINING   JoinGroup waits until all members have joined         response -> SYNCING
-    SYNCING   the leader assigns work; SyncGroup; heartbeats        response -> STABLE
-    STABLE    heartbeats; a rejoin request asks to prepare          JoinPrepared -> JOINING
-    LEFT      outside the group until a rejoin is requested         RejoinRequested -> UNJOINED
-    FAILED    no activity until the membership is closed            CloseRequested -> CLOSING
-    CLOSING   LeaveGroup is in flight                               response or none -> CLOSED
-    CLOSED    no activity                                           none
+    state     activity                                         transition
+    UNJOINED  find the coordinator; emit PrepareJoin           JoinPrepared -> JOINING
+    JOINING   JoinGroup waits until all members have joined    response -> SYNCING
+    SYNCING   the leader assigns work; SyncGroup; heartbeats   response -> STABLE
+    STABLE    heartbeats; after RejoinRequested, PrepareJoin   JoinPrepared -> JOINING
+    LEFT      outside the group until a rejoin is requested    RejoinRequested -> UNJOINED
+    FAILED    no activity until the membership is closed       CloseRequested -> CLOSING
+    CLOSING   LeaveGroup is in flight                          response or none -> CLOSED
+    CLOSED    no activity                                      none
 
 An error or a missing response in JOINING, SYNCING or STABLE changes the state to UNJOINED.
 """

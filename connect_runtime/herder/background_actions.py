@@ -169,7 +169,8 @@ class BackgroundActionDeps:
     worker_id: str
     generation: Callable[[], int]
     on_leadership_acquired: Callable[[], None]
-    """Called in the thread pool after this worker became the leader (Java's `rebalanceSuccess`)."""
+    """Callback for this worker becoming the leader. Runs in the thread pool. Java:
+    `rebalanceSuccess`."""
 
 
 class BackgroundActionRunner:
@@ -246,7 +247,7 @@ class BackgroundActionRunner:
             return
         problem = log_levels.explain_invalid_namespace(namespace)
         if problem is not None:
-            _LOG.warning("ignored the requested log level: %s", problem)
+            _LOG.warning("ignored a request to set a log level: %s", problem)
             return
         changed = self._deps.log_levels.set_level(namespace, level)
         loggers = plurals.format_count(len(changed), "logger")

@@ -83,8 +83,8 @@ class _AppliedConfig:
 class _GeneratedTaskConfigs:
     configs: Sequence[RawConfig] = field(repr=False)
     applied: _AppliedConfig | None
-    """Connector configuration from which the tasks were generated, to be cached; None if
-    unknown."""
+    """Connector configuration from which the current tasks were generated; None if unknown. The
+    generator caches this value."""
     is_applied: bool
     """True if the tasks are already running with the connector's current configuration."""
 
@@ -205,8 +205,8 @@ class TaskConfigGenerator:
 
 
 def _build_task_configs_failure(name: str, error: BaseException) -> ActionFailed:
-    """Build the outcome of a failed `task_configs` call. The herder continues, because the
-    connector caused the error."""
+    """Convert the error of a failed `task_configs` call to an outcome. The error of a connector
+    must not stop the herder."""
     if isinstance(error, ConnectError):
         lasting = isinstance(error, TooManyTasksError)
         if lasting:
@@ -302,11 +302,12 @@ class BlockingActionRunner:
         return ActionSucceeded()
 
     def _flush_statuses(self) -> ActionOutcome:
-        """Flush statuses. A failure is only logged, because the herder does not retry the flush."""
+        """Wait until all written statuses are acknowledged. Log a failure, because the herder does
+        not retry the flush."""
         try:
             self._deps.statuses.wait_for_writes(STATUS_FLUSH_TIMEOUT_S)
         except ConnectError as error:
-            _LOG.warning("continuing although statuses were not flushed: %s", error)
+            _LOG.warning("no longer waiting for unacknowledged statuses: %s", error)
             return ActionFailed(reason=str(error))
         return ActionSucceeded()
 

@@ -138,7 +138,8 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
 def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
     """Apply changed configurations. Return False if they require a rebalance.
 
-    Under the eager protocol a rebalance is sufficient, because it stops all work anyway.
+    Under the eager protocol, a required rebalance is enough: it stops all work and starts it with
+    the changed configurations.
     """
     if not herder.changes.has_config_changes():
         return True
@@ -176,8 +177,8 @@ def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[N
 
 
 def _reconfigure_running_tasks(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
-    """Offer changed configurations to running tasks. Tasks that do not accept their new
-    configuration are restarted after the rebalance."""
+    """Pass changed configurations to running tasks. Tasks that do not accept their new
+    configuration are stopped now and restarted after the rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
     running = tuple(task for task in own_items if task not in herder.tasks_to_restart)
     outcome = (yield ReconfigureRunningTasks(running)) if running else None
@@ -197,8 +198,8 @@ QUEUE_FULL_STATUS = 503
 class DistributedHerder:
     """State machine of the herder. Call `process_event` for each event.
 
-    Invariants: at most one blocking action is in progress; after a rejoin was requested, the
-    previous assignment is not acted on; no action follows `LeaveGroupPermanently`.
+    Invariants: at most one blocking action is in progress; after a rebalance was requested, the
+    herder ignores the previous assignment; no action follows `LeaveGroupPermanently`.
     """
 
     def __init__(self, settings: HerderSettings, seen: StoreSnapshot) -> None:
@@ -252,7 +253,8 @@ class DistributedHerder:
         return actions
 
     def _record_event(self, event: HerderEvent) -> bool:
-        """Record a group event or a config topic record. Return False for other events."""
+        """Store an event in the herder's state for the next iteration. Return False for events that
+        `_handle_event` handles."""
         herder = self._state
         match event:
             case StoresLoaded():
@@ -311,8 +313,8 @@ class DistributedHerder:
     def _run_herder_scripts(
         self, outcome: ActionOutcome | None, actions: list[HerderAction]
     ) -> None:
-        """Run the current procedure until it blocks or sleeps. When it ends, start the next one
-        if new events have arrived."""
+        """Run the current `HerderScript` until it blocks or sleeps. When it ends, start the next
+        iteration (`_tick`) if new events have arrived."""
         if not self._can_resume_script():
             return
         while self._script is not None or self._has_new_events:
@@ -341,8 +343,8 @@ class DistributedHerder:
                 return
 
     def _can_resume_script(self) -> bool:
-        """Return True if the current procedure is not sleeping. Shutdown or coordinator loss
-        ends a sleep early."""
+        """Return True unless the current `HerderScript` is sleeping. A shutdown request or the loss
+        of the coordinator cancels a sleeping script."""
         if self._sleeps_until_s is None:
             return True
         herder = self._state

@@ -2,8 +2,8 @@
 
 The group requests preparation (`JoinRequested`), joins, and reports the assignment
 (`AssignmentReceived`). If the group has no coordinator, it reports `CoordinatorLost`, and all
-connectors and tasks must stop. The herder's thread both pops the events and calls the methods, in
-order, so that both always refer to the same rebalance.
+connectors and tasks must stop. The herder's thread both pops the events and calls the methods.
+Therefore, a call always refers to the same rebalance as the events that were popped before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ GroupFailed: TypeAlias = GroupSessionFailed
 GetConfiguredWork: TypeAlias = ReadConfiguredWork
 
 OnGroupEvent = Callable[[], None]
-"""Called when events can be popped. Runs on a group thread, so it must only post an event."""
+"""Called when new events can be popped. Runs on a group thread. The callback must only post an
+event to the herder."""
 
 
 class WorkerGroup(Protocol):
@@ -45,12 +46,12 @@ class WorkerGroup(Protocol):
         """
 
     def pop_events(self) -> list[GroupEvent]:
-        """Return the events that have arrived since the last call, in order. A newer event replaces
-        an outdated one.
+        """Return the events that have arrived since the last call, in order. An event that a newer
+        event makes obsolete is dropped.
 
-        `JoinRequested` may be repeated before a rebalance completes; the last one applies. After
-        `GroupSessionFailed` (missing permissions, a group of another type, a dead thread) no event
-        follows, and the caller must close the group.
+        `JoinRequested` may be repeated before a rebalance completes; only the latest is valid.
+        After `GroupSessionFailed` (missing permissions, a group of another type, a dead thread) no
+        event follows, and the caller must close the group.
         """
 
     def report_herder_loop_alive(self) -> None:

@@ -106,7 +106,8 @@ class GroupSession:
         self._machine = GroupMember(settings.membership, rng=rng)
         self._assignment = MemberAssignment.create_initial(settings.protocol)
         self._delivered_assignment = self._assignment
-        """Assignment that the herder knows: the one that was current when it last popped events."""
+        """Assignment that the herder knows: the current assignment at the time of its last call of
+        `pop_events` or `revoke_all_work`."""
         self._events: list[GroupSessionEvent] = []
         self._actions: list[GroupSessionAction] = []
         self._prepare_token: int | None = None

@@ -1,11 +1,11 @@
-"""Actions that the herder requests: blocking actions, for whose outcome it waits, and background
-actions.
+"""Actions that the herder requests: blocking actions and background actions.
 
 A blocking action is always the last action of a step. The herder does nothing else until it
 receives `ActionCompleted` with one of the outcomes that the action documents. Background actions
 have no outcome. All actions are executed in the order given.
 
-`describe_action` describes a blocking action in Java's words, for requests that time out.
+`describe_action` describes a blocking action with Java's wording, for the error messages of
+requests that time out.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class StartConnectorsAndTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureRunningTasks:
-    """Offer the current configs to tasks that were started on this worker.
+    """Pass the current configs to tasks that were started on this worker. A task may apply new
+    configs without a restart.
 
     Outcome: `RunningTasksReconfigured`, with the tasks that are not running or must be restarted.
     """
@@ -169,8 +170,9 @@ class ReconfigureRunningTasks:
 class GenerateTaskConfigs:
     """Let a connector generate its task configs.
 
-    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed` (with `is_permanent`
-    if a retry cannot help, because there are more tasks than `tasks.max`).
+    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed`.
+    `ActionFailed.is_permanent` is True if the connector returned more task configs than
+    `tasks.max`, because a retry would fail again.
     """
 
     connector: str
@@ -284,7 +286,8 @@ class SetLoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class RunLeadershipCallback:
-    """This worker became the leader and has started its assigned connectors and tasks."""
+    """Call `on_leadership_acquired`, because this worker became the leader and has started its
+    assigned connectors and tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class HerderStage:
 
 
 def _format_instant(wall_ms: int) -> str:
-    """Format a time in milliseconds since the epoch like Java's Instant."""
+    """Format a time in milliseconds since the epoch as Java's `Instant.toString` does."""
     second, millisecond = divmod(wall_ms, 1000)
     text = datetime.datetime.fromtimestamp(second, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{millisecond:03d}Z" if millisecond else f"{text}Z"

@@ -1,6 +1,6 @@
 """Events of the herder: group events, config topic records, requests, outcomes of actions.
 
-An event is a fact. The herder decides how to react to it.
+The herder decides which actions follow from an event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class StoresLoaded:
 
 @dataclass(frozen=True, slots=True)
 class HerderTick:
-    """Starts an iteration of the herder. Sent when `next_tick_s` is reached, or earlier."""
+    """Wakes the herder for its next iteration. Must be sent no later than the time that
+    `DistributedHerder.get_next_tick_s` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,13 @@ class TaskConfigsForwarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSubmitted:
-    """A request to the herder. Exactly one reply follows, with the ticket that identifies the
-    request."""
+    """A request to the herder. If the request has a ticket, exactly one reply with this ticket
+    follows."""
 
     ticket: int | None
-    """None for the herder's own requests, which receive no reply. A newer restart request of the
-    herder replaces an older one."""
+    """Number that identifies the request in its reply. None for the herder's own requests, which
+    receive no reply. A `RestartConnector` request without a ticket replaces an earlier one for the
+    same connector."""
     request: HerderRequest
     delay_s: float = 0.0
     """Delay in seconds until the request is due."""
@@ -166,13 +168,13 @@ class ConnectorsAndTasksStarted:
     """Outcome of starting connectors and tasks."""
 
     failed: tuple[tuple[WorkItem, str], ...] = ()
-    """Items that could not be created, with the error. An item that caused its own failure has the
-    status FAILED and still counts as running on this worker."""
+    """Connectors and tasks that could not be created or no longer exist, each with the error. They
+    still count as running on this worker. If an item could not be created, its status is FAILED."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTasksReconfigured:
-    """Outcome of offering new configs to tasks."""
+    """Outcome of passing new configs to running tasks."""
 
     to_restart: frozenset[ConnectorTaskId]
     """Tasks that must be restarted. All other tasks keep running."""

@@ -182,8 +182,8 @@ class ReconfigureConnectorTasks:
     failed_attempts: int = 0
     """Number of failed attempts."""
     tickets: tuple[int, ...] = ()
-    """Tickets of the requests that receive a reply after this attempt, regardless of its
-    outcome."""
+    """Tickets of the requests that wait for this attempt. They receive a reply after the attempt,
+    even if it fails."""
 
 
 HerderRequest: TypeAlias = (
@@ -228,7 +228,8 @@ class PutConnectorResult:
     connector: str
     config: RawConfig = field(repr=False)
     tasks: tuple[ConnectorTaskId, ...]
-    """The connector's tasks before the change. New task configs are generated later."""
+    """The connector's tasks before the new configuration was written. New task configs are
+    generated later."""
     created: bool
 
 
@@ -237,7 +238,7 @@ class ForwardRequest:
     """The request must be sent to another worker instead."""
 
     url: str | None
-    """None if the other worker is unknown."""
+    """URL of the other worker; None if unknown."""
     reason: str
     """Reason for forwarding, for users."""
 

@@ -104,16 +104,16 @@ class HerderState:
     snapshot: StoreSnapshot
     stores_loaded: bool = False
     config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
-    """Configurations that this worker acts on. Updated when the worker can apply the
-    differences."""
+    """Configurations that this worker has applied or is applying. They can be older than
+    `snapshot.config`."""
     is_config_topic_readable: bool = True
     """True if the last attempt to read the config topic to its end succeeded."""
 
     new_assignment: AssignmentReceived | None = None
     """A new assignment that the herder has not handled yet."""
     requested_stop: ConnectorsAndTasks | None = None
-    """Connectors and tasks to stop before a requested rebalance; None once the herder has handled
-    the request."""
+    """Connectors and tasks to stop before the rebalance that the group has requested; None once the
+    herder has handled the group's request."""
     coordinator_loss: str | None = None
     """Reason why the coordinator was lost; None once the herder has handled the loss."""
     last_rebalance: AssignmentReceived | None = None
@@ -209,7 +209,7 @@ class HerderState:
 
 
 def request_group_rejoin(herder: HerderState, reason: str) -> HerderScript[None]:
-    """Request a rebalance. The current assignment is no longer acted on."""
+    """Request a rebalance. From now on, the herder ignores the current assignment."""
     herder.is_joined = False
     herder.has_left = False
     yield RejoinGroup(reason)
@@ -245,8 +245,8 @@ def start_connectors_and_tasks(
 
 
 def read_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end, and make the configurations in it those that the herder
-    acts on. Return False on timeout."""
+    """Read the config topic to its end, and store the new configurations in `herder.config`. Return
+    False on timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
     herder.is_config_topic_readable = isinstance(outcome, ActionSucceeded)
     if herder.is_config_topic_readable:

@@ -34,8 +34,8 @@ def find_stale_statuses(
 ) -> tuple[StatusSubject, ...]:
     """Return the status subjects of connectors and tasks that no longer exist.
 
-    Delete their statuses only after a rebalance. Before it, workers still write UNASSIGNED when
-    they stop the items.
+    Delete these statuses only after a rebalance. Until a rebalance has completed, other workers may
+    still be stopping the connectors and tasks and writing the status UNASSIGNED for them.
     """
     stale: list[StatusSubject] = []
     for name in sorted({*statuses.by_connector, *statuses.by_task}):

@@ -64,8 +64,9 @@ class PeerUnavailableError(RetriableError):
     def __init__(self, message: str, *, unsigned_status: int | None = None) -> None:
         super().__init__(message)
         self.unsigned_status = unsigned_status
-        """Status of an unsigned response, which anybody on the network path can have sent: only a
-        hint, for example whether a failure is worth a log line."""
+        """HTTP status of an unsigned response; None otherwise. Any machine on the network path can
+        have sent an unsigned response. Use the status only as a hint, for example to decide whether
+        to log a failure."""
 
 
 class PeerClient(Protocol):

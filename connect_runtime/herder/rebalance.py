@@ -27,8 +27,8 @@ from connect_runtime.herder.herder_events import AssignmentReceived
 from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
 
 _BACKOFF_FRACTION = 10
-"""Divisor of the retry backoff: retries to sync wait a tenth of the rebalance delay, divided by the
-number of remaining attempts."""
+"""Divisor that determines the wait between two attempts to read the config topic: the maximum
+rebalance delay is divided by this number and by the number of remaining attempts."""
 
 
 def prepare_to_join_group(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
@@ -164,13 +164,14 @@ def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
 
 
 def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end. On timeout, leave the group and wait.
+    """Read the config topic to its end. On timeout, leave the group, wait and return False.
 
     A worker that keeps an assignment that it cannot apply would block the whole group. A follower
-    keeps its work running meanwhile, because the leader waits for the follower longer than the
-    follower retries. If the leader leaves, no other worker knows which connectors and tasks it ran,
-    and they are reassigned immediately, so the leader stops them first. (Java's leader keeps
-    running.)
+    keeps its work running while it retries, because the leader leaves this work unassigned for
+    longer than the retries take. The leader stops its work before it leaves: its work would be
+    reassigned immediately, because no other worker knows which connectors and tasks the old leader
+    was running. (Java's leader keeps its work running.) Every worker stops its work under the eager
+    protocol, or if the rebalance delay is 0.
     """
     if (yield from herder_state.read_config_topic(herder)):
         herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS

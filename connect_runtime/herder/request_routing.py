@@ -1,8 +1,8 @@
 """Decides whether this worker handles a request, forwards it to another worker, or refuses it.
 
 Requests that depend on the current tasks and their owners are refused (409) while a rebalance is
-pending. The order of the checks and the messages are the same as in Java, because clients match on
-them.
+pending. The checks have the same order and the same messages as in Java, because clients match on
+the messages.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ RESPONSE_SIGNATURE_HEADER = "X-Connect-Response-Signature"
 
 FORBIDDEN_STATUS = 403
 KEY_CHANGE_GRACE_S = 60.0
-"""Time after a request was created during which a rejected signature may be caused by a new session
-key."""
+"""Time since the first attempt of a request was due. Within this time, a rejected signature is
+probably due to a new session key, so the failed attempt is retried without a log line."""
 
 REPLAY_WINDOW_MS = 60_000
 """A forwarded request is valid for this time before and after its signing time."""
@@ -188,7 +188,7 @@ class SignedUserRequest:
 
     @property
     def signed_bytes(self) -> bytes:
-        """The text that the signature covers, as bytes."""
+        """The bytes that the signature covers."""
         when = f"{self.signed_ms} {self.nonce}"
         receiver = self.receiver.rstrip("/")
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
@@ -240,17 +240,18 @@ REQUEST_SIGNATURE_HEADERS = (
     NONCE_HEADER,
     BODY_HEADER,
 )
-"""Headers of a `SignedUserRequest`. Each must occur once, so that nobody can insert another value
-that one part of the receiver verifies and another part uses."""
+"""Headers of a `SignedUserRequest`. Each must occur exactly once. If a header had two values, the
+receiver might verify one value and use the other."""
 
 
 class ReplayGuard:
     """Accepts each `SignedUserRequest` to this worker only once, and only within the replay window.
 
     Not thread-safe. Nonces are lost when the worker ends, so requests that were signed before the
-    worker started are refused. Clocks differ, so a request that was signed up to `CLOCK_SKEW_MS`
-    before the start, or by a sender whose clock is ahead, can be accepted once more. The same
-    applies if the wall clock is set back by more than the replay window.
+    worker started are refused. Because clocks differ, a request can be accepted a second time after
+    a restart if it was signed up to `CLOCK_SKEW_MS` before the start, or by a sender with a clock
+    that is ahead. A request can also be accepted a second time if the wall clock is set back by
+    more than the replay window.
     """
 
     def __init__(self, receiver: str, *, started_ms: int) -> None:
@@ -259,7 +260,8 @@ class ReplayGuard:
         self._receiver = receiver
         self._started_ms = started_ms
         self._expires_s: dict[str, float] = {}
-        """Monotonic time by nonce, in the order of arrival. The wall clock may jump."""
+        """Expiry time by nonce, in order of arrival. On the monotonic clock, because the wall clock
+        may jump."""
 
     def verify_request(
         self,

@@ -87,7 +87,7 @@ class StandaloneGroupStateMachine:
 
 
 def list_configured_connectors_and_tasks(config: ClusterConfigState) -> ConnectorsAndTasks:
-    """Return all connectors, and all tasks whose configs are complete."""
+    """Return all connectors, and the tasks of connectors with a complete set of task configs."""
     names = config.connectors()
     return ConnectorsAndTasks(
         connectors=tuple(names),
@@ -96,10 +96,10 @@ def list_configured_connectors_and_tasks(config: ClusterConfigState) -> Connecto
 
 
 class StandaloneGroup:
-    """Implements `WorkerGroup` for the herder's thread."""
+    """Implements `WorkerGroup` for a standalone worker. Used by the herder's thread only."""
 
     session_timeout_s = math.inf
-    """Session timeout: infinite, because no other worker can ever receive the tasks."""
+    """Infinite, because no other worker can take over the tasks of a standalone worker."""
 
     def __init__(
         self,

@@ -48,9 +48,9 @@ def have_task_configs_changed(
 ) -> bool:
     """Return True if the generated task configs (`configs`) differ from the published ones.
 
-    If `config_applied` is False, they always count as changed, because the connector's converters,
-    transforms or client settings may have changed without a change of its task configs
-    (KAFKA-9228).
+    Also return True if `config_applied` is False: the running tasks were not generated from the
+    connector's current configuration. The configuration of its converters, transforms or clients
+    may have changed without a change of its task configs (KAFKA-9228).
     """
     if view.task_count(connector) != len(configs):
         return True

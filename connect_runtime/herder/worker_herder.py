@@ -42,7 +42,8 @@ from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
 T = TypeVar("T")
 _STARTING_STATUS = 503
 _INTERNAL_ERROR_STATUS = 500
-"""Status that Java returns for the UnsupportedOperationException of its StandaloneHerder."""
+"""HTTP status with which Java responds if its StandaloneHerder throws
+UnsupportedOperationException."""
 _STANDALONE_REFUSALS: Mapping[type, str] = {
     PutTaskConfigs: "Kafka Connect in standalone mode does not support externally setting"
     " task configurations.",

@@ -20,7 +20,8 @@ class TooManyTasksError(ConfigError):
 
 
 class WorkerListener(Protocol):
-    """Callbacks on the worker's threads. They must only post an event."""
+    """Callbacks that the worker calls on its own threads. An implementation must only post an event
+    to the herder."""
 
     def on_target_state_reached(
         self, connector: str, state: TargetState, error: str | None

@@ -26,11 +26,11 @@ class RecordTaskCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencePreviousProducers:
-    """Fence the producers of earlier tasks, then write the number of tasks, which the next fencing
-    uses.
+    """Fence the producers of earlier tasks, then write the number of tasks. The next fencing uses
+    this number.
 
-    Invalid if the `generation` of the connector's task configs has changed before the fencing
-    completes.
+    The plan becomes invalid if the `generation` of the connector's task configs changes before the
+    fencing completes.
     """
 
     producers: int

@@ -1,10 +1,10 @@
 """Negotiates API versions: selects the newest version that client and broker both support, within
 the caller's range.
 
-The constants of this module restrict some APIs to fewer versions than the codecs support. Since
-version 12, transactional Produce adds partitions implicitly, which is unsafe with EndTxn below
-version 5. AddPartitionsToTxn 4 and later is reserved for brokers, so clients use version 3 or
-lower.
+For some APIs, the codecs support more versions than clients may safely use. The constants of this
+module define the allowed versions. Since version 12, transactional Produce adds partitions
+implicitly, which is unsafe with EndTxn below version 5. AddPartitionsToTxn 4 and later is reserved
+for brokers, so clients use version 3 or lower.
 """
 
 from __future__ import annotations

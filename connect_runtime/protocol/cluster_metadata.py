@@ -1,10 +1,11 @@
 """Cached cluster metadata: brokers, topics, leaders and coordinators, and the refresh schedule.
 
 The state machine's inputs are Metadata responses and the leaders that other responses report. A
-newer leader epoch replaces an older one whatever its source (KIP-320), so a lagging broker cannot
-restore an old leader. Brokers before 2.8 have no topic ids: a topic that was deleted and recreated
-starts at epoch 0 and cannot be told from the old topic. For such topics an older epoch is accepted
-after every refresh has returned an older epoch for `OLDER_EPOCH_GRACE_S`.
+newer leader epoch replaces an older one, no matter which response reported it (KIP-320). A lagging
+broker therefore cannot restore an old leader. Brokers before 2.8 have no topic ids: a topic that
+was deleted and recreated starts at epoch 0 and cannot be distinguished from the old topic. For
+topics without an id, an older epoch is accepted only after all refreshes for `OLDER_EPOCH_GRACE_S`
+seconds have returned an older epoch.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class ClusterMetadata:
 
     def __init__(self, rng: random.Random, *, retry: Backoff, max_age_s: float) -> None:
         self.generation = 0
-        """Incremented with every metadata change. Compare it with an earlier value to detect
-        changes."""
+        """Number of metadata changes so far. To detect changes, compare it with an earlier
+        value."""
         self.controller_id = NO_NODE
         self.brokers: Mapping[int, BrokerAddress] = {}
         self._rng = rng
@@ -70,8 +71,8 @@ class ClusterMetadata:
         self._max_age_s = max_age_s
         self._topics: dict[str, TopicMetadata] = {}
         self._older_since_s: dict[tuple[str, int], float] = {}
-        """Start of the period in which every refresh returned an older leader epoch, for partitions
-        without a topic id."""
+        """Time since which every refresh has returned an older leader epoch, by (topic, partition).
+        Only for partitions without a topic id."""
         self._wanted: dict[str, None] = {}
         self._in_flight: tuple[str, ...] | None = None
         self._last_s = -math.inf
@@ -297,9 +298,10 @@ class CoordinatorCache:
         return self._not_before_s if self._waiting else math.inf
 
     def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Return waiting coordinators of one kind (group or transaction) to look up with one
-        request, and mark their lookups as in flight. The caller sends the request, and then calls
-        `store_lookup_result`, `retry_lookups` or `drop_lookup` for each."""
+        """Select coordinators to look up with one request, all for groups or all for transactional
+        ids, and mark their lookups as in flight. Returns () if no lookup is due. The caller sends
+        the request, and then calls `store_lookup_result`, `retry_lookups` or `drop_lookup` for each
+        coordinator."""
         if now_s < self.get_next_lookup_time_s():
             return ()
         kind = next(iter(self._waiting)).kind
@@ -316,8 +318,8 @@ class CoordinatorCache:
         self._nodes[coordinator] = node_id
 
     def retry_lookups(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
-        """Schedule failed coordinator lookups again after a backoff. They failed without a response
-        or with a retriable error."""
+        """Schedule failed coordinator lookups again after a backoff. Use for lookups without a
+        response or with a retriable error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
             self.retry.reset()
         self._failed_s = now_s

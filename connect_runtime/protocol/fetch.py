@@ -44,15 +44,15 @@ _DIVERGING = struct.Struct(">iq")
 _LEADER = struct.Struct(">ii")
 
 ABORTED_TRANSACTIONS_MAX = 1_000_000
-"""Maximum number of aborted transactions in a response. Each takes more than 100 bytes of the
-fetched log, so a legitimate response has far fewer."""
+"""Maximum number of aborted transactions in a response. An aborted transaction occupies more than
+100 bytes of the fetched log, so a correct broker returns far fewer."""
 
 _TAG_DIVERGING = 0
 _TAG_LEADER = 1
 
 
 class FetchRequestPartition(NamedTuple):
-    """Fetch parameters of one partition. `topic_id` is 16 bytes long; unknown epochs are -1."""
+    """Fetch parameters of one partition. `topic_id` is 16 bytes long. An unknown epoch is -1."""
 
     topic: str
     topic_id: bytes
@@ -195,8 +195,8 @@ class _PartitionDecoder:
     """Decodes the partitions of one response."""
 
     aborted_left: int
-    """Number of aborted transactions that the rest of the response may contain without being
-    rejected."""
+    """Number of aborted transactions that the rest of the response may contain. A response with
+    more is malformed."""
 
     def decode(
         self, body: memoryview, position: int, topic: str, topic_id: bytes
@@ -263,8 +263,8 @@ def _decode_partition_tags(
 SESSION_NOT_FOUND = 70
 NO_SESSION_ID = 0
 INITIAL_SESSION_EPOCH = 0
-"""Epoch of a full fetch request. The request closes the session with the given id, if any, and
-opens a new session."""
+"""Session epoch of a full Fetch request. A full request closes the session with the given id, if
+any, and opens a new session."""
 _MAX_SESSION_EPOCH = 2**31 - 1
 
 
@@ -285,7 +285,7 @@ class FetchSession:
     A partition remains in the session until `remove_partition` is called; call it to stop or to
     pause fetching the partition.
 
-    Invariant: every key whose entries in `_wanted` and `_known` differ is in `_changed`.
+    Invariant: `_changed` contains every key that has different values in `_wanted` and `_known`.
     """
 
     _wanted: dict[Hashable, FetchRequestPartition] = field(default_factory=dict)
@@ -316,8 +316,8 @@ class FetchSession:
         return len(self._known)
 
     def get_requested_partition(self, key: Hashable) -> FetchRequestPartition | None:
-        """Return the fetch parameters of a partition that were last sent to the broker; None if the
-        broker's session does not contain the partition."""
+        """Return the fetch parameters that were last sent to the broker for a partition; None if
+        the broker's session does not contain the partition."""
         return self._known.get(key)
 
     def is_in_flight(self) -> bool:

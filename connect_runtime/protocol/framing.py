@@ -52,9 +52,10 @@ _FIXED_SIZES = {
     "datetime_i64": 8, "uuid": 16,
 }  # fmt: skip
 DECODED_RESPONSE_BYTES_MAX = 8 * 1024 * 1024
-"""Maximum size of a response that is decoded to entities, which take about 15 times its size. kio's
-reader decodes about 1 MB of small entities per second, and other threads wait meanwhile. Fetch
-responses are not decoded that way."""
+"""Maximum size of a response that kio decodes to entities. The entities need about 15 times the
+memory of the response. kio decodes about 1 MB of small entities per second and blocks all other
+threads in the meantime. Fetch responses have their own codec, to which this limit does not
+apply."""
 LARGE_DECODED_RESPONSE_BYTES_MAX = 32 * 1024 * 1024
 """Maximum size of a decoded response whose size grows with the partitions, groups, group members,
 topic configs or ACLs of a whole cluster."""
@@ -373,9 +374,9 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """Decode the kio response entity in `body`, ignoring tagged fields that kio does not know
     (KIP-482).
 
-    Raises MalformedResponseError for every body that cannot be decoded, whatever exception the
-    decoder raises: the bytes come from the network, and a malformed response must not crash the
-    process.
+    Raises MalformedResponseError for every body that cannot be decoded, regardless of the exception
+    that the decoder raises. The bytes come from the network, and a malformed response must not
+    crash the process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__

@@ -236,13 +236,14 @@ class FetchedGroupOffsets:
     error_code: int
     """First error code of the group or one of its partitions; 0 if there is no error."""
     data: bytes
-    """The group's raw bytes in the response. Pass them in `seen` to the next request."""
+    """The group's raw bytes in the response. Pass them as `seen` to
+    `build_multi_group_offset_fetch_request` for the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class MultiGroupOffsetsResponse:
-    """Response to `build_multi_group_offset_fetch_request`: the groups whose offsets changed since
-    the previous response, and the groups whose offsets did not."""
+    """Response to `build_multi_group_offset_fetch_request`. Contains the groups with changed
+    offsets, and the groups with the same offsets as in the previous response."""
 
     changed: Sequence[FetchedGroupOffsets]
     """Offsets of the groups whose bytes differ from the previous response."""

@@ -29,8 +29,8 @@ from connect_runtime.protocol.sasl import SaslExchange, SaslExchangeRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
 
 _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END = 0.85, 0.95
-"""Sessions are renewed at a random point between these fractions of their lifetime, as in Java's
-clients."""
+"""Earliest and latest re-authentication, as fractions of the session lifetime. The time between
+them is chosen at random, as in Java's clients."""
 _RENEWAL_RETRY_DELAY_S = 0.25
 _MIN_SESSION_LEFT_S = 0.2
 """Minimum remaining lifetime of a session. A session with less time left is closed, because
@@ -39,8 +39,8 @@ requests in flight when it expires would be lost."""
 
 @dataclass(slots=True)
 class SaslSessionLifetime:
-    """When a SASL session ends and when to re-authenticate, in monotonic seconds; infinity if the
-    session does not expire."""
+    """End of a SASL session and time of the next re-authentication, in monotonic seconds; infinity
+    if the session does not expire."""
 
     renew_at_s: float = math.inf
     ends_s: float = math.inf

@@ -1,4 +1,4 @@
-"""Parses `sasl.jaas.config` like Java's JaasConfig, and recognizes vendor login modules.
+"""Parses `sasl.jaas.config` as Java's JaasConfig does, and recognizes vendor login modules.
 
     <login module class> required|requisite|sufficient|optional  key=value key="va"lue" ... ;
 

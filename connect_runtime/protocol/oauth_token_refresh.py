@@ -12,8 +12,8 @@ from connect_runtime.protocol.oauthbearer import AccessToken, OAuthSettings
 
 _EXPIRY_MARGIN_S = 2.0
 _EXPIRY_MARGIN_FRACTION = 0.02
-"""Fraction of a token's lifetime before its expiry in which the token is not used for new
-connections."""
+"""Expiry margin as a fraction of the token's lifetime, limited to `_EXPIRY_MARGIN_S` seconds. A
+token that expires within the margin is not used for new connections."""
 _MIN_EXPIRY_GAIN_S = 0.5
 """Tolerance for comparing expiry times, because they have a resolution of one second and come from
 two clocks."""
@@ -47,8 +47,9 @@ class TokenRefresher:
         return self._token.text if now_s < self._expires_s - margin_s else None
 
     def get_or_request_token(self, now_s: float) -> str | ConnectError | None:
-        """Return the current access token or, during the backoff after a failure, the error of the
-        last token request. Return None if a token request is due or in flight."""
+        """Return the current access token. If there is none, return the error of the last token
+        request during the backoff after a failure; otherwise return None and schedule a token
+        request, unless one is in flight."""
         found = self.get_current_token(now_s)
         if found is not None:
             return found

@@ -1,9 +1,9 @@
 """OAUTHBEARER with OIDC client credentials (KIP-768, KIP-1139): settings, token request, refresh.
 
 Settings: client id, client secret and scope are read from their own properties (since Kafka 4.1) or
-from options in `sasl.jaas.config`. As in Java, the certificate authorities of the token endpoint
-are also set as options in `sasl.jaas.config` (`ssl.truststore.*`). The certificate authorities of
-the brokers are not used for it.
+from options in `sasl.jaas.config`. As in Java, the certificate authorities for the token endpoint
+are also set as options in `sasl.jaas.config` (`ssl.truststore.*`). The certificate authorities for
+the brokers do not apply to the token endpoint.
 
 Token request (RFC 6749, 4.4), as sent by Java's ClientCredentialsJwtRetriever: the Basic
 authorization header contains client id and secret, the body contains grant type and scope, and
@@ -108,7 +108,7 @@ class OAuthSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Whether the client secret would be sent over a network without encryption."""
+        """True if the client secret would be sent over a network without encryption."""
         parts = urllib.parse.urlsplit(self.endpoint)
         host = parts.hostname or ""
         try:
@@ -179,7 +179,7 @@ def _reject_unsupported_classes(reader: PropertyReader) -> None:
         if not name or name in ours:
             continue
         advice = jaas.suggest_vendor_class_replacement(name) or (
-            "remove this setting: Java classes cannot be loaded here"
+            "remove this setting: this client cannot load Java classes"
         )
         reader.add_error(
             key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"

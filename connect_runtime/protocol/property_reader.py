@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidSettingError:
-    """An invalid setting: its key, what is wrong, and the allowed values or the remedy."""
+    """An invalid setting: its key, the problem, and the allowed values or the remedy."""
 
     key: str
     problem: str

@@ -349,7 +349,8 @@ def build_list_offsets_request(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndOffsetQuery:
     """A query for the end offset of `leader_epoch` in a partition. If `current_epoch` is not the
-    leader's current epoch, it returns FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75)."""
+    leader's current epoch, the leader responds with FENCED_LEADER_EPOCH (74) or
+    UNKNOWN_LEADER_EPOCH (75)."""
 
     partition: int
     current_epoch: int

@@ -47,8 +47,8 @@ class ConnectionFailed(RetriableError):
 
 
 class RequestTimedOut(RetriableError):
-    """A request's deadline expired. `waiting_for` names what was missing: the response, a
-    connection or a leader."""
+    """Raised if a request's deadline expired. `waiting_for` states whether the request was still
+    waiting for a connection, a leader or the response."""
 
     def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
         super().__init__(f"{api}: no response within {after_s:g} s, waiting for {waiting_for}")

@@ -85,10 +85,13 @@ class _OAuthBearerExchange:
         return self._message
 
     def respond_to_challenge(self, challenge: bytes) -> bytes | None:
-        """Handle the broker's challenge, which contains an error as JSON. Return the message that
-        makes the broker report the error."""
+        """Handle the broker's challenge. A non-empty challenge contains an error as JSON. The
+        returned byte 0x01 makes the broker end the authentication and respond with the error (RFC
+        7628)."""
         if self._refused:
-            raise SaslExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and continued")
+            raise SaslExchangeRefused(
+                f"{OAUTHBEARER}: the broker sent another challenge after it refused the token"
+            )
         if not challenge:
             return None
         self._refused = True

@@ -111,8 +111,8 @@ OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 class SecuritySettings:
     """All TLS and SASL settings of a client.
 
-    Certificates are PEM texts instead of paths, so that the settings can be sent to other
-    processes. The repr contains no secrets.
+    Certificates and keys are PEM strings instead of paths, so that the settings can be sent to
+    other processes. The repr contains no secrets.
     """
 
     protocol: str = "PLAINTEXT"
@@ -246,11 +246,11 @@ def _reject_unsupported_keys(reader: PropertyReader) -> None:
 
 
 def _get_unsupported_key_advice(key: str, value: str) -> str | None:
-    """Return advice on what to use instead of a key that only Java supports; None if Java does not
+    """Return the remedy for a key that only Java clients support; None if Java clients do not
     support the key either."""
     if key == _CALLBACK_KEY:
         return jaas.suggest_vendor_class_replacement(value) or (
-            "remove this setting: Java classes cannot be loaded here"
+            "remove this setting: this client cannot load Java classes"
         )
     found = (advice for prefix, advice in _REFUSED_PREFIXES.items() if key.startswith(prefix))
     return _REFUSED_KEYS.get(key) or next(found, None)

@@ -44,7 +44,7 @@ _CONVERT_ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreContent:
-    """Content of a key store as PEM texts; "" for parts that are missing. The private key is not
+    """Content of a key store as PEM strings; "" for missing parts. The private key is not
     encrypted."""
 
     certificates_pem: str = ""
@@ -64,15 +64,15 @@ class KeyStoreFileReader:
     read_text: Callable[[str], str]
     """Reads the text file at a path. Raises UnicodeError if the file is not text."""
     read_store: Callable[[str, str], KeyStoreContent]
-    """Reads the PKCS12 file at (path, password). Raises ValueError, or its subclass JksFormatError,
-    if the file is unusable."""
+    """Reads the PKCS12 file at (path, password). Raises JksFormatError for a file in JKS format,
+    and another ValueError if the file cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """TLS settings, as PEM texts. Without `ca_pem`, the certificate authorities of the system are
-    trusted; without `certificate_pem`, no client certificate is sent; without `key_password`, the
-    key is not encrypted."""
+    """TLS settings with certificates and private key as PEM strings. Without `ca_pem`, the
+    certificate authorities of the system are trusted. Without `certificate_pem`, no client
+    certificate is sent. Without `key_password`, the private key is not encrypted."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)

@@ -14,8 +14,8 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource type of broker configurations in Kafka requests; `TOPIC_RESOURCE` is that of topics. A
-broker's configuration is requested from that broker."""
+"""Resource type of broker configurations in Kafka requests; topic configurations have the type
+`TOPIC_RESOURCE`. A request for a broker's configuration must be sent to that broker."""
 _BROKER_DEFAULT = -1
 _CREATE_WITH_BROKER_DEFAULT = 4
 _CONFIGS_WITH_DOCUMENTATION = 3
@@ -26,7 +26,7 @@ _SET_CONFIG, _DELETE_CONFIG = 0, 1
 class NewTopic:
     """A topic to create.
 
-    If `partitions` is -1 or `replication_factor` is None, the brokers' default is used (KIP-464,
+    If `partitions` is -1 or `replication_factor` is None, the broker uses its default (KIP-464,
     brokers 2.4 or later).
     """
 

@@ -2,8 +2,8 @@
 
 Readers are called with (buffer, position) and return (value, next position). Beyond the end of the
 buffer they raise IndexError, which decoders convert to `MalformedResponseError`. A varint is
-encoded in base 128, lowest group first. A compact length is length + 1; 0 means null. Topic arrays
-are those in Fetch and Produce responses, whose layouts are the same.
+encoded in base 128, lowest group first. A compact length is length + 1; 0 means null. A topic array
+is the array of topics in a Fetch or Produce response. Both responses have the same array layout.
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.rest import http_request, namespace_router
 
 MAX_FIELD_LENGTH = 1_000
-"""Maximum length of a logged value that the client has sent; the rest is replaced by dots."""
+"""Maximum length of a logged value from the client. Longer values are truncated and end with three
+dots."""
 MAX_METHOD_LENGTH = 20
 """Maximum length of a logged method."""
 MAX_CLIENT_ERRORS = 100
-"""Maximum number of lines per minute for rejected requests, so that clients that are not logged in
+"""Maximum number of rejected requests that are logged per minute, so that unauthenticated clients
 cannot fill the log."""
 _REJECTIONS = frozenset({401, 403})
 _CLIENT_ERROR_INTERVAL_S = 60.0
@@ -31,9 +32,10 @@ class AccessLogMiddleware:
     """ASGI middleware that logs each request after its response, or after it failed without a
     response.
 
-    At most `MAX_CLIENT_ERRORS` rejected requests per minute are logged. Further ones are counted,
-    and a later request logs their number. A request is rejected if its status is 401 or 403, or if
-    it failed and needs a signature (`IS_UNVERIFIED_SCOPE_KEY`). All other requests are logged.
+    At most `MAX_CLIENT_ERRORS` rejected requests per minute are logged. The number of the others is
+    logged with a later request. A request is rejected if its status is 401 or 403, or if its
+    required signature was not verified (`IS_UNVERIFIED_SCOPE_KEY`) and its status is not 2xx. All
+    other requests are logged.
     """
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
@@ -68,17 +70,18 @@ class AccessLogMiddleware:
                 self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
 
     def _log_suppressed_rejections_if_due(self) -> None:
-        """If a minute has passed, log how many rejected requests it had above the limit."""
+        """If the current minute has ended, log how many rejected requests exceeded its limit."""
         now_s = self._clock.now_s()
         if now_s - self._counted_since_s < _CLIENT_ERROR_INTERVAL_S:
             return
         left_out = self._client_errors - MAX_CLIENT_ERRORS
         if left_out > 0:
-            _log.info("REST: %d more requests were rejected", left_out)
+            _log.info("REST: %d more rejected requests were not logged", left_out)
         self._client_errors, self._counted_since_s = 0, now_s
 
     def _count_rejection_and_check_limit(self) -> bool:
-        """Count a rejected request. Returns True if it is above the limit of this minute."""
+        """Count a rejected request. Returns True if the current minute has more rejected requests
+        than the limit."""
         self._client_errors += 1
         return self._client_errors > MAX_CLIENT_ERRORS
 

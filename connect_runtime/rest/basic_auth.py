@@ -105,15 +105,15 @@ class BasicAuthMiddleware:
         users: Mapping[str, str],
         signs_internal_requests: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`signs_internal_requests` returns True if the group signs internal requests (see
-        `Herder`). If it returns False, internal requests need a password like all other
-        requests."""
+        """Create the middleware. `signs_internal_requests` returns True if the group signs internal
+        requests (see `Herder`). If it returns False, internal requests need a password like all
+        other requests."""
         self._app = app
         self._users = users
         self._signs_internal_requests = signs_internal_requests
         self._unverified_slots = RequestBodySlots()
-        """Slots for large bodies without a password, so that they do not occupy slots for users'
-        bodies."""
+        """Body slots for requests without a password. Such requests have their own slots, so that
+        they cannot occupy those of authenticated users."""
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http" or not self._users or self._has_valid_password(scope):

@@ -301,8 +301,8 @@ class ConnectorLifecycleResource:
         ]
 
     async def restart_connector(self, request: RestRequest) -> responses.Response:
-        """Restart only the connector and wait for it, or restart connector and tasks without
-        waiting (KIP-745)."""
+        """Restart a connector and respond when it has started. With `includeTasks` or `onlyFailed`,
+        restart the connector and its tasks and respond immediately (KIP-745)."""
         name = request.connector
         wanted = RestartRequest(
             connector=name,

@@ -1,9 +1,10 @@
 """Cross-origin resource sharing: `access.control.allow.*`.
 
-Follows the Jetty handler that Kafka Connect uses: the headers tell the browser what a page may
-read, and preflight requests are always answered. Unlike Jetty's handler, `host_check` rejects
-changes requested by pages of other origins. Credentials are never allowed. An origin is a literal
-with `*` as wildcard, or a regular expression.
+Follows the Jetty handler that Kafka Connect uses: the headers define which responses the browser
+may pass to a page. Preflight requests from all origins are answered, but only allowed origins
+receive CORS headers. Unlike Jetty's handler, this server also rejects changes that pages of other
+origins request (`host_check`). Credentials are never allowed. An origin is a literal with `*` as
+wildcard, or a regular expression.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def parse_allowed_origins(text: str) -> tuple[BoundedPattern, ...]:
 
 
 def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
-    """Return a function that returns whether `access.control.allow.origin` allows an origin.
+    """Return a predicate: True if `access.control.allow.origin` allows the given origin.
 
     An origin that cannot be matched within the time limit is rejected. Only the first such origin
     is logged.

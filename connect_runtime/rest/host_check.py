@@ -19,8 +19,8 @@ from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import RestSettings
 
 HEALTH_PATH = "/health"
-"""Path that is served under any host name, for health probes. Its response contains no secrets, and
-a request changes nothing."""
+"""Path of the health probes, which is served under any host name. Its responses contain no secrets,
+and requests to it change nothing."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 

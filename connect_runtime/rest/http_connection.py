@@ -23,15 +23,16 @@ from connect_runtime.system.server_loop import AcceptedConnection
 
 CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, loopback=128)
 _READ_BYTES = 64 * 1024
-"""Number of bytes of a request that the server reads ahead of the application."""
+"""Number of request bytes that the server buffers before the application reads them."""
 MAX_HEAD_BYTES = 16 * 1024
 """Maximum size of a request head: request line and headers."""
 MAX_BODY_CHUNKS = 2_000
 """Maximum number of chunks per `_READ_BYTES` of a request body, because processing each chunk adds
 overhead."""
 _BODY_LENGTHS = {b"content-length", b"transfer-encoding"}
-"""Headers that state a body's length. A request that has both is rejected: a proxy might use the
-other one, and then take a part of the body for another client's request (RFC 9112, section 6.1)."""
+"""Headers that state the length of a body. To prevent request smuggling, a request with both
+headers is rejected. If a proxy used one header and this server the other, this server could take a
+part of the body for another client's request (RFC 9112, section 6.1)."""
 _CLIENT_ERROR_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -167,8 +168,9 @@ class HttpConnection(h11_impl.H11Protocol):
         self._accepted: AcceptedConnection
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_kind = ""
-        """What the client must finish before `_deadline`: "head", "rest" (of the body), "taken"
-        (the response), "idle"; "" if none is set."""
+        """Step that the client must finish before `_deadline`: "head" (send a request head), "rest"
+        (send the rest of a body), "taken" (receive the response) or "idle" (start the next
+        request); "" if there is no deadline."""
         self._asked = False
 
     # Called by the transport
@@ -215,8 +217,9 @@ class HttpConnection(h11_impl.H11Protocol):
         self._update_deadline()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Do nothing: uvicorn's keep-alive timeout ignores unsent responses. `_update_deadline`
-        sets the deadlines instead."""
+        """Do nothing. uvicorn calls this method when its keep-alive timeout expires, but this
+        timeout ignores responses that the client has not received yet. `_update_deadline` sets
+        other deadlines instead."""
 
     # Deadlines
 
@@ -256,8 +259,8 @@ class HttpConnection(h11_impl.H11Protocol):
             self._start_client_deadline("idle", deadlines.idle_s)
 
     def _start_client_deadline(self, of: str, after_s: float) -> None:
-        """Start a client deadline. If a deadline of the same kind is running, it is kept, so that a
-        client cannot extend it by sending single bytes."""
+        """Start a deadline for the client. If a deadline of the same kind is already running, keep
+        it. Otherwise, a client could extend its deadline by sending single bytes."""
         if of == self._deadline_kind:
             return
         if self._deadline is not None:

@@ -29,14 +29,14 @@ from connect_runtime.rest.request_bodies import (
 from connect_runtime.rest.rest_errors import RestError
 
 IS_UNVERIFIED_SCOPE_KEY = "connect_runtime.is_unverified"
-"""Key in the ASGI scope that is true for a request that needs a signature, until the signature of
-the whole request is verified. A signature of only the body (Java) leaves it true."""
+"""Key in the ASGI scope. Its value is True until the required signature of the request is verified.
+Java's signature, which covers only the body, leaves the value True."""
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
 """Key in the ASGI scope for the server's `RequestBodySlots`, which limit the number of concurrently
 read bodies."""
 SMALL_BODY_BYTES = 64 * 1024
-"""Maximum size of a body that needs no body slot, because the server reads this much of each
-request ahead anyway."""
+"""Maximum size of a body that needs no body slot. The server buffers this much of every request
+regardless of slots."""
 
 
 @dataclass(slots=True)
@@ -82,9 +82,9 @@ T = TypeVar("T")
 BODY_TIMEOUT_S = 30.0
 """Time limit for receiving a request body."""
 UNVERIFIED_BODY_TIMEOUT_S = 5.0
-"""Time limit for receiving a body from a client without a password, whose signature covers only the
-body and can be verified only after the whole body is read. Workers send such bodies over fast
-networks and retry them if they fail."""
+"""Time limit for receiving a body without a password and with Java's signature. This signature can
+be verified only after the whole body has been received. Workers send such bodies over fast
+networks, and retry after a failure."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"

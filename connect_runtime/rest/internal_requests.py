@@ -111,8 +111,8 @@ class SignatureMiddleware:
     """ASGI middleware that verifies signed requests from workers and signs the responses. Unsigned
     requests get a 404 response.
 
-    A response that rejects a signature is not signed, because its request may not come from a
-    worker of the group.
+    A response that rejects a signature is not signed, because the sender may not be a worker of the
+    group.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class PageResponse:
 
 PageRenderer = Callable[[PageRequest], PageResponse]
 """Renders a page on any thread, possibly concurrently. If it raises an exception, the exception is
-logged (see `log_failure`) and the request is answered with 500."""
+logged (see `log_page_failure`) and the request is answered with 500."""
 
 
 class PageThreadPool(enum.Enum):
@@ -71,8 +71,8 @@ class PageThreadPool(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MountedPage:
-    """A page renderer with its thread pool. Other renderers use the pool `PageThreadPool.PEOPLE`,
-    which renders the pages for browsers."""
+    """A page renderer and the thread pool on which it runs. A renderer that is mounted without this
+    class runs on `PageThreadPool.PEOPLE`, the pool for browser pages."""
 
     pool: PageThreadPool
     render: PageRenderer

@@ -276,9 +276,9 @@ _OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "Restart a task", "204", "404: unknown task", _REBALANCE_CONFLICT, "500: the restart failed"
     ),
     ("POST", f"{_CONNECTOR_PATH}/restart"): _build_operation(
-        "Restart a connector: only the connector, also its tasks, or only failed instances",
+        "Restart a connector; with includeTasks also its tasks, with onlyFailed only failed ones",
         "202: with includeTasks or onlyFailed; returns the restart plan",
-        "204: without them",
+        "204: without includeTasks and onlyFailed",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
         "500: the restart failed",

@@ -117,8 +117,8 @@ def build_internal_application(
 
 
 class _JavaSignedRequestRouter:
-    """ASGI application that passes each request to one of two applications: `served` gets internal
-    requests signed by Java workers while a Java worker is in the group, and `otherwise` gets all
+    """ASGI application for requests between workers. While a Java worker is in the group, the
+    routes in `served` get the internal requests that Java workers have signed. `otherwise` gets all
     other requests.
 
     Java's signature covers only the body, so it can be replayed to other workers and connectors.

@@ -127,8 +127,8 @@ def encode_plugin_info(info: PluginInfo) -> JsonValue:
 def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
     """Encode the definition of a configuration key.
 
-    The document also contains `order`, the name of `order_in_group` until Kafka 4.1, because
-    clients still read this member.
+    Until Kafka 4.1, `order_in_group` was named `order`. The document contains both members, because
+    clients still read `order`.
     """
     return {
         "name": info.name,

@@ -108,7 +108,7 @@ def test_clients_that_are_not_logged_in_cannot_fill_the_log(
         assert [each[1] for each in lines(caplog)][-2:] == ["401", "200"]
         listener.clock.seconds += 60.0
         listener.ask("pw")
-        assert caplog.messages[-2] == "REST: 50 more requests were rejected"
+        assert caplog.messages[-2] == "REST: 50 more rejected requests were not logged"
         assert '" 200 ' in caplog.messages[-1]
         listener.ask("wrong")
     assert '" 401 ' in caplog.messages[-1]
