@@ -341,7 +341,7 @@ class Worker:
         write_status = self._build_status_writer(
             subject,
             None,
-            said=lambda _publish_start_failure: self._deps.metrics.record_failed_start(subject),
+            said=lambda _: self._deps.metrics.record_failed_start(subject),
         )
         write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):

@@ -189,10 +189,19 @@ class SourceTopicWatcher:
             self._assignments.list_assigned_topics(), sync_configs=syncs
         )
         self._assignments.set_topics(result.topics)
-        beyond_capacity = self._refresher.build_capacity_findings(
-            self._assignments.list_partitions_beyond_capacity()
+        beyond_capacity = self._assignments.list_partitions_beyond_capacity()
+        self._log_refresh_changes(
+            replace(
+                result,
+                topics=replace(
+                    result.topics, assignable=result.topics.assignable - beyond_capacity
+                ),
+                findings=(
+                    *result.findings,
+                    *self._refresher.build_capacity_findings(beyond_capacity),
+                ),
+            )
         )
-        self._log_refresh_changes(replace(result, findings=(*result.findings, *beyond_capacity)))
 
     def _balance_task_load(self) -> None:
         if (
