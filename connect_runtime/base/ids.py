@@ -15,8 +15,8 @@ def is_valid_topic_name(name: str) -> bool:
 
 
 MAX_CONNECTOR_NAME_BYTES = 255
-"""Maximum size of a connector name in UTF-8. Java has no limit, but the group protocol cannot encode
-more than 32,767 bytes."""
+"""Maximum size of a connector name in UTF-8. Java has no limit, but the group protocol cannot
+encode more than 32,767 bytes."""
 
 
 def is_connector_name_too_long(name: str) -> bool:
