@@ -21,13 +21,18 @@ from connect_runtime.api.config_validators import (
 )
 from connect_runtime.api.converter import Converter, HeaderConverter
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import bounded_regex
+from connect_runtime.base import bounded_regex, ids
 from connect_runtime.base.bounded_regex import PatternError
 
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
 _TOPIC_KEY_COUNT = 4
 """Order number of `topics` and `topics.regex` in the common group. As in Java, other keys have the
 same number."""
+TASKS_MAX_LIMIT = 10_000
+"""Largest value of `tasks.max`, and maximum number of tasks of a connector even if
+`tasks.max.enforce` is false. Java has no limit."""
+_SHOWN_NAME_CHARS = 255
+"""Maximum number of characters of an invalid connector name in an error message."""
 _CONVERTER_BASES = {
     "key": Converter,
     "value": Converter,
@@ -102,9 +107,14 @@ class _KeyBuilder:
 def explain_invalid_name(name: str) -> str:
     """Return why a connector name is invalid, or "" if it is valid.
 
-    Invalid names cannot be part of a URL (`.` and `..`) or cannot be encoded as UTF-8 for the
-    config topic (lone surrogates). Java accepts these names.
+    Invalid names cannot be part of a URL (`.` and `..`), cannot be encoded as UTF-8 for the config
+    topic (lone surrogates), or are too long for the group's assignments. Java accepts these names.
     """
+    if ids.is_connector_name_too_long(name):
+        return (
+            f"starts with {name[:_SHOWN_NAME_CHARS]!a} and is too long: use at most "
+            f"{ids.MAX_CONNECTOR_NAME_BYTES} bytes in UTF-8"
+        )
     if name in (".", ".."):
         return f"is {name!r}, which cannot be part of a URL"
     if any("\ud800" <= each <= "\udfff" for each in name):
@@ -117,7 +127,7 @@ def _check_connector_name(name: str, value: Any) -> None:
     refused = explain_invalid_name(value or "")
     if refused:
         raise config_types.build_invalid_value_error(
-            name, ascii(value), f"The name of a connector {refused}"
+            name, ascii(value[:_SHOWN_NAME_CHARS]), f"The name of a connector {refused}"
         )
 
 
@@ -126,7 +136,7 @@ def _define_connector_keys() -> ConfigDef:
     builder.add_key(
         "name",
         Type.STRING,
-        "Unique name of the connector.",
+        f"Unique name of the connector, at most {ids.MAX_CONNECTOR_NAME_BYTES} bytes in UTF-8.",
         group=_COMMON,
         validator=Lambda(_check_connector_name, str(NonEmptyStringWithoutControlChars())),
         display_name="Connector name",
@@ -144,10 +154,10 @@ def _define_connector_keys() -> ConfigDef:
     builder.add_key(
         "tasks.max",
         Type.INT,
-        "Maximum number of tasks.",
+        f"Maximum number of tasks, at most {TASKS_MAX_LIMIT:,}.",
         group=_COMMON,
         default=1,
-        validator=Range(at_least=1),
+        validator=Range(at_least=1, at_most=TASKS_MAX_LIMIT),
         display_name="Tasks max",
         width=Width.SHORT,
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base.ids import ConnectorTaskId
@@ -43,6 +43,15 @@ can join, and without a limit the leader could spend all its time and memory on 
 metadata."""
 MAX_ITEMS = 100_000
 """Maximum number of connectors and tasks in a member's metadata or assignment."""
+
+MAX_WORK_BYTES = 300_000
+"""Maximum encoded size of all configured work that a group is assigned. The broker stores the
+metadata of all members, which lists their current work, and all assignments, which list the work to
+start and to stop, as one record of at most 1 MB (`message.max.bytes`). A third of it is available
+for each, because all work may be replaced in one rebalance."""
+MAX_WORK_ITEMS = MAX_ITEMS // 2
+"""Maximum number of configured connectors and tasks that a group is assigned. An assignment may
+list as many to start and as many to stop."""
 
 
 class MalformedBytesError(ValueError):
@@ -189,6 +198,37 @@ def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
     for name, tasks in numbers.items():
         parts += [_encode_string(name), struct.pack(f">{len(tasks) + 1}i", len(tasks), *tasks)]
     return b"".join(parts)
+
+
+def compute_largest_encoded_size(connector: str, tasks: int, members: int) -> int:
+    """Return the maximum size of a connector and its tasks in the assignments of `members` members.
+
+    Each member that runs the connector or one of its tasks has an entry with the connector's name.
+    """
+    entries = min(1 + tasks, members)
+    size_of_entry = _I16.size + len(connector.encode()) + _I32.size
+    return entries * size_of_entry + (1 + tasks) * _I32.size
+
+
+def find_unassignable_connectors(task_counts: Mapping[str, int], members: int) -> frozenset[str]:
+    """Return the connectors to leave out of the assignments, because all connectors together would
+    exceed `MAX_WORK_BYTES` or `MAX_WORK_ITEMS`.
+
+    The largest connectors are left out, so that as many as possible run.
+    """
+    sizes = {
+        name: compute_largest_encoded_size(name, tasks, members)
+        for name, tasks in task_counts.items()
+    }
+    size, items = sum(sizes.values()), sum(task_counts.values()) + len(task_counts)
+    left_out: set[str] = set()
+    for name in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        if size <= MAX_WORK_BYTES and items <= MAX_WORK_ITEMS:
+            break
+        left_out.add(name)
+        size -= sizes[name]
+        items -= 1 + task_counts[name]
+    return frozenset(left_out)
 
 
 # Reading

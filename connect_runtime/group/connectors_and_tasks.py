@@ -6,7 +6,7 @@ id, so that one set can contain both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -82,6 +82,13 @@ class ConfiguredWork:
     record."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
     """Number of tasks by connector; 0 while a connector's task configurations are incomplete."""
+
+    def without_connectors(self, names: Set[str]) -> ConfiguredWork:
+        """Return the configured work except these connectors and their tasks."""
+        if not names:
+            return self
+        kept = {name: tasks for name, tasks in self.task_counts.items() if name not in names}
+        return ConfiguredWork(offset=self.offset, task_counts=kept)
 
     def list_connectors(self) -> list[str]:
         """Connector names in Java's string order."""

@@ -17,6 +17,7 @@ from connect_runtime.group.member_state import GroupRebalanceConfig
 from connect_runtime.protocol import cluster_metadata, request_builders, request_errors
 from connect_runtime.protocol.request_builders import RequestBuilder
 
+UNKNOWN_SERVER_ERROR = -1
 GROUP_AUTHORIZATION_FAILED = 30
 INCONSISTENT_PROTOCOL = 23
 
@@ -59,16 +60,21 @@ _JOIN_ERRORS = {
 MEMBER_ID_REQUIRED."""
 _SYNC_ERRORS = {
     **_COORDINATOR_ERRORS,
+    UNKNOWN_SERVER_ERROR: CoordinatorErrorAction.RETRY_LATER,
     22: CoordinatorErrorAction.REJOIN_SAME_ID,
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
     27: CoordinatorErrorAction.REJOIN,
 }
 """Actions for SyncGroup errors, including ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-REBALANCE_IN_PROGRESS."""
+REBALANCE_IN_PROGRESS. Brokers return UNKNOWN_SERVER_ERROR if the metadata and assignments of all
+members exceed `message.max.bytes`: a member may have joined with large metadata."""
 _FATAL_HEARTBEAT_ERRORS = frozenset({GROUP_AUTHORIZATION_FAILED, 82})
 """Fatal Heartbeat errors: GROUP_AUTHORIZATION_FAILED and FENCED_INSTANCE_ID."""
 
 _REMEDY_BY_CODE: Mapping[int, str] = {
+    UNKNOWN_SERVER_ERROR: (
+        "check the broker's log, and whether the group's assignments exceed its message.max.bytes"
+    ),
     INCONSISTENT_PROTOCOL: (
         "the group.id is also used by other clients, or by workers with an incompatible "
         "connect.protocol: choose another group.id, or check connect.protocol"
@@ -83,12 +89,17 @@ _REMEDY_BY_CODE: Mapping[int, str] = {
 }
 
 
+def format_error_and_remedy(error_code: int) -> str:
+    """Format one of Kafka's error codes for a message, with what to do next."""
+    remedy = _REMEDY_BY_CODE.get(error_code, "check the broker's log")
+    return f"{request_errors.format_error_code(error_code)}; {remedy}"
+
+
 class GroupMembershipError(FatalError):
     """Raised if the group cannot be joined. `error_code` is Kafka's error code."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
-        remedy = _REMEDY_BY_CODE.get(error_code, "check the broker's log")
-        super().__init__(f"{what}: {request_errors.format_error_code(error_code)}; {remedy}")
+        super().__init__(f"{what}: {format_error_and_remedy(error_code)}")
         self.error_code = error_code
 
 

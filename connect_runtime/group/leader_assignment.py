@@ -167,6 +167,9 @@ class LeaderAssignments:
     than the leader."""
     configured: ConfiguredWork
     """The configured work on which the assignments are based."""
+    left_out: frozenset[str] = frozenset()
+    """Configured connectors that no member is assigned, because the assignments would exceed the
+    protocol's limits."""
     delay_ms: int = 0
     malformed: Mapping[str, str] = field(default_factory=dict)
     """Error message by member id, for members with malformed metadata. Such a member is assigned no
@@ -201,6 +204,10 @@ def perform_assignment(
                 election, snapshots, state, states=states, malformed=malformed
             )
         offset = configured.offset
+    left_out = connect_protocol.find_unassignable_connectors(
+        configured.task_counts, members=len(election.members)
+    )
+    configured = configured.without_connectors(left_out)
     plan = _plan_assignment(election, configured, state, states=states, times=times)
     template = _build_empty_assignment(election, states, offset=offset, delay_ms=plan.delay_ms)
     answers = {
@@ -219,6 +226,7 @@ def perform_assignment(
             members={item: member for member, has in plan.running.items() for item in has.items},
         ),
         configured=configured,
+        left_out=left_out,
         delay_ms=plan.delay_ms,
         malformed=malformed,
     )

@@ -381,6 +381,9 @@ class GroupMember:
         elif action is CoordinatorErrorAction.FIND_COORDINATOR:
             self._handle_coordinator_loss(reason, now_s)
         else:
+            if code == coordinator.UNKNOWN_SERVER_ERROR:
+                problem = coordinator.format_error_and_remedy(code)
+                self._out.add_log_line(f"{doing} failed: {problem}", is_error=True)
             self.coordinator_lookup.on_coordinator_response()
             self._reset_membership(reason, action)
             if action is CoordinatorErrorAction.RETRY_LATER:

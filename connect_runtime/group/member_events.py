@@ -110,9 +110,10 @@ class MembershipClosed:
 
 @dataclass(frozen=True, slots=True)
 class MemberLogLine:
-    """A log line about a change that operators need to know."""
+    """A log line about a change or an error that operators need to know."""
 
     text: str
+    is_error: bool = False
 
 
 MemberInstruction: TypeAlias = (

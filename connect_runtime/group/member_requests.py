@@ -148,9 +148,10 @@ class MemberInstructionCollector:
         """Add an instruction for the member's caller."""
         self._instructions.append(instruction)
 
-    def add_log_line(self, text: str) -> None:
+    def add_log_line(self, text: str, *, is_error: bool = False) -> None:
         """Add an instruction to log a line."""
-        self.add_instruction(MemberLogLine(f"group {self.settings.group_id}: {text}"))
+        text = f"group {self.settings.group_id}: {text}"
+        self.add_instruction(MemberLogLine(text, is_error=is_error))
 
     # Each of these methods returns the token that identifies the result.
 

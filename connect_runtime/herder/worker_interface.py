@@ -15,8 +15,8 @@ from connect_runtime.storage.status_records import RunStatus, StatusSubject, Top
 
 
 class TooManyTasksError(ConfigError):
-    """Raised if a connector returned more task configs than `tasks.max`. A retry would fail
-    again."""
+    """Raised if a connector returned more task configs than `tasks.max`, or than any connector may
+    have. A retry would fail again."""
 
 
 class WorkerListener(Protocol):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.base.windowed_stats import SampleWindows
-from connect_runtime.group import connectors_and_tasks, leader_assignment
+from connect_runtime.group import connect_protocol, connectors_and_tasks, leader_assignment
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.coordinator_metrics import CoordinatorMetrics
 from connect_runtime.group.leader_assignment import ConfiguredWorkSnapshots, LeaderAssignments
@@ -57,6 +57,8 @@ from connect_runtime.worker.metrics_registry import MetricReading
 _LOG = logging.getLogger(__name__)
 
 _MAX_POLL_INTERVAL_S = 1.0
+_MAX_SHOWN_CONNECTORS = 10
+"""Maximum number of connectors that one log message lists."""
 _BUFFER_POOL_BYTES = 4 << 20
 _STOP_TIMEOUT_S = 5.0
 """Time limit for stopping the threads. A thread stops only after its current poll or assignment."""
@@ -241,8 +243,8 @@ class KafkaWorkerGroup:
                 self._assignment_requests.put_nowait(action)
             case PollTimeoutExpired(reason):
                 _LOG.warning("leaving the group: %s", reason)
-            case MemberLogLine(text):
-                _LOG.info("%s", text)
+            case MemberLogLine(text, is_error=is_error):
+                _LOG.log(logging.ERROR if is_error else logging.INFO, "%s", text)
 
     def _wake_loop(self) -> None:
         if self._wakeup_sender is not None:
@@ -326,6 +328,8 @@ class KafkaWorkerGroup:
             remembered = lead.state
             for name, reason in lead.malformed.items():
                 _LOG.warning("group member %s is not assigned any work: %s", name, reason)
+            if lead.left_out:
+                _log_left_out_connectors(lead.left_out)
             self._submit_assignment(asked.election.generation, lead)
 
     def _compute_assignment(
@@ -345,6 +349,18 @@ class KafkaWorkerGroup:
         self._call_session_and_execute_actions(
             lambda part, now_s: part.submit_assignments(generation, lead, now_s)
         )
+
+
+def _log_left_out_connectors(names: frozenset[str]) -> None:
+    _LOG.error(
+        "%d connector(s) are not assigned to any worker, because the assignments of all connectors "
+        "together exceed %s bytes or %s connectors and tasks: %s; delete connectors, reduce "
+        "tasks.max, or use a second Connect group",
+        len(names),
+        f"{connect_protocol.MAX_WORK_BYTES:,}",
+        f"{connect_protocol.MAX_WORK_ITEMS:,}",
+        ", ".join(sorted(names)[:_MAX_SHOWN_CONNECTORS]),
+    )
 
 
 def _ignore_event_notification() -> None:

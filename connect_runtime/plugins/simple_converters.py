@@ -7,7 +7,8 @@ serializers.
 from __future__ import annotations
 
 import abc
-import codecs
+import encodings
+import encodings.aliases
 import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -63,6 +64,39 @@ class SchemalessConverter(Converter, HeaderConverter):
 
 
 ENCODING_CONFIG = "converter.encoding"
+_CHARSETS = frozenset(
+    """
+    ascii big5 big5hkscs cp037 cp273 cp424 cp437 cp500 cp737 cp775 cp850 cp852 cp855 cp857 cp858
+    cp860 cp861 cp862 cp863 cp864 cp865 cp866 cp869 cp874 cp875 cp932 cp949 cp950 cp1006 cp1026
+    cp1140 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 euc_jp euc_kr gb2312 gbk
+    gb18030 iso2022_jp iso2022_jp_2 iso2022_kr iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6
+    iso8859_7 iso8859_8 iso8859_9 iso8859_13 iso8859_15 iso8859_16 johab koi8_r koi8_u latin_1
+    shift_jis tis_620 utf_8 utf_16 utf_16_be utf_16_le utf_32 utf_32_be utf_32_le
+    """.split()  # noqa: SIM905 - a list would have one line for each charset
+)
+"""Python's names of the charsets that both Java and Python support. Not allowed are other codecs of
+Python, such as `punycode`, whose decoder needs quadratic time."""
+_CHARSETS_BY_NAME = {name: name for name in _CHARSETS} | {
+    alias: name for alias, name in encodings.aliases.aliases.items() if name in _CHARSETS
+}
+_MAX_CHARSET_NAME_CHARS = 40
+
+
+def _find_charset(name: str) -> str:
+    """Return Python's name of a charset. Raises `ConfigError`.
+
+    `codecs.lookup` is called only with known names, because it caches every name forever.
+    """
+    shown = name[:_MAX_CHARSET_NAME_CHARS]
+    found = _CHARSETS_BY_NAME.get(encodings.normalize_encoding(shown).lower())
+    if found is None or shown != name:
+        raise config_types.build_invalid_value_error(
+            ENCODING_CONFIG,
+            shown,
+            "unknown charset; use a charset that Java and Python support, such as UTF-8, UTF-16, "
+            "ISO-8859-1 or windows-1252",
+        )
+    return found
 
 
 class StringConverter(SchemalessConverter):
@@ -83,12 +117,7 @@ class StringConverter(SchemalessConverter):
         )
 
     def apply_config(self, config: Mapping[str, Any]) -> None:
-        try:
-            self._encoding = codecs.lookup(config[ENCODING_CONFIG]).name
-        except LookupError as error:
-            raise config_types.build_invalid_value_error(
-                ENCODING_CONFIG, config[ENCODING_CONFIG], "unknown charset"
-            ) from error
+        self._encoding = _find_charset(config[ENCODING_CONFIG])
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
         if data.value is None:

@@ -36,7 +36,7 @@ class UnreadableBody(Exception):
 
 
 class BodyLimitError(UnreadableBody):
-    """Raised if a request body contains more values or keys than allowed."""
+    """Raised if a request body contains more values, keys or task configurations than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,11 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
     if not isinstance(value, list):
         raise UnreadableBody(
             f"expected a JSON array of objects, not {java_json.get_json_type_name(value)}"
+        )
+    if len(value) > connector_keys.TASKS_MAX_LIMIT:
+        raise BodyLimitError(
+            f"the body has {len(value):,} task configurations; a connector may have at most "
+            f"{connector_keys.TASKS_MAX_LIMIT:,} tasks"
         )
     return [
         _convert_values_to_strings(

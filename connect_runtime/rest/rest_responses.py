@@ -30,13 +30,23 @@ def build_json_response(
     value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
     """Build a response with compact JSON. As in Java, a lone surrogate is replaced with a question
-    mark."""
-    text = json_library.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    mark, and non-finite numbers are quoted: "NaN", "Infinity", "-Infinity"."""
+    try:
+        text = _format_compact_json(value)
+    except ValueError:  # JSON has no non-finite numbers
+        nonstandard = json_library.dumps(value, default=str)
+        text = _format_compact_json(json_library.loads(nonstandard, parse_constant=str))
     return responses.Response(
         text.encode("utf-8", "replace"),
         status_code=status,
         headers=dict(headers or {}),
         media_type="application/json",
+    )
+
+
+def _format_compact_json(value: JsonValue) -> str:
+    return json_library.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str
     )
 
 

@@ -24,6 +24,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from connect_runtime.api.plugin_context import PublishedTaskConfig
+from connect_runtime.base import ids
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import cluster_config_state, config_records, java_json
 from connect_runtime.storage.cluster_config_state import (
@@ -39,6 +40,8 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 MAX_CONFIGS_PER_TASK = 8
 """Maximum number of configurations kept per task. Older configurations are dropped."""
+_SHOWN_KEY_CHARS = 300
+"""Maximum number of characters of a skipped record's key in a message."""
 _ConfigsByTask = Mapping[int, tuple[PublishedTaskConfig, ...]]
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
@@ -184,13 +187,13 @@ class ConfigTopicState:
         try:
             decoded = java_json.decode_json(value)
         except MalformedJson as error:
-            return SkippedRecord(f"'{name}': {error}")
+            return SkippedRecord(f"'{name[:_SHOWN_KEY_CHARS]}': {error}")
         self._offset = offset + 1
         self._snapshot = None
         try:
             change = self._apply_record_value(name, decoded, wall_ms)
         except InvalidRecord as error:
-            return SkippedRecord(f"'{name}': {error}")
+            return SkippedRecord(f"'{name[:_SHOWN_KEY_CHARS]}': {error}")
         return None if self.replaying else change
 
     def finish_replay(self) -> None:
@@ -222,14 +225,18 @@ class ConfigTopicState:
 
     def _apply_record_value(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
         kind, rest = config_records.split_record_key(key)
+        if kind is ConfigRecordKind.TASK:
+            task = config_records.parse_task_id(rest)
+            _require_allowed_name_length(task.connector)
+            self._add_uncommitted_task(task, value)
+            return None
+        if kind is not ConfigRecordKind.LOGGER:
+            _require_allowed_name_length(rest)
         match kind:
             case ConfigRecordKind.TARGET_STATE:
                 return self._apply_target_state(rest, value, wall_ms)
             case ConfigRecordKind.CONNECTOR:
                 return self._apply_connector_config(rest, value)
-            case ConfigRecordKind.TASK:
-                self._add_uncommitted_task(config_records.parse_task_id(rest), value)
-                return None
             case ConfigRecordKind.COMMIT:
                 return self._apply_task_config_commit(rest, value, wall_ms)
             case ConfigRecordKind.RESTART:
@@ -347,6 +354,14 @@ class ConfigTopicState:
                     assert number in entry.task_configs, (name, number)
             if entry.config is not None:
                 assert entry.target_state is not None, name
+
+
+def _require_allowed_name_length(connector: str) -> None:
+    if ids.is_connector_name_too_long(connector):
+        raise InvalidRecord(
+            "the connector is ignored, because its name has more than "
+            f"{ids.MAX_CONNECTOR_NAME_BYTES} bytes in UTF-8: create it with a shorter name"
+        )
 
 
 def _remove_tasks(entry: ConnectorConfigEntry) -> ConnectorConfigEntry:

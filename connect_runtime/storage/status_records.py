@@ -21,6 +21,11 @@ TOPIC_KEY_PREFIX = "status-topic-"
 TOPIC_SEPARATOR = ":connector-"
 
 
+MAX_TRACE_CHARS = 64 * 1024
+"""Maximum number of characters of a stack trace in a status record. A character needs at most 12
+bytes in JSON, so a record stays below the 1 MB that brokers accept by default."""
+
+
 class RunState(enum.Enum):
     """State of a connector or task, as in Connect's REST API. STOPPED applies only to connectors.
     DESTROYED is written as a deletion and never read."""
@@ -82,12 +87,22 @@ def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
         return KeyedRecord(key=_encode_status_key(subject), value=None)
     written = {
         "state": value.state.value,
-        "trace": value.trace,
+        "trace": _cut_trace(value.trace),
         "worker_id": value.worker_id,
         "generation": value.generation,
         "version": value.version,
     }
     return KeyedRecord(key=_encode_status_key(subject), value=java_json.encode_json(written))
+
+
+def _cut_trace(trace: str | None) -> str | None:
+    """Cut a long stack trace at its end, because it starts with the error message."""
+    if trace is None or len(trace) <= MAX_TRACE_CHARS:
+        return trace
+    return (
+        f"{trace[:MAX_TRACE_CHARS]}\n[cut: the status contains {MAX_TRACE_CHARS:,} of "
+        f"{len(trace):,} characters; the worker's log contains the whole error]"
+    )
 
 
 def _encode_status_key(subject: StatusSubject) -> bytes:

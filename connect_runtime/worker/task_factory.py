@@ -26,7 +26,7 @@ from connect_runtime.api.plugin_context import (
 from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.timing import Clock
-from connect_runtime.config import connector_client_settings, connector_config
+from connect_runtime.config import connector_client_settings, connector_config, connector_keys
 from connect_runtime.config.connector_config import ConnectorConfig, SinkConnectorConfig
 from connect_runtime.config.worker_config import WorkerConfig
 from connect_runtime.herder.worker_interface import (
@@ -193,8 +193,13 @@ def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connecto
 
 
 def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
-    """Raise `TooManyTasksError` if a connector has more tasks than `tasks.max`, unless the limit is
-    not enforced."""
+    """Raise `TooManyTasksError` if a connector has more tasks than `tasks.max`, unless this limit
+    is not enforced, or more than `TASKS_MAX_LIMIT`."""
+    if task_count > connector_keys.TASKS_MAX_LIMIT:
+        raise TooManyTasksError(
+            f"The connector {parsed.name} has generated {task_count} tasks; a connector may have "
+            f"at most {connector_keys.TASKS_MAX_LIMIT} tasks, whatever its configuration."
+        )
     if task_count <= parsed.tasks_max:
         return
     message = (

@@ -241,12 +241,13 @@ class Worker:
         except Exception as error:
             text = f"task_configs of {connector} failed: {error}"
             raise ConnectError(provided.hide_provided_values(text)) from error
-        checked = _require_task_configs(connector, answer)
-        try:
-            task_factory.check_task_count(len(checked), parsed)
+        generated = _require_sequence(connector, answer)
+        try:  # before any work or memory in proportion to the number of tasks
+            task_factory.check_task_count(len(generated), parsed)
         except TooManyTasksError as error:
             run.mark_failed(error)
             raise
+        checked = _require_task_configs(connector, generated)
         shared = {
             _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._deps.installed),
             **{name: config[name] for name in _SINK_TOPIC_KEYS if config.get(name) is not None},
@@ -351,19 +352,25 @@ class Worker:
         return provided.hide_provided_values_in_error(failure)
 
 
-def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:
+def _require_sequence(name: str, answer: object) -> Sequence[object]:
     if isinstance(answer, (str, bytes)) or not isinstance(answer, Sequence):
         raise ConnectError(
             f"task_configs of {name} must return a sequence of mappings, not "
             f"{type(answer).__name__}"
         )
-    for config in answer:
+    return answer
+
+
+def _require_task_configs(name: str, generated: Sequence[object]) -> list[Mapping[str, str | None]]:
+    checked: list[Mapping[str, str | None]] = []
+    for config in generated:
         if not isinstance(config, Mapping) or not all(
             isinstance(key, str) and (value is None or isinstance(value, str))
             for key, value in config.items()
         ):
             raise ConnectError(f"task_configs of {name} must return mappings of strings to strings")
-    return list(answer)
+        checked.append(config)
+    return checked
 
 
 def _log_thread_death(ended: UnexpectedThreadEnd) -> None:

@@ -36,6 +36,7 @@ class GroupTalk:
         self.sent: dict[str, SendGroupRequest] = {}
         self.told: list[MemberInstruction] = []
         self.notes: list[str] = []
+        self.errors: list[str] = []
 
     @property
     def state(self) -> MemberState:
@@ -50,6 +51,8 @@ class GroupTalk:
                     self.sent[each.message.api] = each
                 case MemberLogLine():
                     self.notes.append(each.text)
+                    if each.is_error:
+                        self.errors.append(each.text)
                 case _:
                     told.append(each)
         self.member.check_invariants()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.group import leader_assignment, member_requests
+from connect_runtime.group import connect_protocol, leader_assignment, member_requests
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
 from connect_runtime.group.coordinator import GroupMembershipError
@@ -84,6 +84,43 @@ def test_a_new_configuration_is_a_new_round(workers, join):
     for each in (one, two):
         each.configure(NINE)
     workers.until(lambda: workers.share([one, two], 9))
+
+
+def long_connectors(letter: str, *, offset: int) -> ConfiguredWork:
+    """4,000 connectors with one task and a name of 255 bytes: more than the broker can store."""
+    counts = {f"{letter}{number:04}" + "x" * 250: 1 for number in range(4_000)}
+    return ConfiguredWork(offset=offset, task_counts=counts)
+
+
+def test_more_connectors_than_the_broker_can_store_end_no_member(workers, join, caplog):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    for offset, letter in enumerate("ab", start=10):
+        everything = long_connectors(letter, offset=offset)
+        left_out = connect_protocol.find_unassignable_connectors(everything.task_counts, members=2)
+        kept = everything.without_connectors(left_out)
+        assert 500 < len(kept.task_counts) < 4_000
+        for each in (one, two):
+            each.configure(everything)
+        workers.until(lambda kept=kept: workers.share([one, two], len(kept.task_counts)))
+        assert one.tasks | two.tasks == {f"{name}-0" for name in kept.task_counts}
+    assert "connector(s) are not assigned to any worker" in caplog.text
+    assert "UNKNOWN_SERVER_ERROR" not in caplog.text
+
+
+def test_assignments_that_the_broker_refuses_end_no_member(workers, join, caplog, monkeypatch):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    monkeypatch.setattr(connect_protocol, "MAX_WORK_BYTES", 10_000_000)
+    for each in (one, two):
+        each.configure(long_connectors("a", offset=10))
+    workers.until(lambda: "syncing the group failed: UNKNOWN_SERVER_ERROR" in caplog.text)
+    assert len(one.tasks | two.tasks) == 6, "what they run goes on"
+    for each in (one, two):
+        each.configure(NINE)
+    workers.until(lambda: workers.share([one, two], 9))
+    assert one.failed is None
+    assert two.failed is None
 
 
 def test_a_leader_that_is_behind_has_all_of_them_join_again(workers, join):

@@ -29,7 +29,10 @@ def test_defaults_are_those_of_java():
         ("name", "."),
         ("name", ".."),
         ("name", "a\ud800"),
+        ("name", "x" * 256),
+        ("name", "ä" * 128),
         ("tasks.max", "0"),
+        ("tasks.max", "10001"),
         ("transforms", "a,a"),
         ("errors.tolerance", "some"),
         ("config.action.reload", "never"),
@@ -41,6 +44,17 @@ def test_defaults_are_those_of_java():
 def test_what_cannot_be_meant_is_refused(name, value):
     with pytest.raises(ConfigError, match=name):
         connector_keys.SOURCE.parse({**NEEDED, name: value})
+
+
+def test_the_longest_name_and_the_most_tasks_are_accepted():
+    given = {**NEEDED, "name": "ä" * 127 + "x", "tasks.max": "10000"}
+    assert connector_keys.SOURCE.parse(given)["tasks.max"] == 10_000
+
+
+def test_the_error_for_a_long_name_is_short_and_states_the_limit():
+    with pytest.raises(ConfigError, match="use at most 255 bytes in UTF-8") as refused:
+        connector_keys.SOURCE.parse({**NEEDED, "name": "x" * 1_000_000})
+    assert len(str(refused.value)) < 1_000
 
 
 def test_a_regular_expression_must_be_one():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -405,6 +406,57 @@ def test_members_with_too_much_work_together_run_nothing():
     assert answers["leader"].assigned
     assert answers["member"].assigned
     assert not answers["a1"].assigned
+
+
+@pytest.mark.parametrize("version", list(ConnectProtocol))
+def test_connectors_that_would_exceed_the_brokers_record_are_left_out(version):
+    """Without this, the broker refuses the assignments, and no worker of the group runs any."""
+    large = {f"{number:04}" + "x" * 251: 1 for number in range(4_000)}
+    knows = ConfiguredWork(offset=10, task_counts={**large, "MirrorSourceConnector": 20})
+    found, answers = led(
+        {name: says(name, version=version) for name in TWO}, version=version, knows=knows
+    )
+    stored = sum(len(each) for each in found.assignments.values())
+    assert 140_000 < stored < 300_000
+    running = set(found.owners.members)
+    assert {each for each in running if each == "MirrorSourceConnector"}
+    assert len(found.left_out) > 3_000
+    assert found.left_out <= set(large)
+    assert running == set(knows.without_connectors(found.left_out).list_work().items)
+    assert found.configured == knows.without_connectors(found.left_out)
+    held = {name: answers[name].assigned for name in TWO}
+    again = {name: says(name, held=held[name], version=version) for name in TWO}
+    second, _ = led(again, version=version, knows=knows, state=found.state)
+    assert second.left_out == found.left_out
+
+
+def test_work_that_stays_and_work_that_is_replaced_fit_into_one_record_of_the_broker():
+    def connectors(letter: str) -> ConfiguredWork:
+        counts = {f"{letter}{number:04}" + "x" * 250: 1 for number in range(4_000)}
+        return ConfiguredWork(offset=10, task_counts=counts)
+
+    before, answers = led(TWO, knows=connectors("a"))
+    members = {name: says(name, held=answers[name].assigned) for name in TWO}
+    state = dataclasses.replace(before.state, generation=4)
+    after, answers = led(members, knows=connectors("b"), state=state)
+    assert all(each.revoked for each in answers.values())
+    parts = [*members.values(), *after.assignments.values()]
+    assert sum(map(len, parts)) < 1_000_000
+
+
+def test_the_connectors_with_most_tasks_are_left_out_if_there_are_too_many_tasks():
+    counts = {f"c{number}": 10_000 for number in range(7)} | {"small": 3}
+    found, answers = led(TWO, knows=ConfiguredWork(offset=10, task_counts=counts))
+    assert "small" not in found.left_out
+    assert 0 < len(found.left_out) < 7
+    assert len(found.owners.members) <= 50_000
+    assert all(each.assigned for each in answers.values())
+
+
+def test_usual_work_is_not_left_out():
+    counts = {f"connector-with-a-usual-name-{number:04}": 3 for number in range(1_500)}
+    found, _ = led(TWO, knows=ConfiguredWork(offset=10, task_counts=counts))
+    assert not found.left_out
 
 
 def test_a_leader_that_cannot_understand_itself_raises():

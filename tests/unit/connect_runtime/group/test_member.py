@@ -549,7 +549,16 @@ def test_a_join_that_cannot_succeed_fails_with_what_to_do(talk, code, said):
     assert talk.tell(RejoinRequested("please")) == []
 
 
-@pytest.mark.parametrize("code", [30, 82, -1])
+def test_assignments_that_the_broker_cannot_store_are_an_error_and_tried_again(talk):
+    """A member with large metadata must not end every other member of the group."""
+    talk.find().join()
+    assert kinds(talk.answer("sync_group", group_answers.synced(b"", code=-1))) == []
+    assert kinds(talk.wait(0.2)) == [PrepareJoin]
+    told = "group g: syncing the group failed: UNKNOWN_SERVER_ERROR (-1); check the broker's log"
+    assert any(each.startswith(told) for each in talk.errors)
+
+
+@pytest.mark.parametrize("code", [30, 82])
 def test_a_sync_that_cannot_succeed_fails(talk, code):
     talk.find().join()
     assert kinds(talk.answer("sync_group", group_answers.synced(b"", code=code))) == [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import encodings
+
 import pytest
 
 from connect_runtime.api import schema
@@ -165,3 +167,38 @@ def test_other_character_sets():
     assert latin.decode(b"\xe9").value == "\u00e9"
     with pytest.raises(ConfigError, match="unknown charset"):
         made(converter_encoding="klingon")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["UTF-8", "utf8", "UTF-16", "UTF-16BE", "US-ASCII", "ISO-8859-1", "ISO8859_1", "Cp1252"],
+)
+def test_charsets_of_java_are_accepted_by_their_names(name):
+    encoded = made(converter_encoding=name).encode(SchemaAndValue(None, "a"))
+    assert encoded.strip(b"\xff\xfe\0") == b"a"
+
+
+@pytest.mark.parametrize(
+    "name", ["windows-1252", "IBM850", "Shift_JIS", "EUC-JP", "GB18030", "Big5", "KOI8-R", "GBK"]
+)
+def test_charsets_of_other_languages_are_accepted(name):
+    assert made(converter_encoding=name).decode(b"a").value == "a"
+
+
+@pytest.mark.parametrize("name", ["", "punycode", "idna", "utf-7", "rot13", "hex", "mbcs", "a\0b"])
+def test_codecs_that_java_does_not_have_are_refused(name):
+    with pytest.raises(ConfigError, match="unknown charset; use a charset that Java and Python"):
+        made(converter_encoding=name)
+
+
+def test_an_unknown_charset_leaves_nothing_in_memory_and_its_error_is_short():
+    known = len(encodings._cache)
+    for number in range(3):
+        with pytest.raises(ConfigError) as refused:
+            made(converter_encoding=f"{number}" + "x" * 1_000_000)
+        assert len(str(refused.value)) < 300
+        with pytest.raises(ConfigError):
+            made(converter_encoding=f"klingon{number}")
+    with pytest.raises(ConfigError):
+        made(converter_encoding="utf-8" + "-" * 40)
+    assert len(encodings._cache) == known

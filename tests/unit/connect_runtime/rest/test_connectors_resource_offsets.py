@@ -38,6 +38,21 @@ def test_offsets_are_read(herder: FakeHerder) -> None:
     )
 
 
+def test_numbers_that_json_does_not_have_are_quoted(herder: FakeHerder) -> None:
+    """As Jackson writes them. A stored `1e400` is read as infinity."""
+    herder.offsets["c"] = [
+        ConnectorOffset(
+            partition={"p": "ä"},
+            offset={"a": float("inf"), "b": [float("-inf"), {"c": float("nan")}], "d": 1.5},
+        )
+    ]
+    answer = Rest(herder)("GET", PATH)
+    assert answer.text == (
+        '{"offsets":[{"partition":{"p":"ä"},'
+        '"offset":{"a":"Infinity","b":["-Infinity",{"c":"NaN"}],"d":1.5}}]}'
+    )
+
+
 def test_offsets_are_altered_and_reset(herder: FakeHerder) -> None:
     ask = Rest(herder)
     answer = ask("PATCH", PATH, json={"offsets": [ENTRY]})

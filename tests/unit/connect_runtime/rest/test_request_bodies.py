@@ -119,6 +119,19 @@ def test_what_is_no_creation_is_unreadable(data: bytes, told: str) -> None:
         request_bodies.parse_create_request(data)
 
 
+def test_a_name_that_the_group_could_not_assign_is_refused() -> None:
+    data = json.dumps({"name": "x" * 32_768, "config": {}}).encode()
+    with pytest.raises(UnreadableBody, match="use at most 255 bytes in UTF-8") as refused:
+        request_bodies.parse_create_request(data)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_connector_has_a_largest_number_of_tasks() -> None:
+    assert len(request_bodies.parse_task_configs(b"[" + b"{}," * 9_999 + b"{}]")) == 10_000
+    with pytest.raises(UnreadableBody, match="at most 10,000 tasks"):
+        request_bodies.parse_task_configs(b"[" + b"{}," * 10_000 + b"{}]")
+
+
 def test_task_configs_are_a_list() -> None:
     assert request_bodies.parse_task_configs(b'[{"a":1},{}]') == [{"a": "1"}, {}]
     for data in (b"{}", b"[1]"):

@@ -607,3 +607,32 @@ def test_compaction_never_brings_back_a_connector_nor_loses_one(records, data):
         if (f"connector-{name}", None) in records:
             continue  # its tasks may be a predecessor's, until it is asked for its own
         assert compacted.snapshot().task_count(name) in (0, whole.snapshot().task_count(name))
+
+
+def test_records_of_a_connector_whose_name_is_too_long_are_skipped():
+    """A worker could not encode such a name in an assignment, and the group would end."""
+    fold = ConfigTopicState()
+    long = "x" * 256
+    records = (
+        *config_records.encode_connector_creation(long, {"a": "1"}, PAUSED),
+        *tasks(long, {"t": "0"}),
+        config_records.encode_fencing_count(long, 1),
+        config_records.encode_restart_request(RestartRequest(connector=long)),
+        *config_records.encode_connector_creation("x" * 255, {"a": "1"}),
+    )
+    found = [
+        fold.apply_record(each.key, each.value, offset=offset)
+        for offset, each in enumerate(records)
+    ]
+    assert [isinstance(each, SkippedRecord) for each in found] == [True] * 6 + [False]
+    fold.finish_replay()
+    fold.check_invariants()
+    assert fold.snapshot().connectors() == ["x" * 255]
+    assert fold.snapshot().offset == len(records)
+
+
+@pytest.mark.parametrize("key", ["connector-", "commit-", "nothing-", "task-"])
+def test_the_message_about_a_skipped_record_has_a_largest_size(key):
+    found = ConfigTopicState().apply_record((key + "x" * 1_000_000).encode(), b"{}", offset=0)
+    assert isinstance(found, SkippedRecord)
+    assert len(found.reason) < 1_000

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
@@ -34,6 +36,21 @@ TASK = ConnectorTaskId("a-b", 3)
 )  # fmt: skip
 def test_records_are_written_as_java_writes_them(record, key, value):
     assert record == KeyedRecord(key=key.encode(), value=value.encode())
+
+
+@pytest.mark.parametrize("character", ["x", "\x01", "\U0001f600"])
+def test_a_status_with_a_long_trace_is_cut_so_that_brokers_accept_it(character):
+    trace = "the error\n" + character * 1_000_000
+    status = dataclasses.replace(FAILED, trace=trace)
+    written = status_records.encode_status(TASK, status).value
+    assert written is not None
+    assert len(written) < 1_000_000
+    shown = status_records.decode_status(java_json.decode_json(written)).trace
+    assert shown.startswith("the error\n" + character)
+    assert shown.endswith(
+        "[cut: the status contains 65,536 of 1,000,010 characters; the worker's log contains the "
+        "whole error]"
+    )
 
 
 def test_deletions_have_no_value():

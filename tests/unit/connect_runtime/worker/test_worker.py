@@ -4,6 +4,8 @@ Connectors and tasks run, and what plugins do wrong ends in their own status."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from connect_runtime.api.errors import (
@@ -24,7 +26,7 @@ from connect_runtime.api.records import SourceOffset, SourceRecord
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
-from connect_runtime.herder.worker_interface import ConfiguredTask
+from connect_runtime.herder.worker_interface import ConfiguredTask, TooManyTasksError
 from connect_runtime.storage import config_records
 from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import RunState
@@ -516,6 +518,30 @@ def test_no_task_of_too_many_is_begun(world):
     assert world.worker.list_started_connectors_and_tasks() == ConnectorsAndTasks()
     world.start_task({**CONFIG, "tasks.max.enforce": "false"}, tasks=2)
     world.wait_for(TASK, "RUNNING")
+
+
+@pytest.mark.parametrize("enforced", ["true", "false"])
+def test_more_tasks_than_any_connector_may_have_are_refused_before_they_are_copied(
+    world, plan, enforced
+):
+    generated = UnreadSequence()
+    plan.does["task_configs"] = lambda _most: generated
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached, WAIT_S)
+    most = {**CONFIG, "tasks.max": "10000", "tasks.max.enforce": enforced}
+    with pytest.raises(TooManyTasksError, match="may have at most 10000 tasks"):
+        world.worker.connector_task_configs("c", most)
+    world.wait_for("c", "FAILED")
+
+
+class UnreadSequence(Sequence):
+    """A plan with 5,000,000 tasks that must not be read."""
+
+    def __len__(self) -> int:
+        return 5_000_000
+
+    def __getitem__(self, index):
+        raise AssertionError("the plan is read")
 
 
 def test_what_task_configs_throws_is_told(world, plan):
