@@ -135,7 +135,7 @@ class SharedLogWriter:
             self._waiting.end_operation(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
-                f"{self._describe_write()}: {waiting} already; check the brokers"
+                f"{self._describe_write()}: {waiting} for acknowledgment; check the brokers"
             ) from error
 
     def wait_for_acknowledgements(self, end: Deadline) -> None:
@@ -164,8 +164,8 @@ class SharedLogWriter:
             self._recorded.clear()
 
     def close(self, timeout_s: float) -> None:
-        """Wait until all sent records are acknowledged. After the timeout, discard the remaining
-        records.
+        """Reject further records, and wait until all sent records are acknowledged. After the
+        timeout, discard the remaining records.
 
         The thread that runs `run_writer_thread` must still be running.
         """
@@ -282,8 +282,8 @@ class KafkaFencedWriter:
         records: Sequence[KeyedRecord],
         timeout_s: float,
     ) -> None:
-        """Write the records in one transaction. The commit waits for all records and raises the
-        first error."""
+        """Write the records in one transaction and commit the transaction. The commit waits until
+        all records are acknowledged, and fails with the first error of a record."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         producer.begin_transaction()
         for record in records:

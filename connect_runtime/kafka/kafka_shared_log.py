@@ -43,10 +43,10 @@ EndOffsets = Mapping[int, int]
 
 
 class EndOffsetsQuery:
-    """Fetches a log's end offsets, combining the requests of tasks that start at the same time.
+    """Fetches a log's end offsets. Combines the requests of tasks that start at the same time.
 
-    A caller never receives the response to a request that was already in flight when it called,
-    because its own last record may have been written after the broker responded.
+    `fetch_end_offsets` never returns the response to a request that was already in flight when it
+    was called, because that response may not include the caller's last record.
     """
 
     def __init__(self, ask: Callable[[Deadline], EndOffsets], *, clock: Clock) -> None:
@@ -156,8 +156,8 @@ class SharedLogReader:
     def assign_partitions(self, span: LogOffsetRanges) -> None:
         """Assign the log's partitions to the consumer. Call before `run_reader_thread`.
 
-        `span` contains the log's offset ranges at the start. The log counts as replayed once they
-        have been read.
+        `span` contains the log's offset ranges at the start. The log counts as replayed once all
+        records in these ranges have been read.
         """
         self._assign_start_offsets(span)
 
@@ -177,8 +177,8 @@ class SharedLogReader:
     def _poll_messages(self, stop: threading.Event) -> list[confluent_kafka.Message]:
         """Return the next messages.
 
-        After a failure in which librdkafka may have dropped messages, pauses briefly, and resumes
-        after the last message that it returned.
+        If a failure may have made librdkafka drop messages, return an empty list after a short
+        pause. The next call resumes after the last message that was handled.
         """
         try:
             first = self._consumer.poll(_CONSUMER_POLL_S)
@@ -364,8 +364,8 @@ PrepareTopic = Callable[[float], int]
 """Creates and validates the topic within a timeout in seconds; returns its partition count."""
 
 OnLogBroken = Callable[[str], None]
-"""Called with the reason on the thread that is ending. The callback should only record the
-reason."""
+"""Called with the reason when a thread of the log ends unexpectedly. The callback runs on that
+thread and should only record the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,12 +477,14 @@ class KafkaSharedLog:
         running = self._threads.stop_all(_THREADS_STOP_TIMEOUT_S)
         if running:
             _LOG.error(
-                "%s did not stop within %.0f s", " and ".join(running), _THREADS_STOP_TIMEOUT_S
+                "the thread that %s did not stop within %.0f s",
+                " and ".join(running),
+                _THREADS_STOP_TIMEOUT_S,
             )
         reader.mark_thread_ended(FatalError("the log was stopped"))
 
     def _get_writer(self) -> SharedLogWriter:
-        assert self._writer is not None, f"start the log of {self._topic} first"
+        assert self._writer is not None, f"the log of {self._topic} has not been started"
         return self._writer
 
     def _fetch_end_offsets(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:

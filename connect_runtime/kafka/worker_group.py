@@ -90,8 +90,8 @@ class KafkaWorkerGroup:
         rng: random.Random,
         on_taken: Callable[[GroupEvent], None] = lambda _: None,
     ) -> None:
-        """Create the member. For metrics, `on_taken` is called on the herder's thread with each
-        event that `pop_events` returns."""
+        """Create the group member. `on_taken` is called on the herder's thread with each event that
+        `pop_events` returns, so that the caller can record metrics."""
         self._settings = settings
         self._on_taken = on_taken
         self._clock = clock
