@@ -184,9 +184,10 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """Add who paused or stopped the flow or topic to each explanation of a paused or stopped one.
+    """Add the recorded operator actions to each explanation of a paused or stopped flow or topic:
+    who paused or stopped it, and when.
 
-    Only the target clusters of these flows are read, all within `timeout_s`.
+    Reads only the target clusters of these flows, all within `timeout_s`.
     """
     from mm2.cli import client_library_logs
     from mm2.status import topic_explanation

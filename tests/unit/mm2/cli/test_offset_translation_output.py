@@ -159,7 +159,7 @@ def test_as_json():
 def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     found = answer(places=[place(WAITS)], silent="no route")
     assert list(offset_translation_output.format_translation(found))[-1] == (
-        "orders-3: whether offset 50 is beyond the log end is unknown, because east did not "
+        "orders-3: it is unknown whether offset 50 is beyond the log end, because east did not "
         "respond: no route"
     )
 
