@@ -131,9 +131,9 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
 def create_worker_settings_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Create the object from which Connect workers read their settings. Relative paths in settings
-    are resolved against the directory `folder`; if it is None, against the working directory, as in
-    Java."""
+    """Create the `WorkerSettingsSource` that loads the settings of Connect workers. Relative paths
+    in settings are resolved against the directory `folder`; if it is None, against the working
+    directory, as in Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),

@@ -46,8 +46,8 @@ def resolve_class(name: str) -> type:
 
 
 def import_class(name: str) -> type:
-    """Resolve a class name like `resolve_class`, but import the module of a Python class. Use it
-    only for class names from the configuration file, which the operator controls."""
+    """Resolve a class name as `resolve_class` does, but import the module of a Python class. Pass
+    only class names from the configuration file, which the operator controls."""
     found = _resolve_java_class(name)
     if found is not None:
         return found

@@ -1,7 +1,7 @@
 """ACLs that each client of a flow needs, and findings about missing ACLs.
 
-The ACLs cover all requests that the flow's connectors and copy processes send; these need no other
-authorization.
+The ACLs cover all requests that the flow's connectors and copy processes send. The
+requests need no other authorization.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class InternalTopicAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResourceUsage:
-    """Topics and groups that a flow uses, and its optional operations, which together determine the
-    ACLs that it needs. A flow that only emits heartbeats does not replicate topics."""
+    """Topics, groups and optional operations of a flow, from which its required ACLs are derived.
+    A flow that only emits heartbeats does not replicate topics."""
 
     topics: tuple[str, ...]
     """Source topics that the flow replicates."""
