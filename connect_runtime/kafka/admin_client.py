@@ -90,7 +90,7 @@ class AdminClient:
         return valid
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the metadata of each topic, by name: its entry in the Metadata response."""
+        """Return each topic's entry in the Metadata response, by topic name."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             doing = _describe_topic_batch("describing topic", chunk)
@@ -100,8 +100,7 @@ class AdminClient:
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of each topic, by name: its entry in the DescribeConfigs
-        response."""
+        """Return each topic's entry in the DescribeConfigs response, by topic name."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             message = topic_requests.build_describe_configs_request(
@@ -114,7 +113,7 @@ class AdminClient:
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
-        """Return the configuration of a broker: its entry in the DescribeConfigs response."""
+        """Return the broker's entry in the DescribeConfigs response."""
         message = topic_requests.build_describe_configs_request(
             topic_requests.BROKER_RESOURCE, [str(broker)]
         )

@@ -259,8 +259,8 @@ class RecentConnectionErrors:
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """Return whether the error is a network error or timeout, whose cause `RecentConnectionErrors`
-    may have recorded."""
+    """Return whether the error is a network error or timeout. `RecentConnectionErrors` may have
+    recorded its cause."""
     return error.code() in _NETWORK_ERRORS
 
 

@@ -202,8 +202,8 @@ class SharedLogWriter:
     def _translate_error(self, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             return RetriableError(
-                f"{self._describe_write()}: stopped before it was acknowledged; it may or "
-                "may not be written"
+                f"{self._describe_write()}: the writer was stopped before the record was "
+                "acknowledged; the record may or may not have been written"
             )
         doing = f"writing to {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
@@ -220,7 +220,8 @@ _TRANSACTIONAL_PRODUCER_SETTINGS: dict[str, object] = {
 
 
 class KafkaFencedWriter:
-    """Implements `FencedWriter`, which documents the methods, with a transactional producer."""
+    """Implements `FencedWriter` with a transactional producer. `FencedWriter` documents the
+    methods."""
 
     def __init__(
         self,

@@ -221,8 +221,8 @@ class SharedLogReader:
                 return
             if self._ended is not None:
                 raise FatalError(
-                    f"reading {self._topic} on {self._where}: this worker has stopped reading it: "
-                    f"{self._ended}; restart the worker"
+                    f"reading {self._topic} on {self._where}: this worker has stopped reading the "
+                    f"topic: {self._ended}; restart the worker"
                 ) from self._ended
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
@@ -307,7 +307,7 @@ class SharedLogReader:
     ) -> None:
         _LOG.error(
             "%s: records that were already read no longer exist because the topic was truncated, "
-            "or deleted and recreated. Rereading it from the beginning",
+            "or deleted and recreated. Rereading the topic from the beginning",
             self._translate_error(error),
         )
         span = self._fetch_offset_ranges(stop)
@@ -381,7 +381,7 @@ _DEFAULT_OPTIONS = LogOptions()
 
 
 class KafkaSharedLog:
-    """Implements `SharedLog`, which documents the methods, on a topic.
+    """Implements `SharedLog` on a topic. `SharedLog` documents the methods.
 
     `admin` may be shared with other logs and is not closed.
 

@@ -100,8 +100,8 @@ _RebalanceCallback = Callable[[Collection[TopicPartition]], None]
 
 
 class KafkaRecordConsumer:
-    """Consumer of a sink task. Implements `RecordConsumer`, which documents the methods, with
-    confluent-kafka."""
+    """Consumer of a sink task. Implements `RecordConsumer` with confluent-kafka. `RecordConsumer`
+    documents the methods."""
 
     def __init__(
         self,
@@ -307,8 +307,8 @@ class KafkaRecordConsumer:
     def _assign_partitions(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
     ) -> None:
-        """Assign partitions. The rebalance listener may set their start offsets and pause them in
-        its callback."""
+        """Assign partitions. In its callback, the rebalance listener may set start offsets and
+        pause partitions."""
         self._has_joined = True
         try:
             self._start_offsets = dict(self.positions(_convert_from_library_partitions(partitions)))

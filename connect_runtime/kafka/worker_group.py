@@ -353,7 +353,7 @@ def _ignore_event_notification() -> None:
 
 class _ConnectionLoop:
     """The group's broker connections, with a socket through which other threads interrupt a poll.
-    After creation, used by only one thread."""
+    Used by only one thread after its creation."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock

@@ -114,7 +114,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     help="Output format.  [default: properties for a YAML file, otherwise yaml]",
 )
 def convert_config(file: pathlib.Path, form: str | None) -> int:
-    """Convert clusters.yaml to mm2.properties, or mm2.properties to clusters.yaml, and print it.
+    """Convert clusters.yaml to mm2.properties, or the reverse, and print the result.
 
     The effective configuration stays the same. Settings that the other format cannot express are
     listed on stderr. Secrets are printed only if FILE itself contains them.

@@ -608,10 +608,10 @@ def failover_command(**given: Any) -> int:
     ),
 )
 def failback_command(**given: Any) -> int:
-    """Plan or execute moving consumer groups back to the cluster that mm2 failover left.
+    """Plan or execute a failback of consumer groups to the cluster that mm2 failover left.
 
-    --from is the cluster that applications use now, --to the original one. The flow FROM->TO must
-    be configured and running: it replicates what was written since the failover.
+    --from is the cluster that applications use now, --to the original cluster. The flow FROM->TO
+    must be configured and running: it replicates the records that were written since the failover.
 
     First, mm2 counts records of --to that were never replicated to --from: groups read them after
     the failback. The remaining steps are those of a planned failover: producers and consumers are

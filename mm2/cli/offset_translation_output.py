@@ -94,7 +94,7 @@ def format_translation_notes(answer: TranslationResult) -> Iterator[str]:
         if group.basis is Basis.CHECKPOINT:
             why = f": {group.cluster_error}" if group.cluster_error else ""
             yield (
-                f"group {group.group}: these are the offsets of its last checkpoints, because "
+                f"group {group.group}: the offsets are from the group's last checkpoints, because "
                 f"{answer.origin} did not respond{why}. Later records are re-read; their number "
                 "is unknown"
             )

@@ -84,8 +84,8 @@ def reset_command(
 ) -> int:
     """Restart the replication of TOPIC at another position of the source.
 
-    This resolves halted partitions, for example after the source topic was recreated. TOPIC is the
-    name on the source. Existing records of the mirror topic are kept; new records are appended.
+    The reset resolves halted partitions, for example after the source topic was recreated. TOPIC is
+    the name on the source. Existing records of the mirror topic are kept; new records are appended.
 
     The reset is recorded on the target cluster. The flow can stay running: its tasks that replicate
     the topic are restarted on every node, and the command waits until the partitions are being

@@ -89,7 +89,7 @@ def why_command(
     for line in failed:
         terminal.print_line(line, err=True)
     if found is not None and not as_json and code == exit_codes.DONE:
-        terminal.print_line(f"{note}; this answer was read from the clusters")
+        terminal.print_line(f"{note}; the explanation was read from the clusters")
     return code
 
 

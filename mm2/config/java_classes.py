@@ -2,8 +2,8 @@
 
 The Java classes do not exist in Python, but validation must accept their names and print them as
 Java does. Therefore each class is represented by an empty type with the same name. All other names
-refer to Python classes. A connector's configuration can name a Python class only if its module was
-already imported, because the operator's file names it or a plugin uses it.
+refer to Python classes. A connector's configuration can name a Python class only if the class's
+module was already imported: the operator's file names the class, or a plugin uses the module.
 """
 
 from __future__ import annotations

@@ -428,8 +428,8 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
 def _add_java_defaults(
     tree: dict[str, Any], translated: TranslatedProperties, texts: SettingTextConverter
 ) -> list[str]:
-    """Add worker keys, and Java's defaults where the YAML defaults differ. Returns the
-    inexpressible keys."""
+    """Add worker keys, and add Java's default to each key that has a different default in YAML.
+    Returns the inexpressible keys."""
     tree["defaults"] = {**mm2_property_keys.JAVA_FLOW_DEFAULTS, **tree["defaults"]}
     said = {
         key: texts.convert_text(pair.value, key, line=pair.line)

@@ -62,7 +62,7 @@ def check_clusters_differ(
     flow: str, source_id: str, target_id: str, *, renames: bool
 ) -> Iterator[CheckFinding]:
     """Report a flow whose source and target are the same cluster. `renames` is True if mirror
-    topics have different names."""
+    topics have other names than their source topics."""
     if not source_id or source_id != target_id:
         return
     severity = CheckSeverity.WARNING if renames else CheckSeverity.FAILED

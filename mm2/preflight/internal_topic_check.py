@@ -75,7 +75,7 @@ def check_internal_topic(
             effect=f"with a partition count other than {topic.partitions}, the order of "
             f"{topic.content} is lost"
             + (", and the flow does not start" if topic.is_required else ""),
-            fix="delete the topic if this flow has never run; it will be created again",
+            fix="delete the topic if this flow has never run; mm2 creates the topic again",
             command=tool.build_delete_topic_command(topic.name),
         )
     if seen.cleanup_policy is None:

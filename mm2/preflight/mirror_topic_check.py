@@ -54,8 +54,8 @@ def check_mirror_topics(
             f"no topic of {seen.flow.source} is replicated by this flow",
             effect="the flow runs, but replicates nothing until such a topic exists",
             fix=(
-                "correct topics and topics.exclude, or grant DESCRIBE on the topics, which are "
-                "not visible without it"
+                "correct topics and topics.exclude, or grant DESCRIBE on the topics: without "
+                "DESCRIBE, they are not visible"
             ),
             severity=CheckSeverity.WARNING,
             command=operator.source.build_allow_topic_command(
@@ -85,8 +85,8 @@ def check_mirror_topics(
 def _list_findings_by_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """Yield each finding together with its topic. The caller adds the topic when it merges findings
-    that differ only in the topic."""
+    """Yield each finding together with its topic. The text of a finding does not name the topic:
+    the caller merges findings that differ only in the topic, and adds the topic names."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (

@@ -139,8 +139,8 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
             name,
             {"DESCRIBE_CONFIGS"},
             effect=(
-                "the topic's configuration is not synced: retention and cleanup of the mirror "
-                "topic may differ"
+                "the topic's configuration is not synced: its mirror topic may have a different "
+                "retention and cleanup policy"
             ),
             severity=CheckSeverity.WARNING,
         )
@@ -174,7 +174,8 @@ def _require_mirror_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             follows,
-            effect="partitions and configuration of the mirror topic do not follow the source",
+            effect="changes of the source topic's partitions and configuration are not applied "
+            "to the mirror topic",
             severity=CheckSeverity.WARNING,
         )
 

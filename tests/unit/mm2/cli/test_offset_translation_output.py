@@ -85,8 +85,8 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
         in found[2]
     )
     assert found[3:] == [
-        "group h: these are the offsets of its last checkpoints, because east did not respond: no "
-        "route. Later records are re-read; their number is unknown",
+        "group h: the offsets are from the group's last checkpoints, because east did not respond: "
+        "no route. Later records are re-read; their number is unknown",
         "group nobody has no offsets on east",
     ]
 
