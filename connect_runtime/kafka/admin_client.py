@@ -44,13 +44,14 @@ _LOG = logging.getLogger(__name__)
 class AdminClient:
     """Admin client of one cluster. Connects on first use. Not thread-safe.
 
-    A client that is garbage-collected without `close` closes its connections, provided that the
-    callback `is_cancelled` holds no reference to the client or its owner.
+    Without a call of `close`, the connections are closed when the client is garbage-collected. The
+    callback `is_cancelled` must not hold a reference to the client or its owner, because the
+    reference would prevent this.
 
     All methods raise `UnreachableError` after a timeout, `RetriableError` for a malformed response,
-    and `AuthenticationError` as soon as credentials or certificates are rejected. Methods that
-    return the entries of a response return kio entities, one per topic. An entry may have an error
-    code, which `translate_response_error` translates.
+    and `AuthenticationError` as soon as credentials or certificates are rejected. Some
+    methods return entries of a response, one per topic. An entry is an entity of kio, the Kafka
+    protocol codec. `translate_response_error` translates the error code of an entry.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class AdminClient:
         return valid
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the metadata of each topic, by name: its entry in the Metadata response."""
+        """Return each topic's entry in the Metadata response, by topic name."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             doing = _describe_topic_batch("describing topic", chunk)
@@ -99,8 +100,7 @@ class AdminClient:
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of each topic, by name: its entry in the DescribeConfigs
-        response."""
+        """Return each topic's entry in the DescribeConfigs response, by topic name."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split_into_batches(names, timeout_s):
             message = topic_requests.build_describe_configs_request(
@@ -113,7 +113,7 @@ class AdminClient:
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
-        """Return the configuration of a broker: its entry in the DescribeConfigs response."""
+        """Return the broker's entry in the DescribeConfigs response."""
         message = topic_requests.build_describe_configs_request(
             topic_requests.BROKER_RESOURCE, [str(broker)]
         )
@@ -251,11 +251,11 @@ class AdminClient:
             self._close_requests()
 
     def _warn_of_ignored_topics(self, count: int) -> None:
-        """Log a warning if the number of ignored topics has changed."""
+        """Warn about topics with invalid names, if their number has changed since the last call."""
         if count and count != self._ignored_topic_count:
             _LOG.warning(
-                "%s: the brokers list %s with names that Kafka does not allow (1 to 249 letters, "
-                "digits, dots, dashes and underscores); ignored",
+                "%s: ignoring %s with names that Kafka does not allow; a name may have 1 to 249 "
+                "letters, digits, dots, dashes and underscores",
                 self._access.name_and_addresses,
                 plurals.format_count(count, "topic"),
             )

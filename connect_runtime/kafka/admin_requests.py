@@ -178,8 +178,8 @@ class AdminRequestClient:
         pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
     ) -> None:
-        """Process due work of the connections. If no response has arrived, wait briefly for the
-        next one."""
+        """Process due work of the connections, such as expired requests. If no response has
+        arrived, wait for network events, at most until the next attempt of a request is due."""
         wait_s = self._connections.tick(self._clock.now_s())
         if replies:
             return

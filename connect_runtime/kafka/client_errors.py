@@ -155,7 +155,7 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     ),
     KafkaError.POLICY_VIOLATION: (
         FatalError,
-        "a cluster policy forbids this: change the request or the policy",
+        "a cluster policy forbids the request: change the request or the policy",
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: (
         RetriableError,  # brokers may still be starting
@@ -259,20 +259,20 @@ class RecentConnectionErrors:
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """Return whether the error is a network error or timeout, whose cause `RecentConnectionErrors`
-    may have recorded."""
+    """Return whether the error is a network error or timeout. `RecentConnectionErrors` may have
+    recorded its cause."""
     return error.code() in _NETWORK_ERRORS
 
 
 def create_timeout_error() -> KafkaError:
-    """Create the error that librdkafka reports after a timeout, for timeouts that this package
-    enforces."""
+    """Create the error that librdkafka reports after a timeout. Used when a deadline expires that
+    the caller enforces itself."""
     return KafkaError(KafkaError._TIMED_OUT)
 
 
 def get_error_text(error: KafkaError) -> str:
-    """Return a librdkafka error's text, or its name if the text contains broker text that is not
-    UTF-8."""
+    """Return the text of a librdkafka error. If the text contains a broker's message that is not
+    UTF-8, return the error's name instead."""
     try:
         return error.str()
     except UnicodeDecodeError:
@@ -318,8 +318,9 @@ def translate_error(
     """Translate a librdkafka error to a `ConnectError`.
 
     The message starts with `doing`, for example "creating topic orders". `where` names the cluster
-    and its bootstrap addresses. With `reports`, the client's connection errors explain a timeout.
-    `advice_overrides` maps error codes to remedies that are specific to this request.
+    and its bootstrap addresses. If `error` is a network error or timeout, the most specific error
+    in `reports` replaces it, because that error names the cause. `advice_overrides` maps error
+    codes to remedies that are specific to this request.
     """
     if reports is not None and is_network_error(error):
         error = reports.get_most_specific_error() or error
@@ -346,8 +347,9 @@ def translate_error_code(
     broker_message: str | None = None,
     advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
-    """Translate an error code in a broker's response, received without librdkafka, to a
-    `ConnectError`. `broker_message` replaces the code's default text."""
+    """Translate an error code in a broker's response to a `ConnectError`. Used for responses that
+    were received over `connect_runtime.network`, not through librdkafka. `broker_message` replaces
+    the code's default text."""
     error = KafkaError(code, broker_message) if broker_message else KafkaError(code)
     return translate_error(error, doing, where=where, advice_overrides=advice_overrides)
 

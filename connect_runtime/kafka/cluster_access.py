@@ -163,8 +163,8 @@ class KafkaClusterAccess:
 
     @property
     def oauth_secret(self) -> str | None:
-        """OAuth client secret, to be redacted from librdkafka's logs: a token issuer's response in
-        them may repeat it."""
+        """OAuth client secret; None without OAuth. The secret must be redacted from librdkafka's
+        logs: librdkafka logs responses of the token issuer, which may repeat the secret."""
         return None if self.security.oauth is None else self.security.oauth.client_secret
 
 
@@ -190,10 +190,11 @@ def parse_cluster_access(
 
 
 def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
-    """Return a copy of the settings whose request timeout is 10 s by default, to detect
-    unresponsive brokers.
+    """Return the settings with a default request timeout of 10 s. A configured request timeout
+    takes precedence.
 
-    Internal topics must be readable and writable within 30 s, even after a leader change.
+    The short timeout detects unresponsive brokers in time: internal topics must be readable and
+    writable within 30 s, even after a leader change.
     """
     properties = {REQUEST_TIMEOUT_KEY: str(_SHORT_REQUEST_TIMEOUT_MS), **access.properties}
     return dataclasses.replace(access, properties=properties)

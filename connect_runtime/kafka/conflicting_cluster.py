@@ -50,8 +50,8 @@ class ConflictingCluster:
     evidence: str
     """Evidence of the conflict, as a clause that follows the group id in the error message."""
     is_certain: bool = True
-    """False if a cluster with its own internal topics and the same configuration could cause the
-    same evidence."""
+    """False if the evidence is not a proof: a cluster with the same configuration, but with its
+    own internal topics, would look the same."""
 
     def __str__(self) -> str:
         uses = "uses" if self.is_certain else "may use"
@@ -70,13 +70,13 @@ def find_conflicting_cluster(
     own_group: str,
     own_address: str,
 ) -> ConflictingCluster | None:
-    """Return a group that seems to use the same internal topics as the calling worker; None if
-    there is none.
+    """Return another group that seems to use the same internal topics as the calling worker; None
+    if no group does.
 
-    Groups that certainly use them are preferred, then the first group by name. `own_address` is the
-    host:port of the calling worker. If a group has another worker with this address, it probably
-    runs on a container network that reuses addresses. Its worker addresses are then not used as
-    evidence.
+    A group with certain evidence is preferred to one with uncertain evidence. Otherwise the first
+    group in the order of group ids is returned. `own_address` is the host:port of the calling
+    worker. If a group has another worker with this address, it probably runs on a container network
+    that reuses addresses. Its worker addresses are then not used as evidence.
     """
     own: _AssignedItems = {}
     others: dict[str, _AssignedItems] = {}

@@ -26,8 +26,7 @@ _LOG_CLIENT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicLogs:
-    """Shared logs on a worker's internal topics. They are not started yet; the caller must start
-    them."""
+    """Shared logs on a worker's internal topics. The caller must start each log."""
 
     config: KafkaSharedLog
     offset: KafkaSharedLog

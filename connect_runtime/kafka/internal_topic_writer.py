@@ -135,7 +135,7 @@ class SharedLogWriter:
             self._waiting.end_operation(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
-                f"{self._describe_write()}: {waiting} already; check the brokers"
+                f"{self._describe_write()}: {waiting} for acknowledgment; check the brokers"
             ) from error
 
     def wait_for_acknowledgements(self, end: Deadline) -> None:
@@ -164,8 +164,8 @@ class SharedLogWriter:
             self._recorded.clear()
 
     def close(self, timeout_s: float) -> None:
-        """Wait until all sent records are acknowledged. After the timeout, discard the remaining
-        records.
+        """Reject further records, and wait until all sent records are acknowledged. After the
+        timeout, discard the remaining records.
 
         The thread that runs `run_writer_thread` must still be running.
         """
@@ -202,8 +202,8 @@ class SharedLogWriter:
     def _translate_error(self, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             return RetriableError(
-                f"{self._describe_write()}: stopped before it was acknowledged; it may or "
-                "may not be written"
+                f"{self._describe_write()}: the writer was stopped before the record was "
+                "acknowledged; the record may or may not have been written"
             )
         doing = f"writing to {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
@@ -220,7 +220,8 @@ _TRANSACTIONAL_PRODUCER_SETTINGS: dict[str, object] = {
 
 
 class KafkaFencedWriter:
-    """Implements `FencedWriter`, which documents the methods, with a transactional producer."""
+    """Implements `FencedWriter` with a transactional producer. `FencedWriter` documents the
+    methods."""
 
     def __init__(
         self,
@@ -282,8 +283,8 @@ class KafkaFencedWriter:
         records: Sequence[KeyedRecord],
         timeout_s: float,
     ) -> None:
-        """Write the records in one transaction. The commit waits for all records and raises the
-        first error."""
+        """Write the records in one transaction and commit the transaction. The commit waits until
+        all records are acknowledged, and fails with the first error of a record."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         producer.begin_transaction()
         for record in records:

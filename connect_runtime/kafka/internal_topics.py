@@ -116,8 +116,8 @@ class InternalTopicManager:
                         f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); "
                         f"set {topic.kind.value}replication.factor to a number"
                     ) from error
-                _LOG.warning("%s; waiting until someone else creates the topic", error)
-                self.on_trouble(f"{error}; waiting for someone else to create the topic")
+                _LOG.warning("%s; waiting until another client creates the topic", error)
+                self.on_trouble(f"{error}; waiting for another client to create the topic")
             except RetriableError as error:
                 if failure is None or not isinstance(error, UnreachableError):
                     if str(error) != str(failure):

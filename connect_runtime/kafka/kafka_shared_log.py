@@ -43,10 +43,10 @@ EndOffsets = Mapping[int, int]
 
 
 class EndOffsetsQuery:
-    """Fetches a log's end offsets, combining the requests of tasks that start at the same time.
+    """Fetches a log's end offsets. Combines the requests of tasks that start at the same time.
 
-    A caller never receives the response to a request that was already in flight when it called,
-    because its own last record may have been written after the broker responded.
+    `fetch_end_offsets` never returns the response to a request that was already in flight when it
+    was called, because that response may not include the caller's last record.
     """
 
     def __init__(self, ask: Callable[[Deadline], EndOffsets], *, clock: Clock) -> None:
@@ -156,8 +156,8 @@ class SharedLogReader:
     def assign_partitions(self, span: LogOffsetRanges) -> None:
         """Assign the log's partitions to the consumer. Call before `run_reader_thread`.
 
-        `span` contains the log's offset ranges at the start. The log counts as replayed once they
-        have been read.
+        `span` contains the log's offset ranges at the start. The log counts as replayed once all
+        records in these ranges have been read.
         """
         self._assign_start_offsets(span)
 
@@ -177,8 +177,8 @@ class SharedLogReader:
     def _poll_messages(self, stop: threading.Event) -> list[confluent_kafka.Message]:
         """Return the next messages.
 
-        After a failure in which librdkafka may have dropped messages, pauses briefly, and resumes
-        after the last message that it returned.
+        If a failure may have made librdkafka drop messages, return an empty list after a short
+        pause. The next call resumes after the last message that was handled.
         """
         try:
             first = self._consumer.poll(_CONSUMER_POLL_S)
@@ -221,8 +221,8 @@ class SharedLogReader:
                 return
             if self._ended is not None:
                 raise FatalError(
-                    f"reading {self._topic} on {self._where}: this worker has stopped reading it: "
-                    f"{self._ended}; restart the worker"
+                    f"reading {self._topic} on {self._where}: this worker has stopped reading the "
+                    f"topic: {self._ended}; restart the worker"
                 ) from self._ended
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
@@ -307,7 +307,7 @@ class SharedLogReader:
     ) -> None:
         _LOG.error(
             "%s: records that were already read no longer exist because the topic was truncated, "
-            "or deleted and recreated. Rereading it from the beginning",
+            "or deleted and recreated. Rereading the topic from the beginning",
             self._translate_error(error),
         )
         span = self._fetch_offset_ranges(stop)
@@ -364,8 +364,8 @@ PrepareTopic = Callable[[float], int]
 """Creates and validates the topic within a timeout in seconds; returns its partition count."""
 
 OnLogBroken = Callable[[str], None]
-"""Called with the reason on the thread that is ending. The callback should only record the
-reason."""
+"""Called with the reason when a thread of the log ends unexpectedly. The callback runs on that
+thread and should only record the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +381,7 @@ _DEFAULT_OPTIONS = LogOptions()
 
 
 class KafkaSharedLog:
-    """Implements `SharedLog`, which documents the methods, on a topic.
+    """Implements `SharedLog` on a topic. `SharedLog` documents the methods.
 
     `admin` may be shared with other logs and is not closed.
 
@@ -477,12 +477,14 @@ class KafkaSharedLog:
         running = self._threads.stop_all(_THREADS_STOP_TIMEOUT_S)
         if running:
             _LOG.error(
-                "%s did not stop within %.0f s", " and ".join(running), _THREADS_STOP_TIMEOUT_S
+                "the thread that %s did not stop within %.0f s",
+                " and ".join(running),
+                _THREADS_STOP_TIMEOUT_S,
             )
         reader.mark_thread_ended(FatalError("the log was stopped"))
 
     def _get_writer(self) -> SharedLogWriter:
-        assert self._writer is not None, f"start the log of {self._topic} first"
+        assert self._writer is not None, f"the log of {self._topic} has not been started"
         return self._writer
 
     def _fetch_end_offsets(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:

@@ -43,7 +43,7 @@ _CLOCK = SystemClock()
 
 
 class _MalformedTextSafeClient:
-    """A client whose methods tolerate malformed text from brokers."""
+    """Base class of clients that tolerate malformed text (not UTF-8) from brokers."""
 
     where = ""
     """Name and addresses of the cluster, for messages."""
@@ -96,11 +96,12 @@ def _log_malformed_text(
 
 
 class MalformedTextSafeConsumer(_MalformedTextSafeClient, confluent_kafka.Consumer):
-    """A consumer whose methods raise `RetriableError` if the brokers return malformed text.
+    """A consumer whose methods raise `RetriableError` if the brokers return malformed text (not
+    UTF-8).
 
-    Records may have been lost in this case: the caller must assign the partitions again, at the
-    positions from which to continue. Sink tasks fail instead, and resume from their committed
-    offsets when they are restarted.
+    The consumer may have skipped records in this case. To read these records, the caller must
+    assign the partitions again, at the positions from which to continue. A sink task does not do
+    so: the task fails, and resumes from its committed offsets when it is restarted.
     """
 
     @_raise_malformed_text_error
@@ -147,10 +148,11 @@ class MalformedTextSafeProducer(_MalformedTextSafeClient, confluent_kafka.Produc
 
 
 class DeferredFreeAdminClient(_MalformedTextSafeClient, library.AdminClient):
-    """An AdminClient that is never freed on a thread of librdkafka, which would abort the process.
+    """An AdminClient that is never freed on a thread of librdkafka. Freeing a client on such a
+    thread would abort the process.
 
     A client without references is freed when a thread creates or polls another client of this
-    class. If this never happens, it is kept until the process exits.
+    class. If no thread does so, the client remains in memory until the process exits.
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
@@ -313,9 +315,10 @@ _call_headers = operator.methodcaller("headers")
 def read_headers(message: confluent_kafka.Message) -> Sequence[tuple[str, bytes | None]] | None:
     """Return a record's headers; None if a header name is not UTF-8. Call only once per message.
 
-    For such a name, confluent-kafka returns a list with an invalid entry although it has set an
-    exception. A call through `methodcaller` always detects the exception. After a direct call that
-    the interpreter has specialized, or after a second call, the process crashes.
+    If a header name is not UTF-8, confluent-kafka sets an exception, but also returns a list with
+    an invalid entry. The interpreter always detects the exception if `headers` is called through
+    `methodcaller`. It does not detect the exception in a direct call that it has specialized, and
+    the process crashes. A second call for the same message also crashes the process.
     """
     try:
         found: Sequence[tuple[str, bytes | None]] | None = _call_headers(message)

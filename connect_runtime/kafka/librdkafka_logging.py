@@ -56,7 +56,7 @@ def list_secret_encodings(access: KafkaClusterAccess) -> frozenset[str]:
 
 
 def redact_secrets(text: str, forms: Collection[str]) -> str:
-    """Remove secrets (in the given forms) and token issuer responses from a text."""
+    """Return the text without secrets (in the given forms) and token issuer responses."""
     text = _strip_issuer_response(text)
     for each in sorted(forms, key=len, reverse=True):
         text = text.replace(each, "…")

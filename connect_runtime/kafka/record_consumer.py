@@ -3,8 +3,9 @@ r"""Consumer of a sink task: a confluent-kafka consumer that is a member of the 
 Rebalance callbacks run on the task's thread while it polls, as in Java. If the task raises
 an exception in a callback, `poll` completes the rebalance in librdkafka and then raises it.
 
-`topics.regex` is matched here and not by librdkafka, which uses the C library's syntax: there `\\d`
-matches nothing, and a pattern that is valid in Java would silently match no topic.
+`topics.regex` is matched in this module and not by librdkafka. librdkafka uses the C library's
+syntax, in which `\d` matches nothing: a pattern that is valid in Java could match no topic, without
+an error.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class TopicPatternMatcher:
 COOPERATIVE_STRATEGY = "cooperative-sticky"
 """Value of `partition.assignment.strategy` for incremental rebalances."""
 RESET_TO_ERROR = "error"
-"""Value of `auto.offset.reset` that raises an error if the group has no committed offset."""
+"""Value of librdkafka's `auto.offset.reset` with which the consumer reports an error if the group
+has no committed offset."""
 _LOG = logging.getLogger(__name__)
 _POSITIONS_TIMEOUT_S = 60.0
 """Same as Java's default.api.timeout.ms, because a newly elected coordinator must load its offsets
@@ -98,8 +100,8 @@ _RebalanceCallback = Callable[[Collection[TopicPartition]], None]
 
 
 class KafkaRecordConsumer:
-    """Consumer of a sink task. Implements `RecordConsumer`, which documents the methods, with
-    confluent-kafka."""
+    """Consumer of a sink task. Implements `RecordConsumer` with confluent-kafka. `RecordConsumer`
+    documents the methods."""
 
     def __init__(
         self,
@@ -305,8 +307,8 @@ class KafkaRecordConsumer:
     def _assign_partitions(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
     ) -> None:
-        """Assign partitions. The rebalance listener may set their start offsets and pause them in
-        its callback."""
+        """Assign partitions. In its callback, the rebalance listener may set start offsets and
+        pause partitions."""
         self._has_joined = True
         try:
             self._start_offsets = dict(self.positions(_convert_from_library_partitions(partitions)))
@@ -437,9 +439,9 @@ def _convert_to_library_offsets(
 def _convert_to_consumer_record(message: confluent_kafka.Message) -> ConsumerRecord:
     kind, timestamp = message.timestamp()
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None, "a consumed record has a topic"
-    assert partition is not None, "a consumed record has a partition"
-    assert offset is not None, "a consumed record has an offset"
+    assert topic is not None, "librdkafka returned a record without a topic"
+    assert partition is not None, "librdkafka returned a record without a partition"
+    assert offset is not None, "librdkafka returned a record without an offset"
     types = {
         confluent_kafka.TIMESTAMP_CREATE_TIME: TimestampType.CREATE_TIME,
         confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: TimestampType.LOG_APPEND_TIME,

@@ -31,8 +31,8 @@ _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
-    """Producer of a source task. Implements `RecordProducer`, which documents the methods, with
-    confluent-kafka.
+    """Producer of a source task. Implements `RecordProducer` with confluent-kafka. `RecordProducer`
+    documents the methods.
 
     Invariant: `_waiting` counts the accepted records whose callbacks have not returned. It is 0
     until the producer exists.
@@ -164,8 +164,8 @@ class KafkaRecordProducer:
             if refusal is not None:
                 return client_errors.translate_error(refusal, doing, where=self._where)
             return RetriableError(
-                f"{doing} on {self._where}: stopped before it was acknowledged; it may or may not "
-                "be written"
+                f"{doing} on {self._where}: the producer was stopped before the record was "
+                "acknowledged; the record may or may not have been written"
             )
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 

@@ -22,8 +22,8 @@ from connect_runtime.protocol.topic_requests import NewTopic
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_TIMEOUT_MS = 5_000
-"""Timeout of one request. A broker that does not respond receives requests until the first one
-times out."""
+"""Timeout of one request. Requests are sent to an unresponsive broker until the first of these
+requests times out."""
 _RETRY_DELAY_S = 0.1
 _METADATA_PROPAGATION_S = 10.0
 _EARLIEST_TIMESTAMP, _LATEST_TIMESTAMP = -2, -1
@@ -158,7 +158,7 @@ class TopicAdmin:
         """Request the offsets of the partitions that are not in `found` yet, and add them to
         `found`.
 
-        Raises the first error that the response has for a partition.
+        Raises the error of the first partition whose entry in the response has an error code.
         """
         doing = f"requesting the offsets of {topic}"
         leaders = {

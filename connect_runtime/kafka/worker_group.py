@@ -92,8 +92,8 @@ class KafkaWorkerGroup:
         rng: random.Random,
         on_taken: Callable[[GroupEvent], None] = lambda _: None,
     ) -> None:
-        """Create the member. For metrics, `on_taken` is called on the herder's thread with each
-        event that `pop_events` returns."""
+        """Create the group member. `on_taken` is called on the herder's thread with each event that
+        `pop_events` returns, so that the caller can record metrics."""
         self._settings = settings
         self._on_taken = on_taken
         self._clock = clock
@@ -369,7 +369,7 @@ def _ignore_event_notification() -> None:
 
 class _ConnectionLoop:
     """The group's broker connections, with a socket through which other threads interrupt a poll.
-    After creation, used by only one thread."""
+    Used by only one thread after its creation."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock

@@ -85,8 +85,8 @@ def attach_library_log(file: pathlib.Path) -> None:
 
 
 class _RootLogFilter(logging.Filter):
-    """Moves log records of the root logger to the library log, because py4j logs tracebacks to the
-    root logger."""
+    """Redirects log records of the root logger to the library log. py4j logs tracebacks to the root
+    logger."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != "root":

@@ -43,7 +43,7 @@ def config_group() -> None:
 def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     """Validate FILE (default: clusters.yaml) and report every mistake at once.
 
-    No cluster is contacted; mm2 check does that.
+    The clusters are not contacted. To check the clusters too, run mm2 check.
     """
     try:
         found = config_loader.load_config_file(file, environment=os.environ)
@@ -111,10 +111,10 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     "--to",
     "form",
     type=click.Choice([_YAML_FORM, _PROPERTIES_FORM]),
-    help="Output format.  [default: the format that FILE is not in]",
+    help="Output format.  [default: properties for a YAML file, otherwise yaml]",
 )
 def convert_config(file: pathlib.Path, form: str | None) -> int:
-    """Convert clusters.yaml to mm2.properties, or back, and print the result.
+    """Convert clusters.yaml to mm2.properties, or the reverse, and print the result.
 
     The effective configuration stays the same. Settings that the other format cannot express are
     listed on stderr. Secrets are printed only if FILE itself contains them.
@@ -143,7 +143,7 @@ def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> Converte
             mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
         )
     root = yaml_file.parse_yaml(text).root
-    assert isinstance(root, YamlSection), "the configuration file was read without errors"
+    assert isinstance(root, YamlSection), "a valid configuration file has a section as its root"
     return properties_conversion.convert_to_properties(root, folder=file.parent)
 
 

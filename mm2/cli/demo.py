@@ -1,4 +1,4 @@
-"""`mm2 demo`: replicates real traffic between two local clusters and moves a consumer group."""
+"""`mm2 demo`: replicates traffic between two local clusters and fails over a consumer group."""
 
 from __future__ import annotations
 

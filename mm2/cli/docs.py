@@ -359,7 +359,7 @@ def _format_default_value(default: str | tuple[str, ...] | None) -> str:
 
 
 def _format_inline_code(text: str) -> str:
-    """Escape characters of regular expressions that Markdown would interpret."""
+    """Escape `*` and `<`, for example in regular expressions, because Markdown interprets them."""
     return text.replace("*", r"\*").replace("<", r"\<")
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="Cluster that the consumer group moves to.",
 )
 @click.option(
-    "--planned", is_flag=True, help="Rehearse a planned move instead of killing the origin."
+    "--planned", is_flag=True, help="Rehearse a planned failover instead of killing the origin."
 )
 @options.config_option("Configuration file that defines the flow.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -49,15 +49,16 @@ def drill_command(
     """Rehearse a failover between two local Kafka clusters and measure RTO and RPO.
 
     Starts two test clusters on this machine and runs the flow with your settings on a test topic,
-    with a producer and a consumer group. The first cluster is killed, or left by a planned move
-    with --planned, and the group continues on the second. Your clusters are not contacted and no
-    hooks run. The time that operators, DNS and applications need is not included.
+    with a producer and a consumer group. The first cluster is killed, and the group continues on
+    the second. With --planned, the first cluster is not killed: the group moves in a planned
+    failover. Your clusters are not contacted and no hooks run. The time that operators, DNS and
+    applications need is not included.
 
     Needs Java; the first run downloads Kafka (60 MB). The result is recorded in the file that
     drill.report names, if it is set.
 
     A FAILED line reports that replicated records were skipped, that more records were re-read than
-    the failover report allows, or that a planned move lost or repeated records.
+    the failover report allows, or that a planned failover lost or repeated records.
 
     \b
     RTO         time from the loss of the first cluster until the group processed records again

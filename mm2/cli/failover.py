@@ -1,7 +1,7 @@
 """`mm2 failover` and `mm2 failback`: plan and execute moving consumer groups to the other cluster.
 
 Without `--execute`, the plan is printed and nothing changes. The exit code is 0 after a completed
-move and for the verdicts GO and GO, AT A COST. It is 1 for NO-GO.
+failover or failback, and for the verdicts GO and GO, AT A COST. It is 1 for NO-GO.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class MoveOptions:
     groups: tuple[str, ...]
     """Consumer groups to move; empty to move all groups."""
     accepted: tuple[str, ...]
-    """Codes of findings (problems in the plan) that the user accepted, so that they do not block
-    the move."""
+    """Codes of findings (problems in the plan) that the user accepted. Accepted findings do not
+    block the execution of the plan."""
     rewind: bool
     execute: bool
     journal: pathlib.Path | None
@@ -74,15 +74,18 @@ class MoveOptions:
         """Raise `UsageError` if options contradict each other or a finding code is unknown."""
         if self.execute and self.resume:
             raise click.UsageError(
-                "--execute starts a new move and --resume continues an earlier one: use only one"
+                "--execute starts a new failover or failback, --resume continues an earlier one: "
+                "use only one"
             )
         if self.resume and self.journal is None:
             raise click.UsageError(
-                "--resume needs the journal of the move to be resumed: add --journal FILE"
+                "--resume needs the journal of the failover or failback to continue: "
+                "add --journal FILE"
             )
         if self.planned and self.origin_lost:
             raise click.UsageError(
-                "--planned needs the origin cluster, but --origin-lost skips it: use only one"
+                "--planned needs the origin cluster, but --origin-lost does not contact it: "
+                "use only one"
             )
         from mm2.failover import plan_findings
 
@@ -138,8 +141,8 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "rewind",
         is_flag=True,
         help=(
-            "Also rewind groups whose offset on the destination is already ahead of the "
-            "translated offset: they reprocess records."
+            "Also rewind a group that is already ahead of the translated offset on the "
+            "destination: the group reprocesses records."
         ),
     ),
     click.option(
@@ -156,21 +159,24 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
         help=(
             "Journal file that records every step.  [default: a new file in the current directory, "
-            "named after the move and the time]"
+            "named after the command, the clusters and the time]"
         ),
     ),
     click.option(
         "--resume",
         "resume",
         is_flag=True,
-        help="Continue the interrupted move of --journal FILE, without asking for confirmation "
-        "again.",
+        help="Continue the interrupted failover or failback of --journal FILE, without asking for "
+        "confirmation again.",
     ),
     options.seconds_option(
         "--quiescence",
         "quiescence_s",
         60.0,
-        text="How long both clusters must remain in sync before a planned move stops the flow.",
+        text=(
+            "How long both clusters must have equal end offsets that do not change, before a "
+            "planned failover or a failback stops the flow."
+        ),
         allowed=click.FloatRange(min=MIN_QUIESCENCE_S),
     ),
     options.seconds_option(
@@ -199,10 +205,10 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def run_move(order: MoveOptions) -> int:
-    """Plan, execute or resume a move of consumer groups, and return the exit code.
+    """Plan, execute or resume a failover or failback of consumer groups, and return the exit code.
 
-    The exit code is 0 if the move completed or the verdict is GO or GO, AT A COST. It is 1 for
-    NO-GO.
+    The exit code is 0 if the failover or failback completed, or if the verdict is GO or GO, AT A
+    COST. It is 1 for NO-GO.
     """
     order.validate()
     settings = config_loader.load_config_file(order.file, environment=os.environ)
@@ -241,8 +247,8 @@ def run_move(order: MoveOptions) -> int:
 
 
 def plan_and_execute_move(order: MoveOptions, found: MoveComponentFactory) -> int:
-    """Print the plan of a move. With `--execute` and a verdict other than NO-GO, ask for
-    confirmation and execute it.
+    """Print the plan of a failover or failback. With `--execute` and a verdict other than NO-GO,
+    ask for confirmation and execute the plan.
 
     The journal is created only after the confirmation.
     """
@@ -312,16 +318,16 @@ def _describe_next_step(
     if planned.request.is_planned or planned.origin_error or not planned.lag_records:
         return said
     return (
-        f"{said}\n{order.origin} is reachable: with --planned, the move waits until all records "
-        "are replicated"
+        f"{said}\n{order.origin} is reachable: with --planned, the failover waits until all "
+        "records are replicated"
     )
 
 
 def _plan_move(
     found: MoveComponentFactory, wanted: MoveRequest, path: pathlib.Path
 ) -> tuple[MovePlan, ClusterIds]:
-    """Build the move plan, including findings (problems and warnings) about whether it can be
-    executed. Return the plan and the ids of both clusters."""
+    """Build the plan of a failover or failback, with findings: problems that block its execution,
+    and warnings. Return the plan and the ids of both clusters."""
     from mm2.failover import move_plan, readiness
 
     planned = found.planner.build_plan(wanted)
@@ -385,8 +391,8 @@ def _execute_move(
 def _convert_retriable_errors() -> Iterator[None]:
     """Convert `RetriableError` to `FatalError` inside a `with` block.
 
-    If a cluster becomes unreachable during a move, the move ends with exit code FAILED, because
-    UNREACHABLE would mean that nothing was changed.
+    If a cluster becomes unreachable while a plan is executed, the exit code is therefore FAILED.
+    The exit code UNREACHABLE would mean that nothing was changed.
     """
     try:
         yield
@@ -395,15 +401,15 @@ def _convert_retriable_errors() -> Iterator[None]:
 
 
 def _was_origin_unreachable(file: JournalFile) -> bool:
-    """Return True if the origin cluster did not respond when the move began."""
+    """Return True if the origin cluster did not respond when the failover began."""
     begun = file.journal.identity
     return begun is None or not begun.clusters.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedMoveSettings:
-    """Flow, hooks and cluster ids of a resumed move, which are compared with those in its
-    journal."""
+    """Flow, hooks and cluster ids with which a failover or failback is resumed. They are compared
+    with the journal."""
 
     flow: str
     hooks: frozenset[str]
@@ -413,7 +419,7 @@ class ResumedMoveSettings:
 def check_journal_matches_move(
     order: MoveOptions, file: JournalFile, now: ResumedMoveSettings, *, now_ms: int
 ) -> None:
-    """Check that the journal belongs to the move to be resumed.
+    """Check that the journal belongs to the failover or failback to be resumed.
 
     Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
     are appended to the journal.
@@ -433,7 +439,9 @@ def check_journal_matches_move(
             f"{', '.join(missing)}"
         )
     if said:
-        raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
+        raise click.UsageError(
+            f"{file.path} is the journal of another failover or failback: {'; '.join(said)}"
+        )
     more = set(order.accepted) - begun.request.accepted
     if more:
         file.append_entry(journal.encode_accepted_entry(more, at_ms=now_ms))
@@ -536,8 +544,8 @@ def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path
 @click.option(
     "--planned",
     is_flag=True,
-    help="Both clusters are up and no record may be lost: wait until the groups have no members "
-    "and all records are replicated.",
+    help="Lose no records: wait until the groups have no members and all records are replicated. "
+    "Both clusters must be up.",
 )
 @click.option(
     "--origin-lost",
@@ -546,11 +554,11 @@ def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path
     help="The origin cluster is down: do not contact it, and use the last checkpoints.",
 )
 def failover_command(**given: Any) -> int:
-    """Plan moving consumer groups from one cluster to the other, or execute the plan.
+    """Plan or execute a failover of consumer groups from one cluster to the other.
 
-    Without --execute nothing changes. The plan shows the replication lag, the target offset of
-    each group, how many records are lost or re-read, the steps, and a verdict: GO, or GO, AT A
-    COST, or NO-GO with the findings that block the move.
+    Without --execute nothing changes. The plan shows the replication lag, the offset of each
+    group on the destination, how many records are lost or re-read, the steps, and a verdict: GO,
+    or GO, AT A COST, or NO-GO with the findings that block the failover.
 
     With --execute the flow is stopped until mm2 resume and its writers are fenced; the translated
     offsets of the groups are committed on the destination and verified. You, or hooks in the
@@ -563,8 +571,8 @@ def failover_command(**given: Any) -> int:
     On a terminal, --execute asks you to type the name of the flow; --yes skips the question.
     Scripts, hooks and --resume are never prompted.
 
-    Without --planned the move does not wait for replication to catch up: records that exist only on
-    the origin are lost.
+    Without --planned the failover does not wait for replication to catch up: records that exist
+    only on the origin are lost.
 
     \b
     COMMITTED       the group's offset on the origin
@@ -595,18 +603,18 @@ def failover_command(**given: Any) -> int:
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
     help=(
-        "Before the move, write all records of --to that were never replicated to --from, as JSON "
-        "lines, to this new file. Without --execute, only this file is written."
+        "Before the failback, write all records of --to that were never replicated to --from, as "
+        "JSON lines, to this new file. Without --execute, only this file is written."
     ),
 )
 def failback_command(**given: Any) -> int:
-    """Plan or execute moving consumer groups back to the cluster that mm2 failover left.
+    """Plan or execute a failback of consumer groups to the cluster that mm2 failover left.
 
-    --from is the cluster that applications use now, --to the original one. The flow FROM->TO must
-    be configured and running: it replicates what was written since the failover.
+    --from is the cluster that applications use now, --to the original cluster. The flow FROM->TO
+    must be configured and running: it replicates the records that were written since the failover.
 
     First, mm2 counts records of --to that were never replicated to --from: groups read them after
-    the failback. The remaining steps are those of a planned move: producers and consumers are
+    the failback. The remaining steps are those of a planned failover: producers and consumers are
     stopped, mm2 waits until both clusters are in sync, and the groups are moved. Both clusters must
     be up. Without --execute nothing changes. For the finding codes, the columns and the
     confirmation, see mm2 failover.

@@ -43,8 +43,8 @@ class ReportQuery:
 def cluster_query_options(
     *, timeout_s: float
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command that reports on flows from the clusters only: add its options and pass
-    them as a `ReportQuery`."""
+    """Decorate a command that always reads its data from the flows' clusters. Adds the options of
+    the command, and passes their values as a `ReportQuery`."""
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         @options.config_argument
@@ -69,14 +69,15 @@ def cluster_query_options(
 
 
 def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command that reports on flows from the local process or the clusters: add its
-    options and pass them as a `ReportQuery`."""
+    """Decorate a command that gets its data from the process on this machine that runs the flows,
+    or from the clusters. Adds the options of the command, including `--clusters`, and passes their
+    values as a `ReportQuery`."""
 
     @cluster_query_options(timeout_s=30.0)
     @click.option(
         "--clusters",
         is_flag=True,
-        help=("Read the clusters even if a process on this machine runs the flows."),
+        help=("Read the data from the clusters even if a process on this machine runs the flows."),
     )
     @functools.wraps(function)
     def run_command_with_clusters_flag(*, query: ReportQuery, clusters: bool, **others: Any) -> int:

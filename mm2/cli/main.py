@@ -122,7 +122,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 
 
 _VERBOSE_LOGGERS = ("httpx", "connect_runtime")
-"""Loggers that log every request and every step of a Connect worker at INFO. They log only warnings
+"""Loggers of requests and of the steps of a Connect worker. Their INFO messages are suppressed
 unless the log level is debug."""
 
 
@@ -231,9 +231,8 @@ def main() -> NoReturn:
 
 
 def _escape_unencodable_output() -> None:
-    """Configure the output to print characters that the terminal's encoding lacks as escape
-    sequences. Topic and group names may contain any character, and an unprintable name must not
-    abort a failover."""
+    """Escape characters in the output that the terminal's encoding does not support. Topic and
+    group names may contain any character, and an unprintable name must not abort a failover."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -43,7 +43,7 @@ _GROUP_COLUMN = "GROUP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationResult:
-    """Translated offsets of groups, or of single offsets if `groups` is None."""
+    """Translations of the offsets of groups, or of single offsets if `groups` is None."""
 
     at_ms: int
     """Time of the translation in UTC milliseconds."""
@@ -94,20 +94,20 @@ def format_translation_notes(answer: TranslationResult) -> Iterator[str]:
         if group.basis is Basis.CHECKPOINT:
             why = f": {group.cluster_error}" if group.cluster_error else ""
             yield (
-                f"group {group.group}: these are the offsets of its last checkpoints, because "
+                f"group {group.group}: the offsets are from the group's last checkpoints, because "
                 f"{answer.origin} did not respond{why}. Later records are re-read; their number "
                 "is unknown"
             )
     for place in answer.offsets:
         if answer.source_error and isinstance(place.outcome, NotReady):
             yield (
-                f"{place.partition}: whether offset {place.offset} is beyond the log end is "
-                f"unknown, because {answer.origin} did not respond: {answer.source_error}"
+                f"{place.partition}: it is unknown whether offset {place.offset} is beyond the log "
+                f"end, because {answer.origin} did not respond: {answer.source_error}"
             )
         if place.basis is Basis.TIME_ON_DESTINATION:
             yield (
-                f"{place.partition}: {answer.origin} did not respond, so this is the first offset "
-                f"at that time on {answer.destination}"
+                f"{place.partition}: {answer.origin} did not respond, so the translated offset is "
+                f"the first offset at the requested time on {answer.destination}"
             )
 
 

@@ -102,8 +102,8 @@ def rebuild_command(
 
     If the map has no entry for a replicated partition, stop the flow before running this command.
     When the flow is started again, it resumes at the rebuilt position. Records that Java
-    MirrorMaker 2 replicated before the takeover can be added while the flow runs. If identical
-    records cannot be told apart, their offsets are translated to an earlier offset.
+    MirrorMaker 2 replicated before the takeover can be added while the flow runs. If a record has
+    identical copies that cannot be matched one to one, its offset is translated to an earlier one.
 
     \b
     Examples:
@@ -359,12 +359,12 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
     "--csv", "as_csv", is_flag=True, help="Print CSV for kafka-consumer-groups --reset-offsets."
 )
 def translate_command(**given: Any) -> int:
-    """Translate offsets of the source cluster to the target cluster, or back.
+    """Translate offsets of a flow's source cluster to its target cluster, or the reverse.
 
     With --group: every committed offset of the group, or its last checkpoints if the source does
     not respond. --csv prints the file that kafka-consumer-groups --reset-offsets --from-file reads.
-    BASIS names the origin of OFFSET: "committed", "checkpoint" with its age, the offset "as given",
-    or the offset of a time.
+    BASIS shows how OFFSET was determined: "committed", "checkpoint" with its age, the offset "as
+    given", or the offset of a time.
 
     \b
     exact               no record is re-read or missed

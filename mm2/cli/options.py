@@ -37,7 +37,7 @@ def seconds_option(
     allowed: click.FloatRange = _POSITIVE,
 ) -> Callable[[F], F]:
     """Add an option whose value is a number of seconds. The command receives the value as the
-    parameter `field`; `text` is the option's help."""
+    parameter `field`; `text` is the option's help text."""
     return click.option(
         name,
         field,
@@ -96,7 +96,7 @@ def config_argument(function: F) -> F:
 
 def config_option(text: str) -> Callable[[F], F]:
     """Add `--config FILE` to a command without a `[FILE]` argument. The command receives the path
-    as `file`; `text` is the option's help."""
+    as `file`; `text` is the option's help text."""
 
     def decorate(function: F) -> F:
         @_build_config_option(text)

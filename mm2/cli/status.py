@@ -82,7 +82,8 @@ def lag_command(
     LAG is the source's last stable offset minus the next offset to replicate: an upper bound if
     the log has gaps. LAG-TIME is the age of the oldest unreplicated record, 0 if there is none.
     TIME-TO-LOSS is the time until retention deletes that record, if replication makes no progress.
-    `>` marks a sum with an unknown part. The lag has the same sources as in mm2 status.
+    `>` marks a sum that omits partitions with unknown lag. As in mm2 status, the lag is read from
+    the process on this machine that runs FILE, otherwise from the clusters.
 
     \b
     Examples:

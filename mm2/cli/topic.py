@@ -84,13 +84,14 @@ def reset_command(
 ) -> int:
     """Restart the replication of TOPIC at another position of the source.
 
-    This resolves halted partitions, for example after the source topic was recreated. TOPIC is the
-    name on the source. Existing records of the mirror topic are kept; new records are appended.
+    The reset resolves halted partitions, for example after the source topic was recreated. TOPIC is
+    the name on the source. Existing records of the mirror topic are kept; new records are appended.
 
     The reset is recorded on the target cluster. The flow can stay running: its tasks that replicate
-    the topic are restarted on every node, and the command waits until the partitions replicate
-    again. If a node is not reachable from here, the command waits only until the partitions have
-    been acquired. If the flow is not running, the reset takes effect when it starts.
+    the topic are restarted on every node, and the command waits until the partitions are being
+    replicated again. If a node is not reachable from this machine, the command waits only until
+    the partitions have been acquired. If the flow is not running, the reset takes effect when the
+    flow starts.
 
     \b
     Examples:
@@ -125,8 +126,8 @@ class _TopicResetCommand:
         self._result: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
 
     def run_reset(self, timeout_s: float) -> int:
-        """Record the reset, restart the affected tasks, wait until they replicate again, and return
-        the exit code.
+        """Record the reset, restart the affected tasks, wait until the partitions are being
+        replicated again, and return the exit code.
 
         Raises `ConnectError` if the reset could not be recorded. Later failures are reported
         together with the reset that was recorded.

@@ -89,7 +89,7 @@ def why_command(
     for line in failed:
         terminal.print_line(line, err=True)
     if found is not None and not as_json and code == exit_codes.DONE:
-        terminal.print_line(f"{note}; this answer was read from the clusters")
+        terminal.print_line(f"{note}; the explanation was read from the clusters")
     return code
 
 
@@ -184,9 +184,10 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """Add who paused or stopped the flow or topic to each explanation of a paused or stopped one.
+    """Add the recorded operator actions to each explanation of a paused or stopped flow or topic:
+    who paused or stopped it, and when.
 
-    Only the target clusters of these flows are read, all within `timeout_s`.
+    Reads only the target clusters of these flows, all within `timeout_s`.
     """
     from mm2.cli import client_library_logs
     from mm2.status import topic_explanation

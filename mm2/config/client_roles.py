@@ -1,7 +1,7 @@
 """Resolves the client properties of each client of a connector (`MirrorConnectorConfig`).
 
 Precedence, weakest first: security keys of the cluster (`source.cluster.X`), keys of the client
-type (`consumer.X`), keys of the client type on that side (`source.consumer.X`).
+type (`consumer.X`), keys of the client type on one side of the flow (`source.consumer.X`).
 """
 
 from __future__ import annotations

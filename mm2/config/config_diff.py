@@ -22,8 +22,8 @@ from mm2.topics.flow_config import Flow
 
 _START_ONLY_SECTIONS = ("spark", "metrics", "health", "drill", "rest")
 _LIVE_WORKER_KEY = f"worker.{mm2_property_keys.RESTART_MAX}:"
-"""Prefix of the restart limit, the only worker setting that can change while the worker is
-running."""
+"""Key prefix of the setting that limits restarts. It is the only worker setting that can change
+while the worker is running."""
 AT_NEXT_START_TEXT = "takes effect after mm2 run is restarted"
 
 
@@ -109,7 +109,7 @@ def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
     """Return the new settings, but with the current values of settings that cannot change while the
     process is running.
 
-    The next comparison therefore reports these differences again.
+    Therefore, the next reload again reports the changed settings that need a restart.
     """
     same = {
         name: old.effective.get(name, {}) for name in _START_ONLY_SECTIONS if name in new.effective

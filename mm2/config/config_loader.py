@@ -128,7 +128,7 @@ def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> li
 
 def _apply_custom_classes_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
     before = item.flow
-    assert before is not None, "only valid files are converted to properties"
+    assert before is not None, "custom classes are applied only to flows of a valid file"
     ends = SourceAndTarget(before.source, before.target)
     source = _derive_connector_config(flat, ends, _SOURCE)
     made = mirror_connector_config.parse_source_config(source).flow
@@ -515,9 +515,9 @@ def _read_root_section(
 
 
 def _omit_flow_with_custom_classes(item: FlowEntry) -> FlowEntry:
-    """Return a copy of the flow entry for checks against other flows. If the flow uses custom
-    classes, which are not instantiated yet, the copy contains only the source and target
-    aliases."""
+    """Return the flow entry for checks against other flows. If the flow uses custom classes,
+    `flow` is None in the returned entry, because the classes are not instantiated yet. Only the
+    source and target aliases of such a flow are checked."""
     return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 
@@ -574,7 +574,8 @@ def _read_flows(
 def _read_clients(
     collector: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
 ) -> dict[str, FlowClients]:
-    """Collect the clients of the enabled flows, by flow name."""
+    """Resolve the connection settings of the enabled flows' clients, by flow name. Reports
+    problems."""
     found: dict[str, FlowClients] = {}
     for item in flows:
         source, target = (

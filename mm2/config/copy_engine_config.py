@@ -144,8 +144,8 @@ class EngineSettings:
 
 
 def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str]:
-    """Return the keys of engine settings that differ. Values are not returned because they may be
-    secrets."""
+    """Compare two `EngineSettings`. Return the keys of the settings that differ, without values,
+    because values may be secrets."""
     named = {field_name: key for key, (field_name, _) in _OPTION_TYPES.items()}
     found = [] if one.engine == other.engine else [mirror_connector_keys.ENGINE]
     found += [

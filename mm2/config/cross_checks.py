@@ -123,9 +123,10 @@ def _check_duplicate_flows(collector: ProblemCollector, found: Sequence[FlowEntr
 def _check_shared_topic_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
     """Report pairs of flows that would write to the same topics on one target cluster.
 
-    If both flows keep topic names, only lists of literal names can prove that their topics differ.
-    If either flow renames topics, only literal names are compared, because other collisions are
-    rare. A name that the other flow matches only by a pattern causes a warning instead of an error.
+    Two flows that keep topic names must list different topics by literal names: patterns cannot
+    prove that the topics of the flows differ. If either flow renames topics, only literal names are
+    compared, because other collisions are rare. A literal name that the other flow matches only by
+    a pattern causes a warning instead of an error.
     """
     for one, other in itertools.combinations(sound, 2):
         if one.flow.target != other.flow.target or one.flow.source == other.flow.source:

@@ -93,8 +93,8 @@ def _needs_connect_worker(props: Props, ends: SourceAndTarget) -> bool:
 
 
 def _parse_java_boolean(text: str) -> bool:
-    """Parse a boolean as Java's `Boolean.parseBoolean`: the text is not trimmed, and anything but
-    `true` is false."""
+    """Parse a boolean as Java's `Boolean.parseBoolean` does: the text is not trimmed, and anything
+    but `true` (in any case) is false."""
     return text.lower() == "true"
 
 
@@ -191,10 +191,12 @@ def derive_client_properties(
 
 
 def diff_config_keys(ours: Props, stored: Props) -> list[str]:
-    """Return the keys whose values differ between the file's and the stored configuration.
+    """Return the keys whose values differ between the configuration derived from the file and the
+    stored configuration.
 
     Values are not returned because they may be secrets. Placeholders `${…}` are compared
-    unresolved: if one side were resolved, as in Java, they would always differ.
+    unresolved. Java resolves them in only one of the configurations; in Java, values with
+    placeholders therefore always differ.
     """
     both = {*ours, *stored}
     return sorted(key for key in both if ours.get(key) != stored.get(key))

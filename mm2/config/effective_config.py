@@ -399,8 +399,8 @@ def _flatten_sections(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue
 
 
 def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
-    """Return the value for display. It is hidden if it is a secret, or if it differs from the text
-    `as_written` in the file because a placeholder was resolved."""
+    """Return the value for display. The value is hidden if it is a secret, or if it differs from
+    the text `as_written` in the file because a placeholder was resolved."""
     if value != as_written or config_errors.is_sensitive_key(key):
         return config_errors.HIDDEN_VALUE
     return _parse_scalar(config_errors.redact_secrets_in_value(value))

@@ -106,8 +106,8 @@ def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
 def derive_rest_settings(
     flat: FlatProperties, source: WorkerSettingsSource
 ) -> InternalRestSettings | None:
-    """Derive the settings of the REST server for communication between nodes, or None if it is
-    disabled. Raises `SettingsError` if they are invalid."""
+    """Derive the settings of the REST server for communication between nodes. Returns None if the
+    server is disabled. Raises `SettingsError` if the settings are invalid."""
     resolved = flat.resolve(flat.props)
     if resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() != "true":
         return None
@@ -131,9 +131,9 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
 def create_worker_settings_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Create the object from which Connect workers read their settings. Relative paths in settings
-    are resolved against the directory `folder`; if it is None, against the working directory, as in
-    Java."""
+    """Create the `WorkerSettingsSource` that loads the settings of Connect workers. Relative paths
+    in settings are resolved against the directory `folder`; if it is None, against the working
+    directory, as in Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),
@@ -356,8 +356,8 @@ def resolve_status_page_hosts(
 def plan_rest_server(
     settings: Mm2Settings, *, environment: Mapping[str, str]
 ) -> InternalRestSettings | None:
-    """Plan the REST server for communication between nodes. Returns its settings, or None if it is
-    disabled. Raises `SettingsError` if they are invalid."""
+    """Return the settings of the REST server for communication between nodes; None if the server is
+    disabled. Raises `SettingsError` if the settings are invalid."""
     return derive_rest_settings(
         settings.flat, create_worker_settings_source(settings.file, environment=environment)
     )

@@ -60,10 +60,10 @@ def resolve_flow_clients(
     source: ClusterEntry,
     target: ClusterEntry,
 ) -> tuple[FlowClients | None, Mapping[str, str]]:
-    """Resolve the connection settings of a flow's clients, and return them with the flow's
-    overrides as text, with secrets hidden.
+    """Resolve the connection settings of a flow's clients. Returns the settings, and the flow's
+    overrides as text with secrets hidden.
 
-    Reports problems. The clients are None if there are any problems.
+    Reports problems. The settings are None if there are any problems.
     """
     shown: dict[str, str] = {}
 

@@ -2,8 +2,8 @@
 
 The Java classes do not exist in Python, but validation must accept their names and print them as
 Java does. Therefore each class is represented by an empty type with the same name. All other names
-refer to Python classes. A connector's configuration can name a Python class only if its module was
-already imported, because the operator's file names it or a plugin uses it.
+refer to Python classes. A connector's configuration can name a Python class only if the class's
+module was already imported: the operator's file names the class, or a plugin uses the module.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def resolve_class(name: str) -> type:
 
 
 def import_class(name: str) -> type:
-    """Resolve a class name like `resolve_class`, but import the module of a Python class. Use it
-    only for class names from the configuration file, which the operator controls."""
+    """Resolve a class name as `resolve_class` does, but import the module of a Python class. Pass
+    only class names from the configuration file, which the operator controls."""
     found = _resolve_java_class(name)
     if found is not None:
         return found

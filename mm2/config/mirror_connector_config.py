@@ -229,8 +229,9 @@ class _ConfigReader:
             return instead
 
     def find_faulty_key(self, of_class: str, key: str) -> str:
-        """Return the key under which to report a filter's problem: `of_class`, the key that names
-        the filter's class, if the class is a custom class; otherwise `key`."""
+        """Return the key under which a filter's problem is reported. `of_class` is the key that
+        names the filter's class, and is returned for a custom class. `key` is returned for a
+        built-in class."""
         return key if java_classes.get_java_class_name(self.values[of_class]) else of_class
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:

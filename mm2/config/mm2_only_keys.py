@@ -75,7 +75,8 @@ class ExtensionKey(Generic[T]):
 
 
 def create_parsing_validator(parse: Callable[[str], object], allowed: str) -> Validator:
-    """Create a validator that accepts None, and texts or lists of texts that `parse` can parse."""
+    """Create a validator for a string or a list of strings: `parse` must accept each string. None
+    is valid. `allowed` describes the allowed values in error messages."""
 
     def ensure_parsable(name: str, value: Any) -> None:
         if value is None:

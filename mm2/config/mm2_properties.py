@@ -73,8 +73,11 @@ class PropertyProblems:
         self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
 
     def should_read_client_property(self, pair: Property, name: str, *, prefix: str) -> bool:
-        """Return True if this client property has an effect and must be read. Otherwise warn that
-        it has none."""
+        """Return True if this client property has an effect and must be read.
+
+        Warns about other properties, except a property that is set to the value that is fixed in
+        mm2, and a consumer's `auto.offset.reset`, which is translated separately.
+        """
         if (
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
@@ -89,8 +92,8 @@ class PropertyProblems:
         return False
 
     def should_read_connector_key(self, pair: Property, name: str) -> bool:
-        """Return True if this connector key has an effect and must be read. Otherwise warn that it
-        has none, unless its value is the one that is fixed in mm2."""
+        """Return True if this connector key has an effect and must be read. Warns about a key
+        without effect, unless the key is set to the value that is fixed in mm2."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -220,9 +223,12 @@ _LowPrecedenceTarget = tuple[str, FlowClusterProperties, str]
 
 
 def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_LowPrecedenceTarget, ...]]:
-    """Return the flow prefixes whose properties are overridden by a cluster's own properties, each
-    with the clients to which it applies: tuples of the client's prefix in a flow, the client's
-    cluster, and the client's prefix in the cluster's properties."""
+    """Return the low-precedence prefixes of flow properties, each with the clients to which it
+    applies. The clusters' own properties take precedence over properties with these prefixes.
+
+    Each client is a tuple: the client's prefix in a flow, its cluster, and its prefix in the
+    cluster's properties.
+    """
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)

@@ -168,8 +168,9 @@ _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
     "ssl.protocol": ("tls", "tlsv1.3"),
     "ssl.trustmanager.algorithm": ("pkix", "sunx509"),
 }
-"""Client properties that may be set only to the values that always apply. List values may be in any
-order. Java's default algorithms are equivalent to OpenSSL's checks."""
+"""Client properties that may be set only to the values that mm2 always uses. List values may be in
+any order. Java's default key and trust manager algorithms (`pkix`, `sunx509`) are accepted, because
+they check certificates as OpenSSL does."""
 KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
 
 

@@ -1,9 +1,9 @@
 """Operator overrides: pauses and throttles that operators set while a flow is running.
 
 Overrides are stored as keys of the flow's source connector that are not set in configuration files.
-When the group's leader updates the connector's configuration from its file, it keeps these keys
-from the config topic. A Java leader drops them. All functions return a new configuration and do not
-modify their arguments.
+When the group's leader updates the connector's configuration from its file, the leader keeps the
+overrides that are stored in the config topic. A Java leader drops the overrides. All functions
+return a new configuration and do not modify their arguments.
 """
 
 from __future__ import annotations

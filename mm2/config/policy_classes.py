@@ -67,8 +67,8 @@ def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> R
 def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
     """Create the topic filter. Raises `ConfigError` if its class or an expression is invalid.
 
-    The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are not
-    among its defined keys, as in Java.
+    As in Java, the checkpoint connector also uses the keys `topics` and `topics.exclude`, although
+    its `ConfigDef` does not define these keys.
     """
     of = found[mirror_connector_keys.TOPIC_FILTER]
     if java_classes.get_java_class_name(of) is None:

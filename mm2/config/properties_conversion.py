@@ -50,7 +50,7 @@ _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperty:
-    """A property key and value, with the line and path in the YAML file that set it."""
+    """A property with the line and key path of the YAML entry that sets it."""
 
     key: str
     value: str = field(repr=False)
@@ -410,7 +410,7 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
         folder, {name: each.kind for name, each in translated.providers.items()}
     )
     root = translated.document.root
-    assert isinstance(root, YamlSection), "only valid properties files are converted"
+    assert isinstance(root, YamlSection), "a valid properties file is translated to a section"
     tree = _YamlNodeConverter(texts).convert_node(root)
     assert isinstance(tree, dict)
     inexpressible = _add_java_defaults(tree, translated, texts)
@@ -428,8 +428,8 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
 def _add_java_defaults(
     tree: dict[str, Any], translated: TranslatedProperties, texts: SettingTextConverter
 ) -> list[str]:
-    """Add worker keys, and Java's defaults where the YAML defaults differ. Returns the
-    inexpressible keys."""
+    """Add worker keys, and add Java's default to each key that has a different default in YAML.
+    Returns the inexpressible keys."""
     tree["defaults"] = {**mm2_property_keys.JAVA_FLOW_DEFAULTS, **tree["defaults"]}
     said = {
         key: texts.convert_text(pair.value, key, line=pair.line)
@@ -497,7 +497,7 @@ class _YamlNodeConverter:
 
 
 def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
-    """Return the names of the settings that differ."""
+    """Compare two configurations. Return the names of the flows and sections that differ."""
     found: list[str] = []
     names = [[flow.name for flow in each.flows] for each in (one, other)]
     if sorted(names[0]) != sorted(names[1]):
@@ -534,6 +534,6 @@ def _collect_client_settings(found: Mm2Settings, name: str) -> Sequence[object]:
 
 
 def _remove_paths(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the client properties without file paths, because the contents of the files, which the
-    field `security` contains, are compared instead."""
+    """Return the client properties without file paths. The contents of the files are compared
+    instead: they are in the field `security`."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

@@ -131,7 +131,7 @@ class _SettingTexts:
 
 
 class SectionReader:
-    """Reads one section of the file; keys that it does not set are read from section `defaults`.
+    """Reads one section of the file. A key that the section does not set is read from `defaults`.
 
     `path` is the section's name in messages. Problems in section `defaults` are reported only once,
     when that section itself is read.

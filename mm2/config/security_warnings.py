@@ -97,7 +97,7 @@ def _build_secrets_warning(flat: FlatProperties, keys: set[str], who: str) -> li
     others = "".join(f", {name}" for _, name in ordered[1:])
     text = (
         f"is a plaintext secret{f' (as are{others[1:]})' if others else ''}: {who}; use"
-        " ${file:/path:key} or ${env:NAME}, of which only the reference is stored"
+        " ${file:/path:key} or ${env:NAME}, so that only the reference is stored"
     )
     return [ConfigProblem(line=line, key=key, text=text)]
 

@@ -101,7 +101,7 @@ def _warn_about_command_line_secret(
         collector.report_warning(
             given.line,
             key,
-            "contains a secret or a reference, and its value becomes part of a command line, "
+            "contains a secret or a ${…} reference, and its value becomes part of a command line, "
             "which every user of that machine can read: use the dedicated Spark property instead "
             "(such as spark.ssl.trustStorePassword), or a file that only the JVM's user can read",
         )

@@ -62,7 +62,7 @@ def check_clusters_differ(
     flow: str, source_id: str, target_id: str, *, renames: bool
 ) -> Iterator[CheckFinding]:
     """Report a flow whose source and target are the same cluster. `renames` is True if mirror
-    topics have different names."""
+    topics have other names than their source topics."""
     if not source_id or source_id != target_id:
         return
     severity = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
@@ -122,7 +122,7 @@ class _TargetBrokerCheck:
             if refuses
             else "batches are rejected when a single broker is down",
             fix=f"set replication.factor of {self.flow} above {needed}, or "
-            f"{_MIN_IN_SYNC_REPLICAS} below it",
+            f"{_MIN_IN_SYNC_REPLICAS} below replication.factor",
             severity=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
         )
 
@@ -145,7 +145,8 @@ class _TargetBrokerCheck:
             yield self._build_finding(
                 "transaction-timeout",
                 f"{_MAX_TRANSACTION_TIMEOUT_KEY} is {longest} on {self.target.alias}",
-                effect=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are rejected: fencing fails",
+                effect=f"transactions with a timeout of {TRANSACTION_TIMEOUT_MS} ms are rejected: "
+                "fencing fails",
                 fix=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to at least {TRANSACTION_TIMEOUT_MS} "
                 "on the brokers",
             )
@@ -158,8 +159,9 @@ class _TargetBrokerCheck:
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
                     effect=(
-                        "brokers expire producer ids early: records older than half of this time "
-                        "must be replicated in transactions, and partitions must be fenced again"
+                        "brokers expire producer ids early: records older than half of the "
+                        "expiration time must be replicated in transactions, and partitions must "
+                        "be fenced again"
                     ),
                     fix=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
                     severity=CheckSeverity.WARNING,

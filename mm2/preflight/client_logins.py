@@ -94,8 +94,8 @@ def build_cluster_access_by_client(
 def build_operator_commands(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
-    """Create the builder of suggested operator commands (`ClusterCommands`) for each client of a
-    flow. The commands use the client's cluster and principal."""
+    """Create a `ClusterCommands` for each client of a flow. It builds the commands that findings
+    suggest, for the client's cluster and principal."""
     return {
         client: command_arguments.build_cluster_commands(each) for client, each in found.items()
     }

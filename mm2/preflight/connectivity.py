@@ -1,6 +1,6 @@
 """Connects to every bootstrap address and advertised broker of a cluster, and reads certificates.
 
-Connections use the same protocol, TLS and SASL settings as the copier.
+Connections use the same protocol, TLS and SASL settings as the copy processes.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ K = TypeVar("K", bound=Hashable)
 
 _POLL_INTERVAL_S = 0.05
 _DEADLINE_MARGIN_S = 1.0
-"""Margin by which the deadline exceeds the timeouts of the connections, so that connection errors,
-which name the cause, are reported first."""
+"""Margin by which the deadline exceeds the timeouts of the connections. Connection errors are
+therefore reported before the deadline: they name the cause."""
 
 
 def check_connectivity(
     login: ClusterLogin, *, clock: Clock, random: Random, timeout_s: float
 ) -> ConnectResult:
-    """Check a cluster's bootstrap addresses, then its brokers, then their certificates, each step
-    concurrently. Takes at most three times `timeout_s`."""
+    """Check a cluster's bootstrap addresses, then its brokers, then their certificates. All
+    addresses of a step are checked concurrently. Takes at most three times `timeout_s`."""
     access = login.access
     blank = build_unreachable_result(login, clock=clock)
     options = dataclasses.replace(
@@ -114,8 +114,8 @@ def check_connectivity(
 
 
 def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
-    """Build the connection result of a cluster that cannot be reached. `why` is the reason for
-    which all its bootstrap addresses failed, or "" if no connection was attempted."""
+    """Build the connection result of a cluster that cannot be reached. `why` is the error of all
+    bootstrap addresses, or "" if no connection was attempted."""
     access = login.access
     tried = (
         ConnectAttempt(address=each, layer=RequestFailureLayer.NETWORK, text=why)

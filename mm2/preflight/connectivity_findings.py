@@ -152,9 +152,7 @@ class ConnectResult:
             severity = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
         effect = cause.effect
         if severity is CheckSeverity.WARNING:
-            effect = (
-                "other bootstrap addresses respond, but clients cannot connect if those are down"
-            )
+            effect = "other bootstrap addresses respond, and clients cannot connect without them"
         return CheckFinding(
             subject=self.alias,
             area=area,

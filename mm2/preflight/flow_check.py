@@ -125,7 +125,7 @@ class FlowCheck:
                     severity=CheckSeverity.FAILED,
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
-                    effect="this part of the flow could not be checked",
+                    effect="this check is incomplete: some problems of the flow may not be listed",
                     fix="fix the cause named in the message, then check again",
                 )
             )

@@ -30,8 +30,8 @@ from mm2.replication.cluster_capabilities import (
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 PROBE_TOPIC = "mm2-probe.internal"
-"""Internal topic that is kept on the target, because deleting it would need another ACL and could
-interfere with a concurrent probe."""
+"""Internal topic on the target to which `mm2 probe` writes records. The topic is kept after the
+probe, because its deletion would need another ACL and could interfere with a concurrent probe."""
 PROBE_JSON_VERSION = 1
 PROBE_TIMEOUT_S = 30.0
 _EXPIRATION_KEYS = (

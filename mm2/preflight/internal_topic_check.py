@@ -72,9 +72,10 @@ def check_internal_topic(
             severity=severity,
             code="state-topic-partitions",
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
-            effect=f"with any number other than {topic.partitions}, the order of {topic.content} "
-            "is lost" + (", and the flow does not start" if topic.is_required else ""),
-            fix="delete the topic if this flow has never run; it will be created again",
+            effect=f"with a partition count other than {topic.partitions}, the order of "
+            f"{topic.content} is lost"
+            + (", and the flow does not start" if topic.is_required else ""),
+            fix="delete the topic if this flow has never run; mm2 creates the topic again",
             command=tool.build_delete_topic_command(topic.name),
         )
     if seen.cleanup_policy is None:
@@ -317,8 +318,8 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicAcces
 
 
 def _build_mm2_topic(name: str, holds: str, *, factor: int, key: str) -> ExpectedInternalTopic:
-    """Build an internal topic that is shared with MirrorMaker 2, which the flow uses even if the
-    topic's settings differ from the expected settings."""
+    """Build the expected settings of an internal topic that MirrorMaker 2 also uses. The flow uses
+    the topic even if its actual settings differ."""
     return ExpectedInternalTopic(
         name=name,
         content=holds,

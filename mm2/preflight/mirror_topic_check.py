@@ -37,7 +37,7 @@ class ObservedMirrors:
     name_conflicts: Mapping[str, Collection[str]]
     """Source topics that would have the same mirror topic, by mirror topic name."""
     reserved: Mapping[str, str]
-    """Reason why a topic must not be mirrored because of its mirror's name, by topic."""
+    """Topics that must not be mirrored, with the reason: their mirror topic's name is reserved."""
     default_retention_ms: int | None
     """Default retention of the target's brokers in milliseconds; None if unknown."""
 
@@ -54,8 +54,8 @@ def check_mirror_topics(
             f"no topic of {seen.flow.source} is replicated by this flow",
             effect="the flow runs, but replicates nothing until such a topic exists",
             fix=(
-                "correct topics and topics.exclude, or grant DESCRIBE on the topics, which are "
-                "not visible without it"
+                "correct topics and topics.exclude, or grant DESCRIBE on the topics: without "
+                "DESCRIBE, they are not visible"
             ),
             severity=CheckSeverity.WARNING,
             command=operator.source.build_allow_topic_command(
@@ -85,8 +85,8 @@ def check_mirror_topics(
 def _list_findings_by_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """Yield each finding together with its topic. The caller adds the topic when it merges findings
-    that differ only in the topic."""
+    """Yield each finding together with its topic. The text of a finding does not name the topic:
+    the caller merges findings that differ only in the topic, and adds the topic names."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (
@@ -135,7 +135,8 @@ def _list_findings_by_topic(
             _build_finding(
                 seen,
                 "mirror-refused",
-                f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
+                "the cluster refuses to create the mirror topic: "
+                f"{why.replace(f'topic {mirror}', 'it')}",
                 effect="the topic is not replicated",
                 fix="correct the cause named in the cluster's error message",
             ),
@@ -185,8 +186,8 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                 "retention-shorter",
                 f"{_RETENTION_KEY} is {ours} on the source, {theirs} on the mirror",
                 effect=(
-                    "the mirror topic deletes records that the source still has, and old records "
-                    "soon after they were replicated"
+                    "the mirror topic deletes records that the source still has, and deletes old "
+                    "records soon after they were replicated"
                 ),
                 fix=(
                     f"set {_RETENTION_KEY} on the source topic (its mirror topic gets the same "

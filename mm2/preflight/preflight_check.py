@@ -73,8 +73,11 @@ _MAX_REQUESTS_PER_FLOW = 20
 
 @dataclass(frozen=True, slots=True)
 class _ClusterResults:
-    """Results of the cluster checks: the connection result of every login to every cluster, and the
-    findings by flow name for the flows whose clusters all respond."""
+    """Results of connecting to the clusters, and of checking the flows.
+
+    `reached` has the connection result of each login to each cluster. `flows` has the findings by
+    flow name, and contains only flows whose clusters all respond.
+    """
 
     reached: Sequence[ConnectResult]
     flows: Mapping[str, Sequence[CheckFinding]]

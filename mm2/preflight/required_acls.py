@@ -1,7 +1,7 @@
 """ACLs that each client of a flow needs, and findings about missing ACLs.
 
-The ACLs cover all requests that the flow's connectors and copy processes send; these need no other
-authorization.
+The ACLs cover all requests that the flow's connectors and copy processes send. The
+requests need no other authorization.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class InternalTopicAcls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResourceUsage:
-    """Topics and groups that a flow uses, and its optional operations, which together determine the
-    ACLs that it needs. A flow that only emits heartbeats does not replicate topics."""
+    """Topics, groups and optional operations of a flow, from which its required ACLs are derived.
+    A flow that only emits heartbeats does not replicate topics."""
 
     topics: tuple[str, ...]
     """Source topics that the flow replicates."""
@@ -139,8 +139,8 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
             name,
             {"DESCRIBE_CONFIGS"},
             effect=(
-                "the topic's configuration is not synced: retention and cleanup of the mirror "
-                "topic may differ"
+                "the topic's configuration is not synced: its mirror topic may have a different "
+                "retention and cleanup policy"
             ),
             severity=CheckSeverity.WARNING,
         )
@@ -174,7 +174,8 @@ def _require_mirror_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             follows,
-            effect="partitions and configuration of the mirror topic do not follow the source",
+            effect="changes of the source topic's partitions and configuration are not applied "
+            "to the mirror topic",
             severity=CheckSeverity.WARNING,
         )
 

@@ -1,5 +1,5 @@
 """Counts the slots of the copy engine (copy processes that can run at the same time), and reports
-if the flows need more.
+a finding if the flows need more slots.
 
 The slots of local Spark are counted without starting it. On a Spark cluster, an application is
 started in the same way as by `mm2 run`.

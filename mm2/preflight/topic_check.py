@@ -51,7 +51,7 @@ _COMPACTED_CONFIG = {_CLEANUP_POLICY_KEY: "compact"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCheckDependencies:
-    """Dependencies of the topic check."""
+    """Connections, commands and cluster properties that a `TopicCheck` needs."""
 
     both: FlowPair
     accesses: Mapping[FlowClient, KafkaClusterAccess]
@@ -274,7 +274,7 @@ def _find_leaderless_partitions(
 
 
 def _describe_failures(failed: Mapping[str, ConnectError]) -> dict[str, str]:
-    """Return the errors of topics that could not be created, by topic. Topics that already exist
-    and missing ACLs, which are reported separately, are left out."""
+    """Return the errors of topics that could not be created, by topic. Omits topics that already
+    exist, and missing ACLs, which are reported separately."""
     known = (NotAuthorizedError, TopicExistsError)
     return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}

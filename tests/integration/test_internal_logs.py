@@ -248,7 +248,7 @@ def test_who_waits_is_told_when_nobody_reads_any_more(place, topic, caplog):
         log.read_to_end(WAIT_S)
         log.send(KeyedRecord(key=b"k", value=b"poison"), on_recorded=answers.append)
         for _ in range(2):
-            with pytest.raises(FatalError, match=r"has stopped reading it: choked.*restart"):
+            with pytest.raises(FatalError, match=r"has stopped reading the topic: choked.*restart"):
                 log.read_to_end(WAIT_S)
         assert told.get(timeout=WAIT_S) == f"the thread that reads {name} ended: choked"
     finally:

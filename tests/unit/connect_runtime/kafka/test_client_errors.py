@@ -60,7 +60,7 @@ def test_a_message_says_what_where_why_and_what_to_do():
     message = str(translate(KafkaError.POLICY_VIOLATION, "At most 3 partitions."))
     assert message == (
         "creating topic t on west (127.0.0.1:9092): At most 3 partitions (POLICY_VIOLATION); "
-        "a cluster policy forbids this: change the request or the policy"
+        "a cluster policy forbids the request: change the request or the policy"
     )
 
 

@@ -36,7 +36,7 @@ ENDS = ("--from", "east", "--to", "west")
     [
         (["failover", *ENDS, "--execute", "--resume"], "use only one"),
         (["failover", *ENDS, "--resume"], "add --journal FILE"),
-        (["failover", *ENDS, "--planned", "--origin-lost"], "but --origin-lost skips it"),
+        (["failover", *ENDS, "--planned", "--origin-lost"], "--origin-lost does not contact it"),
         (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
         (["failover", *ENDS, "--quiescence", "0"], "--quiescence"),
         (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: unknown finding code"),
@@ -286,7 +286,7 @@ DO_IT = (
             {},
             [
                 f"{DO_IT} --group g --execute",
-                "east is reachable: with --planned, the move waits until all records are "
+                "east is reachable: with --planned, the failover waits until all records are "
                 "replicated",
             ],
         ),

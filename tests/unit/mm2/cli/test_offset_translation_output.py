@@ -85,8 +85,8 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
         in found[2]
     )
     assert found[3:] == [
-        "group h: these are the offsets of its last checkpoints, because east did not respond: no "
-        "route. Later records are re-read; their number is unknown",
+        "group h: the offsets are from the group's last checkpoints, because east did not respond: "
+        "no route. Later records are re-read; their number is unknown",
         "group nobody has no offsets on east",
     ]
 
@@ -159,7 +159,7 @@ def test_as_json():
 def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     found = answer(places=[place(WAITS)], silent="no route")
     assert list(offset_translation_output.format_translation(found))[-1] == (
-        "orders-3: whether offset 50 is beyond the log end is unknown, because east did not "
+        "orders-3: it is unknown whether offset 50 is beyond the log end, because east did not "
         "respond: no route"
     )
 

@@ -268,8 +268,8 @@ def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
     assert main.run_command(["why", str(config), "orders"]) == exit_codes.DONE
     printed = capsys.readouterr().out
     assert (
-        "no process on this machine replicates the topic; this answer was read from the clusters"
-        in printed
+        "no process on this machine replicates the topic; the explanation was read from the "
+        "clusters" in printed
     )
     assert "the flow is PLANNING: creating topic mm2-configs" in printed, "the process knows best"
 

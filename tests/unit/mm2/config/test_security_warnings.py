@@ -99,8 +99,8 @@ def test_secrets_of_spark_are_told_without_topics_because_none_has_them():
     assert found.describe("f") == (
         "f:13: spark.conf.spark.ssl.keyPassword: is a plaintext secret (as are "
         "spark.conf.spark.hadoop.fs.s3a.secret.key, spark.conf.spark.executorEnv.API_TOKEN): "
-        "everyone who can read this file can see it; use ${file:/path:key} or ${env:NAME}, of "
-        "which only the reference is stored"
+        "everyone who can read this file can see it; use ${file:/path:key} or ${env:NAME}, so "
+        "that only the reference is stored"
     )
 
 

@@ -181,5 +181,6 @@ def test_what_is_refused_for_one_reason_is_told_once():
     refused = {name: f"creating topic {name} on west: POLICY_VIOLATION" for name in names}
     (found,) = (each for each in told(seen(refused=refused)) if each.code == "mirror-refused")
     assert found.text == (
-        "east.b, east.c: the cluster refuses to create it: creating it on west: POLICY_VIOLATION"
+        "east.b, east.c: the cluster refuses to create the mirror topic: "
+        "creating it on west: POLICY_VIOLATION"
     )
