@@ -130,18 +130,17 @@ def check_private_directory(
     directories in its parent directory.
     """
     found = folder.stat() if opened is None else os.fstat(opened)
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    # The owner of a symbolic link can redirect it.
+    foreign_owners = {found.st_uid, folder.lstat().st_uid} - {uid}
+    may_be_foreign = root_may_use_foreign and uid == 0
+    if foreign_owners and (not may_be_foreign or folder.parent.stat().st_mode & stat.S_IWOTH):
+        raise DirectoryNotPrivateError(
+            f"{folder} belongs to user id {min(foreign_owners)} instead of {uid}: remove it as root"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:  # after the owner, because only the owner can run chmod
         raise DirectoryNotPrivateError(
             f"{folder} must be accessible to its owner only: run chmod 700 "
             f"{shlex.quote(str(folder))}"
-        )
-    owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
-    if owners == {uid}:
-        return
-    if not (root_may_use_foreign and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
-        other = min(owners - {uid})
-        raise DirectoryNotPrivateError(
-            f"{folder} belongs to user id {other} instead of {uid}: remove it"
         )
 
 

@@ -48,8 +48,8 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
     """Replicate live traffic between two local Kafka clusters, compare every record, and fail over
     a consumer group.
 
-    All clusters and files are removed at the end. Needs Java; the first run downloads Kafka
-    (60 MB).
+    The clusters use TLS and require a login. All clusters and files are removed at the end. Needs
+    Java; the first run downloads Kafka (60 MB).
 
     \b
     Examples:
@@ -218,7 +218,8 @@ def _list_inspection_commands(demo: Demo) -> Iterator[str]:
     yield "  read      a mirror topic with Kafka's console consumer:"
     yield (
         f"    java -cp {jars} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "
-        f"{demo.clusters['west'].bootstrap} --topic east.trickle"
+        f"{demo.clusters['west'].bootstrap} --topic east.trickle --command-config "
+        f"{shlex.quote(str(demo.get_client_properties_path('west')))}"
     )
     yield ""
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 
 JSON_VERSION = 1
+_OPEN_TO_LOCAL_USERS = (
+    "no login is required: every local user who can connect to these clusters can read your files; "
+    "use --secure on a shared machine"
+)
 
 _folder_option = click.option(
     "--dir",
@@ -94,6 +98,9 @@ def up_command(
 
     If another process uses a preferred port, a free port is used instead and reported. --json
     prints the client properties of each cluster and the state of each broker.
+
+    Without --secure, the clusters require no login, and every local user who can connect to them
+    can read all files that you can read. Use --secure on machines that you share with other users.
     """
     request = SandboxRequest(
         names=names,
@@ -115,6 +122,8 @@ def up_command(
         _print_to_stderr("already up")
     for line in sandbox_lifecycle.describe_ports_in_use(state):
         _print_to_stderr(line)
+    if not all(each.is_secure for each in state.clusters):
+        _print_to_stderr(_OPEN_TO_LOCAL_USERS)
     servers = _check_server_health(state)
     if as_json:
         _print_sandbox_json(state, servers)

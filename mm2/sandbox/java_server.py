@@ -188,6 +188,7 @@ class JavaServer:
             raise SandboxError(f"{self.name} in {self.folder} is already running")
         self.write_startup_files()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self.log_path.touch(mode=0o600)  # invalid settings are logged with their values
         with self.log_path.open("ab") as log:
             self._child = self.runner.start(self.make_start_command(), output=log, cwd=self.folder)
 

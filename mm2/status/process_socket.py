@@ -288,7 +288,7 @@ def _check_directory_owner(
         )
     except DirectoryNotPrivateError as error:
         raise ProcessSocketError(
-            f"{error}, or set MM2_RUN_DIR to another directory for both mm2 run and this command: "
+            f"{error}, or set MM2_RUN_DIR to another directory for mm2 run and all mm2 commands: "
             "anyone with access to this directory could impersonate the mm2 process of user id "
             f"{uid}"
         ) from error

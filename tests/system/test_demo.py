@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes
+from connect_runtime.config import java_properties
+from connect_runtime.system import java_installation, processes
 from tests.support import eventually, kafka
 from tests.support import processes as support_processes
 from tests.support.kafka import Outgoing
@@ -31,6 +33,7 @@ TRAFFIC_SENT = "real clients have filled"
 BACKLOG_COPIED = "the first records were replicated"
 OUR_TRACE = f'File "{support_processes.ROOT}/mm2/'
 KEPT = "Running until Ctrl-C"
+PASSWORD = re.compile(r'(?:password|user_\w+)="([^"]+)"')
 
 
 class Demo:
@@ -86,10 +89,17 @@ class Demo:
                     found.append(int(entry.name))
         return [pid for pid in found if processes.is_process_alive(pid)]
 
-    def bootstrap(self, name: str) -> dict[str, str]:
-        found = re.search(rf"{name} at (127\.0\.0\.1:\d+)", self.stderr)
-        assert found is not None, self.stderr
-        return {"bootstrap.servers": found[1], "security.protocol": "PLAINTEXT"}
+    def access(self, name: str) -> dict[str, str]:
+        """The client properties of a cluster, which has said where it is."""
+        (path,) = self.folder.glob(f"mm2-demo-*/{name}.client.properties")
+        properties = java_properties.parse_properties(path.read_text())
+        assert f"{name} at {properties['bootstrap.servers']}" in self.stderr
+        return properties
+
+    def passwords(self) -> set[str]:
+        """Those of all users of both clusters."""
+        paths = self.folder.glob("mm2-clusters-*/*/broker-*/server.properties")
+        return {each for path in paths for each in PASSWORD.findall(path.read_text())}
 
 
 @pytest.fixture
@@ -170,7 +180,7 @@ def without_numbers(line: str) -> str:
 def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
     running = demo("--seconds", "6", "--records", "100")
     running.await_words(BACKLOG_COPIED)
-    kafka.produce(running.bootstrap("west"), "east.codec-none", [Outgoing(value=b"a stranger")])
+    kafka.produce(running.access("west"), "east.codec-none", [Outgoing(value=b"a stranger")])
     assert running.finish() == 1, running.stdout + running.stderr
     assert "codec-none-0: extra 1, " in running.stdout, running.stderr
     assert "DIFFERENT in 1 partition" in running.stdout
@@ -212,17 +222,35 @@ def test_keep_goes_on_until_ctrl_c(demo):
     running = demo("--keep", *SMALL)
     running.await_words(KEPT)
     assert "all records equal" in running.stdout
-    west = running.bootstrap("west")
+    west = running.access("west")
     assert west["bootstrap.servers"] in running.stdout
     _, before = kafka.offsets(west, "east.trickle")
     eventually.eventually(lambda: kafka.offsets(west, "east.trickle")[1] > before, 60)
     settings = re.search(r"settings +(\S+);", running.stdout)
     assert settings is not None
     assert Path(settings[1]).exists()
+    passwords = running.passwords()
+    assert len(passwords) == 4, "of a broker and an admin in each cluster"
+    for path in (Path(settings[1]), *running.folder.glob("mm2-demo-*/*.client.properties")):
+        assert any(each in path.read_text() for each in passwords)
+        assert (path.stat().st_mode | path.parent.stat().st_mode) & 0o077 == 0
+    command = re.search(r"^ +java (-cp .*)$", running.stdout, re.MULTILINE)
+    assert command is not None
+    assert b"." in read_with_console_consumer(command[1])
     running.process.send_signal(signal.SIGINT)
     assert running.finish() == 130
+    assert not [each for each in passwords if each in running.stdout + running.stderr]
     nothing_is_left(running)
     assert left_behind(running) == []
+
+
+def read_with_console_consumer(arguments: str) -> bytes:
+    """The values of five records, read with the printed command."""
+    words = [*shlex.split(arguments), "--max-messages", "5"]
+    java = java_installation.find_java().program
+    done = subprocess.run([java, *words], capture_output=True, timeout=STEP_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_without_java_it_says_so_in_one_line(demo, tmp_path):

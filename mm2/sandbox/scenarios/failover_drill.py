@@ -6,7 +6,8 @@ re-read records.
 
 The drill keeps all settings of the flow, but replaces addresses, security settings, other flows,
 topics and groups. It never connects to the user's clusters and runs none of the user's hooks. All
-processes that it starts end with it.
+processes that it starts end with it. Its clusters are secure, because every client of a broker
+without authentication can read the files of the user who runs the broker.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from mm2.failover.move_steps import MoveStep
 from mm2.failover.plan_findings import PlanVerdict
 from mm2.sandbox import sandbox_cluster
 from mm2.sandbox.log_reader import ConsumerLogReader
-from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import simulated_applications, topic_creation
 from mm2.sandbox.traffic.simulated_applications import GroupConsumer, NumberProducer
@@ -69,12 +70,15 @@ _WORKER_FACTOR_PREFIXES = ("config.storage.", "offset.storage.", "status.storage
 
 
 def make_drill_properties(
-    props: Mapping[str, str], ends: tuple[str, str], bootstraps: tuple[str, str]
+    props: Mapping[str, str],
+    ends: tuple[str, str],
+    client_properties: tuple[ClientProperties, ClientProperties],
 ) -> dict[str, str]:
     """Return MirrorMaker 2 properties for two sandbox clusters with one broker each.
 
     `props` are the properties of the user's configuration file, with `${…}` resolved. `ends`
-    contains the aliases of the source and the target, `bootstraps` their bootstrap servers.
+    contains the aliases of the source and the target, and `client_properties` the properties with
+    which clients connect to the source and the target.
     """
     aliases = [each.strip() for each in props.get(dedicated_mode.CLUSTERS_KEY, "").split(",")]
     flow = f"{ends[0]}->{ends[1]}."
@@ -92,8 +96,8 @@ def make_drill_properties(
             continue
         if not bare.endswith(_REPLICATION_FACTOR):
             kept[key] = value
-    for alias, servers in zip(ends, bootstraps, strict=True):
-        kept[f"{alias}.bootstrap.servers"] = servers
+    for alias, connection in zip(ends, client_properties, strict=True):
+        kept |= {f"{alias}.{key}": value for key, value in connection.items()}
         kept |= {f"{alias}.{each}{_REPLICATION_FACTOR}": "1" for each in _WORKER_FACTOR_PREFIXES}
     kept |= {f"{flow}{each}{_REPLICATION_FACTOR}": "1" for each in _FLOW_FACTOR_PREFIXES}
     return kept | {
@@ -260,7 +264,7 @@ class Drill:
         )
         self._ends = (flow.source, flow.target)
         self._child: ChildProcess | None = None
-        self._clusters = [SandboxCluster(alias) for alias in self._ends]
+        self._clusters = [SandboxCluster(alias, users=()) for alias in self._ends]
         for each in self._clusters:
             self._open.callback(each.close)
 
@@ -333,7 +337,7 @@ class Drill:
         """Start `mm2 run` with the user's flow as a child process. Return the path of its
         configuration file."""
         flat = self._settings.flat
-        here, there = (each.bootstrap for each in self._clusters)
+        here, there = (each.client_properties() for each in self._clusters)
         props = make_drill_properties(flat.resolve(flat.props), self._ends, (here, there))
         path = self._folder / "drill.properties"
         path.touch(mode=0o600)

@@ -1,7 +1,9 @@
 """`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
 Runs a replication node between two sandbox clusters. All processes that it starts end with it. The
-first signal stops the demo within about two seconds, a second signal immediately.
+first signal stops the demo within about two seconds, a second signal immediately. The clusters are
+secure, because every client of a broker without authentication can read the files of the user who
+runs the broker.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
 that stop the applications. A hook is a shell command that creates a file in a directory and waits
@@ -11,6 +13,7 @@ in that directory for the response; it ends when the directory is removed.
 from __future__ import annotations
 
 import collections
+import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -29,7 +32,7 @@ from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState, FlowStatus
 from mm2.node.node import Mm2Node
-from mm2.sandbox import replication_proof, sandbox_cluster
+from mm2.sandbox import java_server, replication_proof, sandbox_cluster
 from mm2.sandbox.log_comparison import PartitionComparison, TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
@@ -336,17 +339,18 @@ def make_hooks_section(folder: Path) -> str:
 
 SOURCE_ALIAS, TARGET_ALIAS = "east", "west"
 FIRST_PORTS = {SOURCE_ALIAS: 19_092, TARGET_ALIAS: 19_192}
+BROKER_SETTINGS = {
+    "ssl.cipher.suites": (
+        "TLS_CHACHA20_POLY1305_SHA256,TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256"
+    )
+}
+"""Prefers ChaCha20, which is about twice as fast as AES in the sandbox's JVMs: with only the
+first-tier compiler, AES runs without hardware support."""
 TRICKLE_TOPIC = TrafficTopic(name="trickle", partitions=2)
 TRICKLE_PER_SECOND = 200
 NODE_STOP_TIMEOUT_S = 10.0
 
-_DEMO_CONFIG = """\
-clusters:
-  {source}:
-    bootstrap.servers: {source_servers}
-  {target}:
-    bootstrap.servers: {target_servers}
-
+_FLOWS_AND_DEFAULTS_YAML = """\
 defaults:
   tasks.max: 2
   replication.factor: -1    # the broker's default: one broker each
@@ -359,6 +363,25 @@ flows:
 metrics:
   required: false           # run without metrics if another mm2 run uses the port
 """
+
+
+def make_demo_config(clusters: Mapping[str, ClientProperties], folder: Path) -> str:
+    """Return the demo's `clusters.yaml`.
+
+    `clusters` contains the client properties of the source and the target, by alias. `folder` is
+    the directory in which the hooks and the demo communicate.
+    """
+    source, target = clusters
+    sections = "".join(
+        f"  {alias}:\n"
+        + "".join(
+            f"    {key}: {json.dumps(value, ensure_ascii=False)}\n"
+            for key, value in properties.items()
+        )
+        for alias, properties in clusters.items()
+    )
+    flows = _FLOWS_AND_DEFAULTS_YAML.format(source=source, target=target)
+    return f"clusters:\n{sections}\n{flows}{make_hooks_section(folder)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,7 +450,8 @@ class Demo:
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-demo-"))
         )
         self.clusters = {
-            name: SandboxCluster(name, port=port) for name, port in FIRST_PORTS.items()
+            name: SandboxCluster(name, users=(), port=port, settings=BROKER_SETTINGS)
+            for name, port in FIRST_PORTS.items()
         }
         for each in self.clusters.values():
             self._open.callback(each.close)
@@ -436,6 +460,11 @@ class Demo:
     @property
     def settings_file(self) -> Path:
         return self._folder / "clusters.yaml"
+
+    def get_client_properties_path(self, name: str) -> Path:
+        """Return the path of the Java client properties file of a cluster. The file exists after
+        the clusters have started."""
+        return self._folder / f"{name}.client.properties"
 
     @property
     def replication_node(self) -> Mm2Node:
@@ -485,6 +514,10 @@ class Demo:
     def _start_clusters(self) -> None:
         self._show_activity("starting two Kafka clusters")
         sandbox_cluster.start_clusters(list(self.clusters.values()))
+        for name in self.clusters:
+            java_server.write_settings_file(
+                self.get_client_properties_path(name), self._get_client_properties(name)
+            )
         where = " and ".join(f"{name} at {each.bootstrap}" for name, each in self.clusters.items())
         self._print_step(f"two Kafka clusters are up: {where}")
 
@@ -503,15 +536,9 @@ class Demo:
         return traffic, self._create_trickle_producer(per_second=TRICKLE_PER_SECOND)
 
     def _start_replication_node(self) -> None:
-        self.settings_file.write_text(
-            _DEMO_CONFIG.format(
-                source=SOURCE_ALIAS,
-                target=TARGET_ALIAS,
-                source_servers=self.clusters[SOURCE_ALIAS].bootstrap,
-                target_servers=self.clusters[TARGET_ALIAS].bootstrap,
-            )
-            + make_hooks_section(self._folder)
-        )
+        properties = {name: self._get_client_properties(name) for name in self.clusters}
+        self.settings_file.touch(mode=0o600)
+        self.settings_file.write_text(make_demo_config(properties, self._folder))
         self._show_activity("starting the flow: Spark is starting first")
         self._mirror = Mm2Node(self.settings, environment=os.environ)
         self._open.callback(self._mirror.stop, NODE_STOP_TIMEOUT_S)
@@ -662,7 +689,7 @@ class Demo:
 
     # Queries
 
-    def _get_client_properties(self, name: str) -> Mapping[str, str]:
+    def _get_client_properties(self, name: str) -> dict[str, str]:
         return self.clusters[name].client_properties()
 
     def _list_topics(self, traffic: TrafficMix) -> list[str]:

@@ -42,6 +42,30 @@ def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
             file_access.check_private_directory(link, uid=0)
 
 
+@pytest.mark.parametrize("root_may_use_foreign", [False, True])
+def test_nobody_is_told_to_run_chmod_on_a_folder_of_another_user(tmp_path, root_may_use_foreign):
+    tmp_path.chmod(0o755)
+    with pytest.raises(DirectoryNotPrivateError) as caught:
+        file_access.check_private_directory(
+            tmp_path, uid=os.geteuid() + 1, root_may_use_foreign=root_may_use_foreign
+        )
+    assert "chmod" not in str(caught.value)
+    assert "remove it as root" in str(caught.value)
+
+
+def test_root_may_use_a_folder_of_another_user_only_if_it_is_private(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    found = folder.stat()
+    owned = os.stat_result([*found[:4], 4242, *found[5:]])  # 4 is the owner
+    monkeypatch.setattr(Path, "lstat", lambda _: owned)
+    monkeypatch.setattr(os, "fstat", lambda _: owned)
+    file_access.check_private_directory(folder, uid=0, root_may_use_foreign=True, opened=3)
+    owned = os.stat_result([found.st_mode | 0o055, *owned[1:]])
+    with pytest.raises(DirectoryNotPrivateError, match="chmod 700"):
+        file_access.check_private_directory(folder, uid=0, root_may_use_foreign=True, opened=3)
+
+
 @pytest.mark.parametrize(
     ("mode", "written"), [(0o700, False), (0o755, False), (0o757, True), (0o1777, True)]
 )

@@ -83,6 +83,17 @@ def test_with_several_brokers_it_is_said_of_which_one(running, capsys):
     assert line in capsys.readouterr().err.splitlines()
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_clusters_without_a_login_are_said_to_be_open_to_local_users(running, capsys, more):
+    risk = "every local user who can connect to these clusters can read your files; use --secure"
+    plain, secure = cluster("east", 19092), cluster("east", 19092, protocol="SASL_SSL")
+
+    for clusters, lines in (((plain,), 1), ((secure, plain), 1), ((secure,), 0)):
+        folder = running(*clusters)
+        main.run_command(["sandbox", "up", "east", "--dir", str(folder), *more])
+        assert capsys.readouterr().err.count(risk) == lines
+
+
 def test_the_next_commands_name_the_folder_in_use(running, capsys):
     folder = running(cluster("east", 19092), cluster("my-west", 19192, preferred=19192))
 

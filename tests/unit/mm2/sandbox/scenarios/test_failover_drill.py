@@ -4,16 +4,22 @@ What the group of a drill may have lost, and what not."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 
 import pytest
 
+from connect_runtime.base.errors import FatalError
 from connect_runtime.config import java_properties
+from connect_runtime.system.clock import SystemClock
 from mm2.config import config_loader
 from mm2.failover.move_request import MoveKind
+from mm2.sandbox import cluster_security, sandbox_cluster
+from mm2.sandbox.cluster_security import ClusterSecurity
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.scenarios import failover_drill
-from mm2.sandbox.scenarios.failover_drill import DrillResult
+from mm2.sandbox.scenarios.failover_drill import Drill, DrillResult
 
 FILE = """\
 clusters:
@@ -40,7 +46,9 @@ hooks:
 def test_the_flow_stays_and_what_leads_to_the_users_clusters_goes(tmp_path: pathlib.Path):
     before = config_loader.parse_clusters_yaml(FILE, file="c.yaml", folder=tmp_path, environment={})
     props = failover_drill.make_drill_properties(
-        before.flat.props, ("east", "west"), ("a:1", "b:2")
+        before.flat.props,
+        ("east", "west"),
+        ({"bootstrap.servers": "a:1"}, {"bootstrap.servers": "b:2"}),
     )
     text = "\n".join(java_properties.format_property(key, value) for key, value in props.items())
     assert not any(word in text for word in ("prod:", "n:9092", "geheim", "SASL", "north"))
@@ -60,6 +68,48 @@ def test_the_flow_stays_and_what_leads_to_the_users_clusters_goes(tmp_path: path
     assert props["emit.checkpoints.interval.seconds"] == "5"
     assert after.spark == before.spark
     assert after.hooks == {}
+
+
+CONNECTION = ("bootstrap.", "security.", "sasl.", "ssl.")
+
+
+def test_the_flow_logs_in_at_the_clusters_of_the_drill(tmp_path: pathlib.Path):
+    before = config_loader.parse_clusters_yaml(FILE, file="c.yaml", folder=tmp_path, environment={})
+    security = ClusterSecurity.create(tmp_path / "security")
+    login = security.client_properties(cluster_security.ADMIN_USER, cluster_security.SCRAM_512)
+    here, there = ({"bootstrap.servers": each, **login} for each in ("a:1", "b:2"))
+    props = failover_drill.make_drill_properties(before.flat.props, ("east", "west"), (here, there))
+    for alias, expected in {"east": here, "west": there}.items():
+        assert {
+            key.removeprefix(f"{alias}."): value
+            for key, value in props.items()
+            if key.startswith(tuple(f"{alias}.{each}" for each in CONNECTION))
+        } == expected
+
+
+def test_the_clusters_of_a_drill_require_a_login(tmp_path: pathlib.Path, monkeypatch):
+    """A client of a broker without one can read all files of the user who runs the drill."""
+    settings = config_loader.parse_clusters_yaml(
+        FILE, file="c.yaml", folder=tmp_path, environment={}
+    )
+    started: list[SandboxCluster] = []
+
+    def keep_and_stop(clusters: list[SandboxCluster]) -> None:
+        started.extend(clusters)
+        raise FatalError("enough")
+
+    monkeypatch.setattr(sandbox_cluster, "start_clusters", keep_and_stop)
+    drill = Drill(
+        settings,
+        settings.flows[0],
+        MoveKind.EMERGENCY,
+        clock=SystemClock(),
+        report_step=lambda _: None,
+    )
+    with contextlib.closing(drill), pytest.raises(FatalError, match="enough"):
+        drill.run()
+    assert [each.name for each in started] == ["east", "west"]
+    assert all(each.security is not None for each in started)
 
 
 ARRIVED = range(16)
