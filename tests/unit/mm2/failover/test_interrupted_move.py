@@ -147,12 +147,17 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
 @pytest.mark.parametrize(
     ("begun", "moved", "said"),
     [
-        ((Step.IDLE,), set(), "to abandon the move: restart what was stopped, and move m away"),
+        (
+            (Step.IDLE,),
+            set(),
+            "to abandon the failover: restart the stopped applications, and move m to another "
+            "directory",
+        ),
         (
             (Step.STOP_FLOW,),
             set(),
-            "to abandon the move: resume the flow (mm2 resume x), restart what was "
-            "stopped, and move m away",
+            "to abandon the failover: resume the flow (mm2 resume x), restart the stopped "
+            "applications, and move m to another directory",
         ),
         ((Step.STOP_FLOW,), {"billing"}, ""),
     ],
