@@ -45,10 +45,10 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooOld:
-    """The offset is before the first known offset of `partition`.
+    """The offset is too old to be translated.
 
     It is before the mirror topic's first record, or its offset map entry was deleted together with
-    the source records.
+    the source records. `partition` is the partition on the other cluster.
     """
 
     partition: TopicPartition
