@@ -131,8 +131,8 @@ class Admin(Protocol):
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
-        """Create topics. A topic succeeds after the controller has stored it, possibly before all
-        brokers know it.
+        """Create topics. A topic counts as created once the controller has stored it. Some brokers
+        may not know the topic yet.
 
         With `validate_only`, topics are only validated.
         """
