@@ -561,8 +561,8 @@ class OffsetTranslator:
     def _fetch_source_end_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
-        """Return the log end offsets of those source partitions that the source reports and mm2 is
-        authorized to read."""
+        """Return the log end offsets of the source partitions. Partitions that the source cluster
+        does not report, or that mm2 is not authorized to read, are omitted."""
         asked = set(partitions)
         if not asked:
             return {}

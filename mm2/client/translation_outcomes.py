@@ -34,8 +34,8 @@ class NotReady:
     """The offset is not yet replicated, or not yet recorded in the offset map: retry later.
 
     `offset` of `partition` is the last known replicated position. A consumer that resumes at this
-    offset misses no replicated record and reads at most `again_max` records again. If the remaining
-    records are never replicated, the consumer continues with later records.
+    offset misses no replicated record and reads at most `again_max` records again. Records that are
+    never replicated are missing for this consumer.
     """
 
     partition: TopicPartition

@@ -41,8 +41,8 @@ class MirroredPartition:
     newest_ms: int | None = None
     """Timestamp of the last record on the mirror. Set only if `source_bounds` is None."""
     stop_reason: str = ""
-    """Reason why the partition's offset map entries are outdated or why it is halted permanently;
-    "" otherwise."""
+    """Reason why the partition's offset map entries are outdated, or why the partition is halted
+    permanently; "" otherwise."""
     source_error: str = ""
     """Reason why `source_bounds` is None although the origin responds for other partitions."""
     mirror_error: str = ""
@@ -105,11 +105,10 @@ class GroupSnapshot:
     members."""
     positions: CommittedPositions
     checkpoint_times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Time at which the checkpoint of a position was written. Positions from other sources have no
-    entry."""
+    """Time at which the checkpoint of a position was written. Positions that do not come from a
+    checkpoint have no entry."""
     state: GroupState = GroupState.UNKNOWN
-    """State of the group on the origin; UNKNOWN if the origin does not respond to the request for
-    it."""
+    """State of the group on the origin; UNKNOWN if the origin does not respond for the group."""
     target: TargetGroup = _ABSENT_GROUP
     """State and positions of the group on the destination."""
     checkpoints: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)

@@ -383,8 +383,8 @@ def _run_group_query(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupCheckpoints:
-    """Checkpoints of the groups, from which groups are built whose committed offsets cannot be
-    read. `missing` is the reason why no checkpoints could be read, or ""."""
+    """Checkpoints of the groups. They replace the committed offsets of groups whose offsets cannot
+    be read. `missing` is the reason why no checkpoints could be read, or ""."""
 
     table: CheckpointTable
     times: CheckpointWriteTimes
@@ -424,8 +424,8 @@ def _read_checkpoints(
         return _GroupCheckpoints(
             table=CheckpointTable(group_filter=takes_group),
             times=times,
-            missing=f"{flow.source} does not respond, and {flow.target} has no topic {topic}: let "
-            "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
+            missing=f"{flow.source} does not respond, and {flow.target} has no topic {topic}: "
+            "enable the flow's checkpoints (emit.checkpoints.enabled), and check the group filter",
         )
     return _GroupCheckpoints(table=table, times=times)
 

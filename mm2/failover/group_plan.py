@@ -45,8 +45,9 @@ class GroupAction(enum.Enum):
     IS_THERE = "is there"
     """The group already has this position on the destination."""
     IS_AHEAD = "is ahead"
-    """The group's position on the destination is already higher. It is not set back unless this is
-    requested, or unless it is beyond the end of a truncated log."""
+    """The group's position on the destination is already higher than the translated position, and
+    is kept. It is rewound only if the operator requests this, or if it is beyond the end of a
+    truncated log."""
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"

@@ -103,7 +103,7 @@ def explain_outdated_positions(
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
             now = "an unknown offset" if each.source_bounds is None else f"{each.source_bounds.end}"
             return (
-                f"the end offset of {each.partition} has changed from {end}, at which both "
-                f"clusters were equal, to {now}"
+                f"the end offset of {each.partition} has changed from {end} (equal on both "
+                f"clusters) to {now}"
             )
     return ""

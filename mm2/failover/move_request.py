@@ -36,8 +36,8 @@ class MoveRequest:
     groups: frozenset[str] = frozenset()
     """Groups to move; empty for all groups of the flow."""
     export: str = ""
-    """File to which records that were never replicated from `destination` are exported (failback
-    only); "" for none."""
+    """File to which the records of `destination` that were never replicated to `origin` are
+    exported (failback only); "" for none."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Name of the configuration file, used in the commands that are suggested to the operator."""
 

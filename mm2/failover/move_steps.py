@@ -20,7 +20,7 @@ class MoveStep(enum.Enum):
     RECORD = "record"
     """Record the state of both clusters in the journal."""
     EXPORT = "export"
-    """Export records that were never replicated from the destination to a file (failback)."""
+    """Export the destination's records that were never replicated to the origin (failback)."""
     STOP_PRODUCERS = "stop-producers"
     """Stop the producers, either through a hook or manually."""
     STOP_CONSUMERS = "stop-consumers"
@@ -56,8 +56,8 @@ HOOK_STEPS = frozenset(
         MoveStep.START_PRODUCERS,
     }
 )
-"""Steps that the operator performs: commands in `hooks:` execute them. A step without a command is
-printed for the operator and counts as completed."""
+"""Steps that the operator performs, or for which the operator configures a command in `hooks:`. mm2
+prints a step without a command and counts it as completed."""
 
 _PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
 STEP_TEXTS: Mapping[MoveStep, str] = {

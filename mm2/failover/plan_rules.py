@@ -83,7 +83,8 @@ def describe_unmoved_group(
 def _check_missing_positions(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """Find partitions of the group's topics without a committed offset."""
+    """Yield a finding if the group has committed offsets in a topic, but none in some of the
+    topic's partitions with records."""
     stands = {each.partition for each in group.partitions if each.action is not _Action.NO_OFFSET}
     topics = {each.topic for each in stands}
     nowhere = [
@@ -343,8 +344,9 @@ _LESS_INFORMATION_CODES = frozenset(
         "reverse-flow-unknown",
     }
 )
-"""Codes of findings that forbid the final step if they are new: they report information that the
-origin still provided when the failover began, so the operator has not accepted them."""
+"""Codes of findings that forbid the final step if they are new. They report that the origin no
+longer provides information that it provided when the failover began, so the operator has not
+accepted them."""
 
 
 def check_plan(
@@ -492,7 +494,7 @@ def _check_missing_source_information(
             severity=_Severity.NOTE,
             code="origin-partly-unreachable",
             text=f"{here} responds only in part; with --origin-lost it is not queried, and all "
-            "groups are moved by their last checkpoints",
+            "groups resume at their last checkpoints",
         )
 
 
@@ -508,7 +510,8 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
             code="mirror-unknown",
             text=f"{name}: {wanted.destination} does not respond for {each.mirror} "
             f"({each.mirror_error}): try again when its leader is available. If this is accepted, "
-            "groups are moved by the offset map alone, and its writers are not fenced",
+            "groups resume at positions from the offset map, and the writers of the mirror are "
+            "not fenced",
         )
     elif each.mirror_bounds is None:
         yield _PlanFinding(

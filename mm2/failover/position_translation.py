@@ -359,9 +359,9 @@ class PositionTranslator:
         if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
         return (
-            f"{flow.target} may have local records in this topic, and which of them were read on "
-            f"{flow.source} is unknown: a group that resumes by replicated records alone skips the "
-            "others (target.topics: exclusive states that there are none)"
+            f"this topic may contain records that were produced directly to {flow.target}. It is "
+            f"unknown which of them the group has read on {flow.source}, so the group may skip "
+            "some. If no such records exist, set target.topics to exclusive"
         )
 
 

@@ -96,7 +96,10 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code="one-cluster", text=text)
     for each in ready.unfinished_moves:
         if each.busy:
-            text = f"{each.path}: another process is moving groups between these clusters; wait"
+            text = (
+                f"{each.path}: another process is moving groups between these clusters; wait until "
+                "it has finished"
+            )
             yield _ReadinessFinding(severity=_Severity.FORBIDS, code="other-move", text=text)
             continue
         begun = dataclasses.replace(each.request, file=wanted.file)

@@ -42,8 +42,8 @@ class ReverseFlowState:
 
     reverse: ReverseFlowMap
     tails: _TailsByPartition = field(default_factory=dict)
-    """The ends of destination partitions that the reverse flow has not replicated, by destination
-    partition."""
+    """The last records of the destination's partitions that the reverse flow has not replicated, by
+    destination partition."""
     unknown_reason: str = ""
     """Reason why a part of the reverse flow's state is unknown, or "" if everything needed is
     known."""

@@ -263,7 +263,7 @@ class ConsumerGroups(Protocol):
     ) -> PerGroupResult[RefusedOffsets]:
         """Commit offsets for groups. Groups that do not exist are created.
 
-        Brokers reject commits for groups with members, which are reported in `failed` as
+        Brokers reject commits for groups with members: such a group is in `failed` with a
         `GroupInUseError`. Commits are not retried: a commit with an unknown outcome counts as
         failed, because a later retry could commit outdated offsets.
         """

@@ -315,7 +315,7 @@ class ResetOutcome:
     def describe(self) -> str:
         """Describe the effect of the reset decision in one line."""
         if self.replicating is None:
-            node = f"node {self.node}" if self.node else "the node that has its task"
+            node = f"node {self.node}" if self.node else "the node that runs its task"
             return (
                 f"{self.partition}: restarted at source offset {self.start_offset}; its state is "
                 f"available only on {node}: run mm2 status there"
@@ -463,7 +463,8 @@ class ResetWaiter:
 def find_task_nodes(
     found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
-    """Find the node (`host:port`) of each partition's task, if the Connect group knows it."""
+    """Find the node (`host:port`) of each partition's task. Partitions whose node the Connect group
+    does not report are omitted."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     known: dict[TopicPartition, str] = {}
     for task in found.config.tasks(flow_rest_client.SOURCE_CONNECTOR):

@@ -79,8 +79,7 @@ def test_who_copies_is_named(given, said):
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
     assert found == (
-        "the end offset of orders-0 has changed from 100, at which both clusters were equal, "
-        f"to {said}"
+        f"the end offset of orders-0 has changed from 100 (equal on both clusters) to {said}"
     )
 
 

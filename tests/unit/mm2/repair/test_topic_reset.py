@@ -394,7 +394,7 @@ def test_a_node_that_cannot_be_named_is_still_another_one():
     watch.trouble = RetriableError("west does not respond")
     assert watch.outcomes() == [
         "orders-0: restarted at source offset 0; its state is available only on the node that "
-        "has its task: run mm2 status there"
+        "runs its task: run mm2 status there"
     ]
 
 
