@@ -1,7 +1,7 @@
 """Public API for applications: inspects mirror topics and translates consumer offsets.
 
 Applications use `from mm2.client import MirrorClient, translate_offsets`; mm2's own code imports
-the modules. The README in this directory starts with an example.
+the submodules directly. The README in this directory starts with an example.
 """
 
 from __future__ import annotations

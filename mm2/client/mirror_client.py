@@ -41,12 +41,13 @@ class MirrorClient:
         topics: StateTopics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Configure a client without sending a request.
+        """Create a client without sending a request.
 
-        `properties` have Java's names: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
-        `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query that has
-        no timeout argument. Tests pass a fake `topics` instead of connecting to a cluster. Raises
-        `FatalError` if properties are invalid.
+        `properties` are client properties with the names that Java uses: `bootstrap.servers`,
+        `security.*`, `ssl.*`, `sasl.*`, `replication.policy.*` (see `mirror_client_config`).
+        `timeout_s` limits each query that has no timeout argument. `topics` reads the cluster's
+        topics; tests pass a fake, other callers omit it. Raises `FatalError` if properties are
+        invalid.
         """
         self._clock = clock or SystemClock()
         self._timeout_s = timeout_s

@@ -1,8 +1,9 @@
-"""Reads the client properties of the public API (`MirrorClientConfig`) and creates its clients.
+"""Reads the client properties of the public API, and creates Kafka clients with these properties.
 
-Properties have Java's names. Properties without a prefix apply to all clients, those with `admin.`
-to clients that list topics, those with `consumer.` to clients that read topics. Unknown properties
-are ignored, so that an application can pass its own properties unchanged.
+Properties have the names that Java's `MirrorClientConfig` uses. Properties without a prefix apply
+to all clients. Properties with the prefix `admin.` apply to clients that list topics, properties
+with the prefix `consumer.` to clients that read topics. Unknown properties are ignored, so that an
+application can pass its own properties unchanged.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _stringify_value(value: object) -> str:
 
 
 class OffsetTranslationClients(ClusterClients, Protocol):
-    """Access to a cluster for `OffsetTranslator`; created by `connect_cluster`."""
+    """Clients of one cluster that `OffsetTranslator` uses; created by `connect_cluster`."""
 
     def open_new_record_reader(self, topic: str) -> TopicTail:
         """Open a reader for new records of the topic. The caller must close the reader."""
@@ -121,8 +122,8 @@ class OffsetTranslationClients(ClusterClients, Protocol):
 
 
 def connect_cluster(properties: ClientProperties, *, clock: Clock) -> KafkaCluster:
-    """Create access to the cluster that the properties describe. Raises `FatalError` if a property
-    is invalid."""
+    """Create the clients of the cluster that the properties describe, without connecting. Raises
+    `FatalError` if a property is invalid."""
     return KafkaCluster(
         build_admin_connection_settings(properties),
         build_consumer_connection_settings(properties),

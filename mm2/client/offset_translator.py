@@ -65,8 +65,8 @@ class OffsetMapWithSyncs:
     """Offset syncs; None if they could not be read."""
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """Translate a source offset to the target, using the closer result of the offset map and
-        the offset syncs.
+        """Translate a source offset to the target. The offset map and the offset syncs are both
+        used, and the result with fewer re-read records is returned.
 
         The offset map is ignored if the newest offset sync contradicts it: MirrorMaker 2 (Java) has
         then replicated the partition after mm2 did, possibly from a recreated topic.
@@ -92,7 +92,8 @@ class OffsetMapWithSyncs:
         return offset_translation.translate_to_source(mine, downstream)
 
     def count_unreplicated_offsets(self, partition: TopicPartition, upstream: int) -> int:
-        """Return the number of offsets before `upstream` that are not recorded as replicated."""
+        """Return the number of source offsets before `upstream` that the offset map does not record
+        as replicated."""
         copied_to = self.offset_map.get_partition(partition).next_source_offset
         return 0 if copied_to is None else max(0, upstream - copied_to)
 
@@ -116,7 +117,7 @@ class FlowOffsetReader:
         a request.
 
         `syncs` are the cluster and topic of the flow's offset syncs, or None if they are unknown.
-        `response_timeout_s` limits how long `read` waits for a cluster that does not respond.
+        `response_timeout_s` limits how long a read waits for a cluster that does not respond.
         """
         self._target = target
         self._topic = naming.format_offset_map_topic(source_alias)
@@ -215,7 +216,7 @@ _UNTRANSLATED_REASONS: Mapping[UntranslatedReason, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationClusterPair:
-    """Access to the two clusters of a flow, with their aliases, for offset translation."""
+    """Clients and aliases of the two clusters of a flow, for offset translation."""
 
     target: OffsetTranslationClients
     """Target cluster of the flow."""
@@ -502,8 +503,8 @@ class OffsetTranslator:
         """Translate the offset of the first source record with a timestamp at or after
         `timestamp_ms` (UTC milliseconds), or the log end offset if all records are older.
 
-        If the source does not respond, the mirror topic's log is searched instead: no record is
-        missed, but an unknown number of records is read again.
+        If the source does not respond, the mirror topic's log is searched instead. A consumer that
+        resumes at the result misses no record, but re-reads an unknown number of records.
         """
         asked = TopicPartition(topic, partition)
         at = self._offsets.query_source_cluster(
@@ -560,8 +561,8 @@ class OffsetTranslator:
     def _fetch_source_end_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
-        """Return the log end offsets of those source partitions that the source reports and mm2 is
-        authorized to read."""
+        """Return the log end offsets of the source partitions. Partitions that the source cluster
+        does not report, or that mm2 is not authorized to read, are omitted."""
         asked = set(partitions)
         if not asked:
             return {}
@@ -692,8 +693,8 @@ def _find_offset_at_time(
     *,
     timeout_s: float,
 ) -> int:
-    """Return the offset of the first record with a timestamp at or after a time, or the end of the
-    readable log if all records are older."""
+    """Return the offset of the first record with a timestamp at or after `timestamp_ms`. If all
+    records are older, return the last stable offset."""
     found = cluster.logs.find_offsets_by_time({partition: timestamp_ms}, timeout_s)
     for error in found.failed.values():
         raise error

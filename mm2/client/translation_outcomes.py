@@ -34,8 +34,8 @@ class NotReady:
     """The offset is not yet replicated, or not yet recorded in the offset map: retry later.
 
     `offset` of `partition` is the last known replicated position. A consumer that resumes at this
-    offset misses no replicated record and reads at most `again_max` records again. If the remaining
-    records are never replicated, the consumer continues with later records.
+    offset misses no replicated record and reads at most `again_max` records again. Records that are
+    never replicated are missing for this consumer.
     """
 
     partition: TopicPartition
@@ -45,10 +45,10 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooOld:
-    """The offset is before the first known offset of `partition`.
+    """The offset is too old to be translated.
 
     It is before the mirror topic's first record, or its offset map entry was deleted together with
-    the source records.
+    the source records. `partition` is the partition on the other cluster.
     """
 
     partition: TopicPartition

@@ -106,7 +106,8 @@ def connect_target_admin(
 def connect_target_cluster(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaCluster:
-    """Create clients for the flow's target, with the login of its tasks' producer.
+    """Create clients for the flow's target, with the login that the flow's tasks use for their
+    producers.
 
     Raises `FatalError` for invalid settings.
     """

@@ -28,8 +28,8 @@ class MirroredPartition:
     copied_to: int | None = None
     """Next source offset to replicate; None if nothing has been replicated yet."""
     unrecorded: int = 0
-    """Upper bound of the number of records on the mirror that are not recorded in the offset map,
-    because they follow its end."""
+    """Upper bound of the number of mirror records after the end of the offset map, which the map
+    does not contain yet."""
     source_bounds: LogBounds | None = None
     """Log bounds (start and end offset) on the origin; None if the origin does not respond for the
     partition."""
@@ -41,8 +41,8 @@ class MirroredPartition:
     newest_ms: int | None = None
     """Timestamp of the last record on the mirror. Set only if `source_bounds` is None."""
     stop_reason: str = ""
-    """Reason why the partition's offset map entries are outdated or why it is halted permanently;
-    "" otherwise."""
+    """Reason why the partition's offset map entries are outdated, or why the partition is halted
+    permanently; "" otherwise."""
     source_error: str = ""
     """Reason why `source_bounds` is None although the origin responds for other partitions."""
     mirror_error: str = ""
@@ -80,8 +80,8 @@ class PositionBasis(enum.Enum):
     CHECKPOINTED = "checkpoint"
     """The group's last checkpoint on the destination, which is older than its committed offset."""
     COMMITTED_AT_START = "committed at the start"
-    """The group's committed offset when the move started. The origin has stopped responding
-    since."""
+    """The group's committed offset when the failover started, because the origin has stopped
+    responding since then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +105,10 @@ class GroupSnapshot:
     members."""
     positions: CommittedPositions
     checkpoint_times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Time at which the checkpoint of a position was written. Positions from other sources have no
-    entry."""
+    """Time at which the checkpoint of a position was written. Positions that do not come from a
+    checkpoint have no entry."""
     state: GroupState = GroupState.UNKNOWN
-    """State of the group on the origin; UNKNOWN if the origin does not respond to the request for
-    it."""
+    """State of the group on the origin; UNKNOWN if the origin does not respond for the group."""
     target: TargetGroup = _ABSENT_GROUP
     """State and positions of the group on the destination."""
     checkpoints: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)
@@ -129,7 +128,7 @@ class GroupSnapshot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmovedGroup:
     """A share group (KIP-932) or streams group (KIP-1071) of the origin, which mm2 does not
-    move."""
+    move to the destination."""
 
     name: str
     type: str
@@ -149,13 +148,13 @@ class TranslatedPosition:
     outcome: TranslatedOffset
     known_from: int | None = None
     """For the outcome `TOO_OLD`, the first offset on the destination that the offset map covers. A
-    checkpoint at a higher offset may refer to an earlier generation of the mirror topic. None if
-    this is possible for any checkpoint."""
+    checkpoint at a higher offset may refer to an earlier generation of the mirror topic, and is not
+    used. None if no checkpoint can be used."""
     outdated_reason: str = ""
     """Reason why the reverse flow's offset map entries are outdated; "" if they are current."""
     local_records_reason: str = ""
-    """Reason why the group may skip local records of the destination; "" if it does not skip
-    any."""
+    """Reason why the group may skip records that were produced directly to the destination; "" if
+    it does not skip any."""
 
 
 TranslatePosition = Callable[[TopicPartition, int], TranslatedPosition | None]
@@ -185,10 +184,10 @@ class UnreplicatedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBaseline:
-    """Positions and findings of the plan with which the move started."""
+    """Positions and findings of the plan with which the failover started."""
 
     positions: Mapping[str, CommittedPositions]
-    """Positions on the origin when the move started, by group."""
+    """Positions on the origin when the failover started, by group."""
     findings: frozenset[tuple[str, str]]
     """Code and consumer group of each finding (problem) of the plan."""
     streams: frozenset[str] = frozenset()
@@ -245,13 +244,13 @@ class ClusterPairSnapshot:
     loss_count: int = 0
     """Number of the flow's incidents that report lost records."""
     baseline: PlanBaseline | None = None
-    """Positions and findings of the plan with which the move started; None before the move
+    """Positions and findings of the plan with which the failover started; None before the failover
     starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingEndOffsets:
     """End offsets on the origin at which both clusters contained the same records, before the final
-    check of a planned move."""
+    check of a planned failover."""
 
     ends: Mapping[TopicPartition, int]

@@ -77,8 +77,8 @@ def read_connect_group(
 def _create_record_handler(
     fold: ConfigTopicState | StatusTopicState, changed_ms: dict[str, int]
 ) -> RecordHandler:
-    """Create a function that applies each record to `fold` and stores the timestamp of its key in
-    `changed_ms`."""
+    """Create a function that applies each record to the topic state `fold`, and stores the record's
+    timestamp in `changed_ms` under the record's key."""
 
     def apply_record(record: TopicRecord) -> None:
         fold.apply_record(record.key, record.value, offset=record.offset)

@@ -22,7 +22,7 @@ in the offset map, then epoch. The greatest value is the newest owner."""
 NO_OWNER: OwnerOrder = (0, -1)
 NOT_AUTHORIZED = "not authorized for the transactional id"
 PRODUCER_ID_EXPIRED = (
-    "the last owner's producer id has expired, and a new producer id does not fence it"
+    "the last owner's producer id has expired, and a new producer id cannot fence that owner"
 )
 
 
@@ -114,7 +114,7 @@ def build_unfenced_result(
 def format_reason_for_accepted_unfenced_mirror(reason: str) -> str:
     """Format the reason why an unresponsive mirror was left unfenced with the operator's
     consent."""
-    return f"its mirror does not respond, which the operator accepted: {reason}"
+    return f"the operator accepted that its mirror does not respond: {reason}"
 
 
 def build_fencing_result(

@@ -121,8 +121,8 @@ class FlowRestClient:
         return dict(found)
 
     def _patch_config(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Update only those operator override keys of the connector's configuration that differ.
-        Concurrent changes to other keys are preserved."""
+        """Update the operator override keys that differ between the configurations `before` and
+        `after`. Concurrent changes to other keys of the connector's configuration are preserved."""
         keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
         patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:

@@ -203,9 +203,12 @@ def collect_group_positions(
 def _list_groups(
     side: FlowSide, names: Collection[str], *, timeout_s: float
 ) -> tuple[list[ListedGroup] | None, str]:
-    """List all groups. Returns the groups, or None on failure, and the reason why the list may be
-    incomplete: it is complete only if every broker responds. The reason is always "" if `names` is
-    not empty."""
+    """List all groups.
+
+    Returns the groups (None on failure), and the reason why groups may be missing from the list.
+    The list is complete only if every broker responds. The reason is always "" if `names` is not
+    empty.
+    """
     try:
         listed = side.groups.list_groups(
             min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s
@@ -306,7 +309,8 @@ def _collect_committed_offsets(
     timeout_s: float,
 ) -> list[GroupSnapshot]:
     """Collect committed offsets. For a group that does not respond or denies access, the positions
-    of its checkpoints are used. Waits once for missing coordinators."""
+    of its checkpoints are used. Groups without an available coordinator are retried for at most
+    half of `timeout_s`."""
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _run_group_query(
@@ -379,8 +383,8 @@ def _run_group_query(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupCheckpoints:
-    """Checkpoints of the groups, from which groups are built whose committed offsets cannot be
-    read. `missing` is the reason why no checkpoints could be read, or ""."""
+    """Checkpoints of the groups. They replace the committed offsets of groups whose offsets cannot
+    be read. `missing` is the reason why no checkpoints could be read, or ""."""
 
     table: CheckpointTable
     times: CheckpointWriteTimes
@@ -420,8 +424,8 @@ def _read_checkpoints(
         return _GroupCheckpoints(
             table=CheckpointTable(group_filter=takes_group),
             times=times,
-            missing=f"{flow.source} does not respond, and {flow.target} has no topic {topic}: let "
-            "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
+            missing=f"{flow.source} does not respond, and {flow.target} has no topic {topic}: "
+            "enable the flow's checkpoints (emit.checkpoints.enabled), and check the group filter",
         )
     return _GroupCheckpoints(table=table, times=times)
 

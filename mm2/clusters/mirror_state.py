@@ -80,7 +80,7 @@ def read_offset_syncs(
 
 SYNC_CONTRADICTS_MAP = (
     "its newest offset sync contradicts its offset map: MirrorMaker 2 has replicated the "
-    "partition since"
+    "partition since mm2 last did"
 )
 
 

@@ -1,7 +1,7 @@
-"""Estimates how many records groups re-read after a move, and formats the estimate for display.
+"""Estimates how many records groups re-read after a failover, and formats the estimate for display.
 
-The plan, the final report, the drill and the status page show the same text. The input is the
-plan's JSON form of the groups, which the journal also stores.
+The plan, the final report, the drill and the status page display the estimate in the same format.
+The input is the plan's JSON form of the groups, which the journal also stores.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def are_all_groups_known(
 
 
 def compute_reread_bound(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
-    """Return the upper bound of re-read records for all moved groups. Returns None if a group has
-    no bound, or if no group is moved and some groups are unknown."""
+    """Return the upper bound of the records that all groups of the failover re-read. Groups that
+    are not moved are ignored. Returns None if a group has no bound, or if no group is moved and
+    some groups are unknown."""
     if not all_known and not _select_moved_groups(groups):
         return None
     return _sum_reread_bounds(groups, "reread_max")
@@ -42,10 +43,10 @@ def compute_reread_bound(groups: Collection[Mapping[str, Any]], *, all_known: bo
 def describe_rereads(
     groups: Collection[Mapping[str, Any]], *, at_ms: int, planned: bool, all_known: bool
 ) -> str:
-    """Describe the number of re-read records: `at most 0 records`, or a less precise text if
-    positions are from checkpoints.
+    """Describe the number of re-read records: `at most 0 records`, or an estimate with its reason
+    if positions are from checkpoints.
 
-    `at_ms` is the time of the snapshot. `planned` is True if the move waits until no group has
+    `at_ms` is the time of the snapshot. `planned` is True if the failover waits until no group has
     members. `all_known` is the result of `are_all_groups_known`.
     """
     if not all_known and not _select_moved_groups(groups):
@@ -115,7 +116,8 @@ def format_age(ms: int) -> str:
 
 
 def _select_moved_groups(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Select the groups that are moved. Other groups do not re-read records because of the move."""
+    """Select the groups that are moved. Other groups do not re-read records because of the
+    failover."""
     return [each for each in groups if each["blocking_state"] is None]
 
 

@@ -18,8 +18,8 @@ from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
 
 MAX_MERGED_RECORDS = 1_000
-"""Maximum number of records in a merged range. The range has one pair of timestamps for all its
-records."""
+"""Maximum number of records in a merged range. A merged range has only one pair of timestamps for
+all its records, so a longer range would be less precise."""
 
 
 class RecordRange(NamedTuple):

@@ -31,7 +31,7 @@ from mm2.failover.writer_fencing import FencingRounds
 from mm2.kafka.client_interfaces import RecordWriter
 
 STOPPED_CONNECTORS = tuple(name for name in dedicated_mode.CONNECTORS if "Heartbeat" not in name)
-"""Connectors that a move stops: the source connector and the checkpoint connector, which would
+"""Connectors that a failover stops: the source connector and the checkpoint connector, which would
 otherwise keep syncing group offsets from the cluster being left. The heartbeat connector is
 harmless and keeps running."""
 _RUNNING_STATES = frozenset({RunState.RUNNING, RunState.PAUSED})
@@ -102,7 +102,7 @@ def stop_connectors(
     )
     if left := list_active_connectors(after):
         raise RetriableError(
-            f"{', '.join(left)}: written as stopped to {topic}, but read back as not stopped: "
+            f"{', '.join(left)}: the STOPPED state was written to {topic}, but was then replaced: "
             "the flow was probably resumed at the same time"
         )
     return list_configured_connectors(after)
@@ -131,7 +131,9 @@ def _write_connector_stop_records(
         writer.write(record.key, record.value, on_written=told.append)
     while len(told) < len(records):
         if end.is_expired(clock.now_s()):
-            raise RetriableError("stopping the flow: the cluster did not acknowledge in time")
+            raise RetriableError(
+                "stopping the flow: the cluster did not acknowledge the STOPPED records in time"
+            )
         writer.poll(_WRITE_POLL_INTERVAL_S)
     failure = next((each for each in told if each is not None), None)
     if failure is not None:

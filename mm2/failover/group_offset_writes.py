@@ -25,7 +25,7 @@ position."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
     """A group's committed offset in one destination partition, compared with the offset that the
-    move wrote (the final position)."""
+    failover wrote (the final position)."""
 
     group: str
     partition: TopicPartition
@@ -66,7 +66,7 @@ def compare_committed_offsets(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """Select the committed offsets that are lower than the move's final positions and that the
+    """Select the committed offsets that are lower than the failover's final positions and that the
     operator has not accepted (`MoveRequest.accepted`)."""
     return [
         each
@@ -84,10 +84,10 @@ def explain_unaccepted_positions(
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{LOWER_POSITION_CODE}:{each}")]
     return (
-        f"groups have lower offsets than the move wrote: {'; '.join(map(str, found))}. Their "
-        "offsets may have been reset, and they would re-read records. To move them again: "
+        f"groups have lower offsets than the failover wrote: {'; '.join(map(str, found))}. "
+        "Their offsets may have been reset, and they would re-read records. To move them again: "
         f"{wanted.build_command(*only, '--execute')}; to leave them as they are and resume the "
-        f"move: {wanted.build_command('--resume', '--journal', journal, *accept)}"
+        f"failover: {wanted.build_command('--resume', '--journal', journal, *accept)}"
     )
 
 

@@ -1,5 +1,5 @@
-"""Plans the move of each consumer group: the offsets at which it resumes on the destination, and
-how many records it reads again.
+"""Plans the failover of each consumer group: the offsets at which it resumes on the destination,
+and how many records it reads again.
 
 A group resumes at the offset up to which it has read all records. Records that the group has read
 but that were never replicated are counted separately: they are missing on the destination, not
@@ -45,8 +45,9 @@ class GroupAction(enum.Enum):
     IS_THERE = "is there"
     """The group already has this position on the destination."""
     IS_AHEAD = "is ahead"
-    """The group's position on the destination is already higher. It is not set back unless this is
-    requested, or unless it is beyond the end of a truncated log."""
+    """The group's position on the destination is already higher than the translated position, and
+    is kept. It is rewound only if the operator requests this, or if it is beyond the end of a
+    truncated log."""
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
@@ -71,7 +72,7 @@ POSITIONED_ACTIONS = (GroupAction.MOVES, GroupAction.IS_THERE, GroupAction.IS_AH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """The move of one group's position in one partition."""
+    """Planned failover of one group's position in one partition."""
 
     partition: TopicPartition
     action: GroupAction
@@ -117,7 +118,7 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
-    """The planned move of one group in all its partitions."""
+    """Planned failover of one group in all its partitions."""
 
     group: str
     basis: PositionBasis
@@ -178,7 +179,7 @@ class GroupMove:
 
     @property
     def minimum_offsets(self) -> dict[TopicPartition, int]:
-        """Minimum committed offsets that the group must have after the move, by destination
+        """Minimum committed offsets that the group must have after the failover, by destination
         partition."""
         if self.blocking_state is not None:
             return {}
@@ -220,7 +221,7 @@ def plan_group_move(
     unanswered: Mapping[TopicPartition, str] = _ALL_ANSWERED,
     rewind: bool = False,
 ) -> GroupMove:
-    """Plan the move of one group.
+    """Plan the failover of one group.
 
     `mirrored` contains the mirrored partitions by origin partition. `logs` and `unanswered` are
     described in `ClusterPairSnapshot` (`target_bounds` and `unanswered`). If `rewind` is True,
@@ -277,9 +278,9 @@ def plan_group_move(
 def _add_stale_position_reread_bound(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
-    """Set the upper bound of re-read records for a position that is not based on the group's
-    current committed offset. How far the group has read since then is unknown, but it cannot have
-    read beyond the end of the mirror partition."""
+    """Set the upper bound of re-read records for a position that is a checkpoint, or the committed
+    offset at the start of the failover. It is unknown how far the group has read after this
+    position, but the group cannot have read beyond the end of the mirror partition."""
     written_ms = group.checkpoint_times_ms.get(move.partition)
     begins = {GroupAction.IS_AHEAD: move.current_offset, **dict.fromkeys(_RESET_ACTIONS)}.get(
         move.action, move.target_offset
@@ -346,9 +347,9 @@ def _list_partitions_with_position(group: GroupSnapshot) -> set[TopicPartition]:
 def cap_reread_bound(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
-    """Limit the number of re-read records of `forward`, a translation that uses the flow's offset
-    map. Of the records that the group read beyond the end of the map, it re-reads at most as many
-    as the mirror partition has beyond the end of the map."""
+    """Lower the bound of re-read records in `forward`, the translation of the offset `committed` by
+    the flow's offset map. The group may have read records after the end of the map. Of these
+    records it re-reads at most as many as the mirror partition has after the end of the map."""
     beyond = _count_read_unreplicated_records(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward

@@ -1,4 +1,4 @@
-"""Runs the operator's hook commands at certain steps of a move, for example to switch DNS, push
+"""Runs the operator's hook commands at certain steps of a failover, for example to switch DNS, push
 configuration or restart applications."""
 
 from __future__ import annotations

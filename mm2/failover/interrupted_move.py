@@ -1,8 +1,8 @@
-"""Decides whether an interrupted move can be resumed, and which steps are repeated.
+"""Decides whether an interrupted failover can be resumed, and which steps are repeated.
 
 The clusters may have changed since the interruption, and moved groups cannot be moved back. The
 results of completed steps are therefore valid only if no partition has been replicated since the
-interruption and, for a planned move, no records have been written to the origin.
+interruption and, for a planned failover, no records have been written to the origin.
 """
 
 from __future__ import annotations
@@ -50,16 +50,19 @@ def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
 
 
 def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str:
-    """Explain how to abandon the move. Return "" if groups were already moved, because that cannot
-    be undone.
+    """Explain how to abandon the failover. Return "" if groups were already moved, because that
+    cannot be undone.
 
     `resume` is the command that resumes the flow.
     """
-    assert found.identity is not None, "the move has begun"
+    assert found.identity is not None, "the failover has begun"
     if found.moved:
         return ""
     lets_go_on = f"resume the flow ({resume}), " if _Step.STOP_FLOW in found.started_ms else ""
-    return f"to abandon the move: {lets_go_on}restart what was stopped, and move {path} away"
+    return (
+        f"to abandon the failover: {lets_go_on}restart the stopped applications, and move {path} "
+        "to another directory"
+    )
 
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
@@ -80,8 +83,8 @@ def explain_outdated_positions(
 ) -> str:
     """Explain why the final positions are no longer valid; return "" if they are still valid.
 
-    `mirrored` is the current state of the mirrored partitions for a planned move, and empty for
-    other moves.
+    `mirrored` is the current state of the mirrored partitions for a planned failover, and empty for
+    other failovers.
     """
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
@@ -100,7 +103,7 @@ def explain_outdated_positions(
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
             now = "an unknown offset" if each.source_bounds is None else f"{each.source_bounds.end}"
             return (
-                f"the end offset of {each.partition} has changed from {end}, at which both "
-                f"clusters were equal, to {now}"
+                f"the end offset of {each.partition} has changed from {end} (equal on both "
+                f"clusters) to {now}"
             )
     return ""

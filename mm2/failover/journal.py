@@ -1,11 +1,11 @@
-"""Encodes and decodes the journal of a move, from which a crashed move can be resumed.
+"""Encodes and decodes the journal of a failover, from which an interrupted failover can be resumed.
 
 The journal is a file of JSON lines, appended to and never rewritten. Each line begins
 `{"v":3,"at_ms":…,"what":…`:
 
-    begun      identity of the move: "kind", "from", "to", "flow", "rewind", "accepted",
+    begun      identity of the failover: "kind", "from", "to", "flow", "rewind", "accepted",
                "groups", "export", "hooks", and the cluster ids "from_id", "to_id"
-    accepted   "codes": findings that the operator has accepted since the move was resumed
+    accepted   "codes": findings that the operator has accepted since the failover was resumed
     started    "step"
     group      "group": its offsets were written and verified
     done       "step", "detail": the step's result, an object
@@ -51,7 +51,7 @@ class JournalEntryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveIdentity:
-    """Identity and options of a move; constant for the whole move."""
+    """Identity and options of a failover; constant for the whole failover."""
 
     request: MoveRequest
     flow: str
@@ -60,13 +60,13 @@ class MoveIdentity:
 
     @property
     def steps(self) -> tuple[MoveStep, ...]:
-        """Steps of the move, in order."""
+        """Steps of the failover, in order."""
         return move_steps.order_steps(self.request, self.hooks)
 
 
 @dataclass(slots=True)
 class MoveJournal:
-    """State of a move, rebuilt from its journal."""
+    """State of a failover, rebuilt from its journal."""
 
     identity: MoveIdentity | None = None
     begun_at_ms: int = 0
@@ -84,7 +84,7 @@ class MoveJournal:
     def next_step(self) -> MoveStep | None:
         """The first step that is not completed, or None if all are. A step that was started but not
         completed is repeated."""
-        assert self.identity is not None, "the move has not begun"
+        assert self.identity is not None, "the failover has not begun"
         return next((step for step in self.identity.steps if step not in self.details), None)
 
     def apply_entry(self, line: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class MoveJournal:
                 self.identity, self.begun_at_ms = _decode_begun_entry(line), at_ms
             case JournalEntryKind.ACCEPTED:
                 if self.identity is None:
-                    raise ValueError("the move has not begun")
+                    raise ValueError("the failover has not begun")
                 more = self.identity.request.accepted.union(_convert_to_strings(line["codes"]))
                 wanted = dataclasses.replace(self.identity.request, accepted=more)
                 self.identity = dataclasses.replace(self.identity, request=wanted)
@@ -131,7 +131,7 @@ def read_journal(text: str) -> MoveJournal:
                 f"line {number} cannot be read ({error}): the file is damaged, or not a journal"
             ) from error
     if found.identity is None:
-        raise JournalError("the journal has no line that begins a move")
+        raise JournalError("the journal has no line that begins a failover")
     return found
 
 

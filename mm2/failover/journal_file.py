@@ -1,6 +1,6 @@
 """Stores the journal on disk; every line is fsynced before the next step begins.
 
-The file is locked while it is open, so that only one process at a time executes the move.
+The file is locked while it is open, so that only one process at a time executes the failover.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mm2.failover.readiness import UnfinishedMove
 MAX_JOURNALS = 1_000
 MAX_FIRST_LINE_BYTES = 1 << 20
 MAX_OTHER_JOURNAL_BYTES = 256 << 20
-"""Maximum size of the files that are searched for an unfinished move. A journal has about 100 bytes
-per group or partition, so this is enough for more than two million."""
+"""Maximum size of the files that are searched for an unfinished failover. A journal has about 100
+bytes per group or partition, so this is enough for more than two million."""
 
 
 def explain_unusable_path(path: pathlib.Path) -> str:
@@ -46,7 +46,7 @@ def explain_unusable_path(path: pathlib.Path) -> str:
 def find_unfinished_moves(
     folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
 ) -> list[UnfinishedMove]:
-    """Find the unfinished moves between two clusters, in either direction, in the journals
+    """Find the unfinished failovers between two clusters, in either direction, in the journals
     (`*.jsonl`) of a directory. The journal `excluded`, files that are not journals, and files of
     users other than root and the current user are skipped."""
     found = []
@@ -74,7 +74,8 @@ def describe_foreign_journals(folder: pathlib.Path) -> str:
         return ""
     count = plurals.format_count(len(foreign), "journal")
     return (
-        f"{count} of other users in {folder} ({min(foreign).name}, …): whether a move is unfinished"
+        f"{count} of other users in {folder} ({min(foreign).name}, …) may belong to an unfinished "
+        "failover"
     )
 
 
@@ -114,8 +115,8 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
 
 def _explain_existing_file(path: pathlib.Path) -> str:
     return (
-        f"{path} already exists: resume the move (--resume --journal {shlex.quote(str(path))}), or "
-        "use another file"
+        f"{path} already exists: resume the failover (--resume --journal "
+        f"{shlex.quote(str(path))}), or use another file"
     )
 
 
@@ -134,8 +135,8 @@ class JournalFile:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:
             raise FatalError(
-                f"opening the journal {path}: {error.strerror}; a move must be resumed by the "
-                "user that began it, on the file system where it was begun"
+                f"opening the journal {path}: {error.strerror}; a failover must be resumed by "
+                "the user that began it, on the file system where it was begun"
                 if error.errno == errno.EPERM
                 else f"opening the journal {path}: {error.strerror}"
             ) from error
@@ -170,7 +171,8 @@ class JournalFile:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise FatalError(
-                f"{self.path} is in use: another process executes this move; wait for it or stop it"
+                f"{self.path} is in use: another process executes this failover; wait for it or "
+                "stop it"
             ) from error
 
     def _read_journal(self) -> MoveJournal:

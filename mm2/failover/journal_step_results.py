@@ -1,5 +1,5 @@
-"""Encodes and decodes the result of each step in the move's journal, and describes how the result
-was verified.
+"""Encodes and decodes the result of each step in the failover's journal, and describes how the
+result was verified.
 
 Some results are verified by a later step, which the description names. A hook command is verified
 by its exit code. Steps that the operator performs cannot be verified directly; the description
@@ -91,7 +91,7 @@ def _describe_fencing(detail: _ReadBackDetail) -> str:
     unfenced = len(detail["partitions"]) - len(fenced)
     tail = sum(each["tail"] or 0 for each in fenced)
     markers = plurals.format_count(len(fenced), "fencing marker")
-    said = f"{markers} read back, and no partition was acquired since"
+    said = f"{markers} read back, and no partition was acquired after fencing"
     if tail:
         said += (
             f"; {plurals.format_count(tail, 'record')} replicated after the end of the offset map"
@@ -163,7 +163,7 @@ StepDetail = Mapping[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPositions:
     """Final positions of a group: the lowest committed offsets that the group may have on the
-    destination after the move."""
+    destination after the failover."""
 
     positions: Mapping[TopicPartition, OffsetAndMetadata]
     """Offsets by destination partition."""
@@ -174,8 +174,8 @@ class FinalPositions:
         self, place: TopicPartition, stands: OffsetAndMetadata | None
     ) -> bool:
         """Return True if the final position of a partition must be written. A group with a higher
-        committed offset keeps it unless it is to be rewound. `stands` is the group's current
-        committed offset."""
+        committed offset keeps it, unless the partition is in `set_back`. `stands` is the group's
+        current committed offset."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
@@ -291,8 +291,8 @@ def decode_plan_baseline(detail: StepDetail) -> PlanBaseline:
 
 
 def list_groups_to_stop(detail: StepDetail) -> list[str]:
-    """List the groups that must have no members before the move continues: all groups that the plan
-    moves."""
+    """List the groups that must have no members before the failover continues: all groups in the
+    plan whose offsets will be written."""
     return [each["group"] for each in detail["plan"]["groups"] if each["blocking_state"] is None]
 
 
@@ -337,10 +337,10 @@ def decode_offsets(found: Collection[StepDetail]) -> dict[TopicPartition, int]:
 
 
 def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[str, Any]:
-    """Build the report of a finished move: durations, verification of each step, recovery point,
-    and the result for each group."""
+    """Build the report of a finished failover: durations, verification of each step, recovery
+    point, and the result for each group."""
     moved = found.moved
-    assert found.identity is not None, "the move has begun"
+    assert found.identity is not None, "the failover has begun"
     wanted = found.identity.request
     groups = [each for each in final["groups"] if each["group"] in moved]
     all_known = reread_estimate.are_all_groups_known(
@@ -383,7 +383,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
 def count_records_after_snapshot(
     final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]
 ) -> int | None:
-    """Count the records written to the origin after its final snapshot, as the difference of the
+    """Count the records written to the origin after the final snapshot, as the difference of the
     end offsets. Return None if an end offset is unknown."""
     count = 0
     for each in final["partitions"]:

@@ -41,7 +41,7 @@ SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveTimeouts:
-    """Timeouts of a move."""
+    """Timeouts of a failover."""
 
     quiescence_s: float = 60.0
     """Time in seconds for which both clusters must have equal end offsets before the flow is
@@ -54,7 +54,7 @@ class MoveTimeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveComponentFactory:
-    """Builds the components of one flow's move from the configuration."""
+    """Builds the components of one flow's failover from the configuration."""
 
     settings: Mm2Settings
     pair: FlowPair
@@ -67,7 +67,7 @@ class MoveComponentFactory:
 
     @property
     def planner(self) -> MovePlanner:
-        """Planner for moves of the flow's groups."""
+        """Planner for failovers of the flow's groups."""
         finder = UnreplicatedRecordFinder(
             destination_pool=self._build_thread_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
@@ -149,7 +149,8 @@ class MoveComponentFactory:
         return plan.worker_props
 
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
-        """Build the context of a move. `tell` is the function that prints a line for the operator.
+        """Build the context of a failover. `tell` is the function that prints a line for the
+        operator.
 
         Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived from
         the configuration.

@@ -1,4 +1,4 @@
-"""Defines `MoveContext`: the clusters, functions and timeouts that the steps of a move use."""
+"""Defines `MoveContext`: the clusters, functions and timeouts that the steps of a failover use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRESS_INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveContext:
-    """Clusters, functions and timeouts that the steps of one move use."""
+    """Clusters, functions and timeouts that the steps of one failover use."""
 
     clusters: FlowClusters
     map_reader: OffsetMapReader
@@ -39,7 +39,7 @@ class MoveContext:
     """Function that fences partitions in the given order."""
     export_records: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
     """Function that exports unreplicated records to a file, and returns their number. Arguments:
-    the file, the log ranges to export, and the id of the move."""
+    the file, the log ranges to export, and the id of the failover."""
     clock: Clock
     sleep: Callable[[float], object]
     """Function that sleeps for a number of seconds."""
@@ -64,7 +64,7 @@ class MoveContext:
         """Poll `done` until it returns True; a `RetriableError` counts as False.
 
         Progress and the remaining time are printed every few seconds. When the time is up, raises
-        the last `RetriableError`, or a new one with the text of `describe_wait()`.
+        the last `RetriableError`, or a new one with the message `describe_wait()`.
         """
         wait_s = self.wait_s if max_wait_s is None else min(max_wait_s, self.wait_s)
         end = Deadline.after(wait_s, now_s=self.clock.now_s())

@@ -1,7 +1,7 @@
-"""Executes a move step by step.
+"""Executes a failover step by step.
 
 Each step is executed, verified and recorded in the journal before the next one begins. Steps are
-idempotent: after a crash, the move resumes at the first step that is not completed.
+idempotent: after a crash, the failover resumes at the first step that is not completed.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ def export_unreplicated_records(context: MoveContext, request: MoveRequest, *, m
     unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.ranges is None]
     if unknown:
         raise FatalError(
-            f"{', '.join(unknown)}: the records that never left {request.destination} could not "
-            "all "
-            "be counted; copy them by other means, or run without --export"
+            f"{', '.join(unknown)}: not all records of {request.destination} that were never "
+            "replicated could be counted; copy them by other means, or run without --export"
         )
     ordered = [tail for _, tail in sorted(left.items())]
     return context.export_records(pathlib.Path(request.export), ordered, move)
@@ -70,7 +69,7 @@ class MoveRefusedError(FatalError):
 
 
 class MoveExecutor:
-    """Executes one move; `run` executes the remaining steps."""
+    """Executes one failover; `run_remaining_steps` executes the steps that are not completed."""
 
     def __init__(
         self,
@@ -79,7 +78,8 @@ class MoveExecutor:
         *,
         plan: MovePlan | None = None,
     ) -> None:
-        """Create the executor of a move. `plan` is the move's plan if it has already been built."""
+        """Create the executor of a failover. `plan` is the failover's plan if it has already been
+        built."""
         assert file.journal.identity is not None, file.path
         self._planned = plan
         self._file = file
@@ -121,7 +121,7 @@ class MoveExecutor:
                 ):
                     about.print_line(given_up)
                 go_on = self._request.build_command("--resume", "--journal", str(self._file.path))
-                about.print_line(f"{step.value} failed; to resume the move: {go_on}")
+                about.print_line(f"{step.value} failed; to resume the failover: {go_on}")
                 raise
             self._append_entry(journal.encode_step_done(step, detail, at_ms=about.clock.wall_ms()))
             about.print_line(journal_step_results.format_step_verification(step, detail))
@@ -142,14 +142,14 @@ class MoveExecutor:
         self._file.append_entry(line)
 
     def _repeat_outdated_steps(self) -> None:
-        """Repeat the steps whose results may be outdated because the move was interrupted, possibly
-        for hours: fencing, end offsets, group members and positions."""
+        """Repeat the steps whose results may be outdated because the failover was interrupted,
+        possibly for hours: fencing, end offsets, group members and positions."""
         found, about = self._file.journal, self._context
         if _Step.STOP_FLOW in found.details:
             age_s = max(0, about.clock.wall_ms() - found.begun_at_ms) / 1000
             about.print_line(
-                f"the move began {text_format.format_duration(age_s)} ago; stopping the flow again "
-                "before resuming the move"
+                f"the failover began {text_format.format_duration(age_s)} ago; stopping the flow "
+                "again before resuming the failover"
             )
             self._stop_flow()
             if found.moved and _Step.MOVE_GROUPS not in found.details:
@@ -164,7 +164,8 @@ class MoveExecutor:
             self._append_entry(journal.encode_step_voided(step, at_ms=about.clock.wall_ms()))
 
     def _check_partly_moved_groups(self) -> None:
-        """Raise `FatalError` if a partly executed move can no longer be completed consistently."""
+        """Raise `FatalError` if a partly executed failover can no longer be completed
+        consistently."""
         found, about = self._file.journal, self._context
         known = about.read_offset_map()
         why = interrupted_move.explain_outdated_positions(
@@ -176,8 +177,8 @@ class MoveExecutor:
         if why:
             raise FatalError(
                 f"{why} since the final positions were computed. {', '.join(sorted(found.moved))} "
-                "were moved by them, the other groups were not: begin a new move for those with "
-                "--group; the flow is stopped"
+                "were moved to these positions; the other groups were not moved. The flow is "
+                "stopped. Begin a new failover for the other groups with --group"
             )
         if _Step.FINAL_POSITIONS in found.details:
             group_offset_writes.record_written_groups(
@@ -192,7 +193,7 @@ class MoveExecutor:
     def _run_hook(self, step: _Step) -> _Detail:
         hook = self._context.hooks.get(step.value)
         if hook is None:
-            self._context.print_line(f"{step.value}: no hook is configured: do it now")
+            self._context.print_line(f"{step.value}: no hook is configured: perform this step now")
             return {"by": "operator"}
         return {
             "output": hook_commands.run_hook(
@@ -238,8 +239,8 @@ class MoveExecutor:
 
     @property
     def _planner(self) -> MovePlanner:
-        """Planner of this move, which does not query the origin if it was already lost when the
-        move began."""
+        """Planner of this failover, which does not query the origin if it was already lost when the
+        failover began."""
         planner = self._context.planner
         recorded = self._file.journal.details.get(_Step.RECORD)
         silent = (
@@ -248,8 +249,8 @@ class MoveExecutor:
         return dataclasses.replace(planner, lost_reason=planner.lost_reason or silent)
 
     def _compute_final_positions(self) -> _Detail:
-        """Plan the move again to compute the final positions. Partitions that were acquired since
-        the last fencing are fenced again first."""
+        """Plan the failover again to compute the final positions. Partitions that were acquired
+        since the last fencing are fenced again first."""
         noted = self._file.journal
         fenced = interrupted_move.read_last_fencing(noted)
         again = flow_stop.fence_flow_again(self._context, self._request, fenced)
@@ -350,7 +351,7 @@ class MoveExecutor:
         return [name for name in moved if states.succeeded.get(name) is active]
 
     def _count_records_after_snapshot(self, final: Mapping[str, Any]) -> int | None:
-        """Count the records written to the origin after its final snapshot; return None if
+        """Count the records written to the origin after the final snapshot; return None if
         unknown."""
         try:
             now = self._collect_mirrors().mirrored
@@ -362,5 +363,5 @@ class MoveExecutor:
 
 
 def explain_move_refusal(found: MovePlan) -> str:
-    """Join the texts of the plan's findings that forbid the move."""
+    """Join the descriptions of all findings that forbid the failover."""
     return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

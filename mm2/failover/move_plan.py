@@ -1,4 +1,4 @@
-"""Defines `MovePlan`: what a move would do and cost if it were executed now, and the verdict.
+"""Defines `MovePlan`: what a failover would do and cost if it were executed now, and the verdict.
 
 Building a plan changes nothing. `move_steps` defines the order of the steps, and `journal` records
 the completed steps.
@@ -25,7 +25,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """Effects and costs that a move would have if it were executed now."""
+    """Effects and costs that a failover would have if it were executed now."""
 
     request: MoveRequest
     at_ms: int
@@ -45,7 +45,7 @@ class MovePlan:
 
     @property
     def verdict(self) -> PlanVerdict:
-        """Verdict on the move, which follows from the most severe finding."""
+        """Verdict on the failover, which follows from the most severe finding."""
         return plan_findings.decide_verdict(self.findings)
 
     @property
@@ -91,8 +91,8 @@ def build_move_plan(
     """Build the plan from a snapshot.
 
     `agreed_ends` contains the end offsets at which both clusters were equal. It is passed only for
-    the final check of a planned move, after the flow was stopped and fenced. Lag or a changed end
-    offset then forbids the move; in earlier plans, both are only reported.
+    the final check of a planned failover, after the flow was stopped and fenced. Lag or a changed
+    end offset then forbids the failover; in earlier plans, both are only reported.
     """
     mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(

@@ -1,4 +1,4 @@
-"""Formats the report of a finished move as text.
+"""Formats the report of a finished failover as text.
 
 The report has the duration and verification of each step, the recovery point, and each group's
 position.

@@ -1,4 +1,4 @@
-"""Defines `MoveRequest`: the move of consumer groups that an operator requests, and its command
+"""Defines `MoveRequest`: the failover or failback that an operator requests, and its command
 line."""
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from mm2 import operator_commands
 
 
 class MoveKind(enum.Enum):
-    """Purpose of the move, which determines whether the source cluster must be available."""
+    """Kind of failover, which determines whether the origin must be available."""
 
     EMERGENCY = "failover"
     """The origin is lost or unreliable; data loss is possible."""
     PLANNED = "switch-over"
     """Both clusters are available; no record may be lost."""
     BACK = "failback"
-    """Move back to the original cluster; both clusters are available, no record may be lost."""
+    """Failback to the original cluster; both clusters are available, no record may be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
-    """Groups to move, origin and destination of the move, and the risks that the operator has
+    """Groups to move, origin and destination of the failover, and the risks that the operator has
     accepted."""
 
     origin: str
@@ -36,8 +36,8 @@ class MoveRequest:
     groups: frozenset[str] = frozenset()
     """Groups to move; empty for all groups of the flow."""
     export: str = ""
-    """File to which records that were never replicated from `destination` are exported (failback
-    only); "" for none."""
+    """File to which the records of `destination` that were never replicated to `origin` are
+    exported (failback only); "" for none."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Name of the configuration file, used in the commands that are suggested to the operator."""
 
@@ -51,7 +51,7 @@ class MoveRequest:
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def build_command(self, *more: str) -> str:
-        """Build the command line of this move without the request's options. The arguments in
+        """Build the command line of this failover without the request's options. The arguments in
         `more`, such as `--resume`, are added."""
         verb = "failback" if self.kind is MoveKind.BACK else "failover"
         planned = ("--planned",) if self.kind is MoveKind.PLANNED else ()
@@ -81,34 +81,34 @@ class ClusterIds:
 def describe_changed_clusters(
     request: MoveRequest, begun: ClusterIds, now: ClusterIds
 ) -> list[str]:
-    """Describe each alias that now refers to a different cluster than when the move began."""
+    """Describe each alias that now refers to a different cluster than when the failover began."""
     ends = (
         (request.origin, begun.origin, now.origin),
         (request.destination, begun.destination, now.destination),
     )
     return [
-        f"{alias} was cluster {was} when the move began, and is {found} in this file"
+        f"{alias} was cluster {was} when the failover began, and is {found} in this file"
         for alias, was, found in ends
         if was and found and was != found
     ]
 
 
 def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[str]:
-    """Describe how the options of a resumed move contradict the original request.
+    """Describe how the options of a resumed failover contradict the original request.
 
-    Newly accepted finding codes are not a contradiction: they are added to the move.
+    Newly accepted finding codes are not a contradiction: they are added to the failover.
     """
     found = []
     ends = (begun.origin, begun.destination), (requested.origin, requested.destination)
     if ends[0] != ends[1]:
-        found.append(f"the move goes from {begun.origin} to {begun.destination}")
+        found.append(f"the failover goes from {begun.origin} to {begun.destination}")
     if requested.kind not in {begun.kind, MoveKind.EMERGENCY}:
-        found.append(f"the move is a {begun.kind.value}, not a {requested.kind.value}")
+        found.append(f"the journal is of a {begun.kind.value}, not of a {requested.kind.value}")
     if requested.rewind and not begun.rewind:
-        found.append("the move was begun without --rewind")
+        found.append("the failover was begun without --rewind")
     if requested.groups and requested.groups != begun.groups:
         said = ", ".join(sorted(begun.groups)) or "all groups of the flow"
-        found.append(f"the move was begun for these groups: {said}")
+        found.append(f"the failover was begun for these groups: {said}")
     if requested.export and requested.export != begun.export:
-        found.append(f"the move exports records to {begun.export or 'no file'}")
+        found.append(f"the failover exports records to {begun.export or 'no file'}")
     return found

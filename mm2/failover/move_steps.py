@@ -1,4 +1,4 @@
-"""Defines the steps of a move and their order.
+"""Defines the steps of a failover and their order.
 
 Each step is executed, verified and recorded before the next one begins. The flow's writers are
 fenced before positions are read, positions are read before they are written, and consumers move
@@ -14,13 +14,13 @@ from mm2.failover.move_request import MoveRequest
 
 
 class MoveStep(enum.Enum):
-    """One step of a move. The value is the step's name in the journal, the output and the `hooks`
-    configuration."""
+    """One step of a failover. The value is the step's name in the journal, the output and the
+    `hooks` configuration."""
 
     RECORD = "record"
     """Record the state of both clusters in the journal."""
     EXPORT = "export"
-    """Export records that were never replicated from the destination to a file (failback)."""
+    """Export the destination's records that were never replicated to the origin (failback)."""
     STOP_PRODUCERS = "stop-producers"
     """Stop the producers, either through a hook or manually."""
     STOP_CONSUMERS = "stop-consumers"
@@ -44,8 +44,8 @@ class MoveStep(enum.Enum):
     START_PRODUCERS = "start-producers"
     """Start the producers, either through a hook or manually."""
     REPORT = "report"
-    """Build the report of the move, and count the records that were written to the origin after its
-    final snapshot."""
+    """Build the report of the failover, and count the records that were written to the origin after
+    the final snapshot."""
 
 
 HOOK_STEPS = frozenset(
@@ -56,13 +56,13 @@ HOOK_STEPS = frozenset(
         MoveStep.START_PRODUCERS,
     }
 )
-"""Steps that the operator performs: commands in `hooks:` execute them. A step without a command is
-printed for the operator and counts as completed."""
+"""Steps that the operator performs, or for which the operator configures a command in `hooks:`. mm2
+prints a step without a command and counts it as completed."""
 
 _PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
 STEP_TEXTS: Mapping[MoveStep, str] = {
     MoveStep.RECORD: "record the state of both clusters",
-    MoveStep.EXPORT: "export to {export} the records of {destination} that {origin} lacks",
+    MoveStep.EXPORT: "export to {export} the records of {destination} that are not on {origin}",
     MoveStep.STOP_PRODUCERS: "stop producers on {origin}",
     MoveStep.STOP_CONSUMERS: "stop consumers on {origin}",
     MoveStep.IDLE: "wait until the groups have no members on {origin}",
@@ -79,7 +79,7 @@ STEP_TEXTS: Mapping[MoveStep, str] = {
 
 
 def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
-    """Return the steps of a move in order.
+    """Return the steps of a failover in order.
 
     `hooks` are the names of the steps that have a hook command. In an emergency, the steps that
     stop and start consumers and producers are included only if they have a command.

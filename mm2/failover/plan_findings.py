@@ -1,8 +1,9 @@
 """Defines the findings of a plan: codes, severities, and the verdict.
 
-Operators accept a finding that forbids the move by its code, for all groups or for one group
+Operators accept a finding that forbids the failover by its code, for all groups or for one group
 (`--accept CODE:GROUP`). Finding codes with a constant in this module are also used by the steps of
-the move: a step skips the partitions or groups for which the operator has accepted such a finding.
+the failover: a step skips the partitions or groups for which the operator has accepted such a
+finding.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, replace
 
 
 class PlanSeverity(enum.Enum):
-    """Severity of a finding: it forbids the move, is a cost of the move, or is information only."""
+    """Severity of a finding: it forbids the failover, is a cost of the failover, or is information
+    only."""
 
     FORBIDS = "no-go"
     COSTS = "cost"
@@ -22,7 +24,7 @@ class PlanSeverity(enum.Enum):
 
 
 class PlanVerdict(enum.Enum):
-    """Verdict on whether the move can be executed. The value of the enum member is shown to
+    """Verdict on whether the failover can be executed. The value of the enum member is shown to
     users."""
 
     GO = "GO"

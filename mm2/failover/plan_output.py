@@ -1,4 +1,5 @@
-"""Formats the plan of a move as text and as JSON, with the column names of Kafka's own tools."""
+"""Formats the plan of a failover as text and as JSON, with the column names of Kafka's own
+tools."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ _SEVERITY_LABELS = {
 }
 _MAX_ALIKE_FINDINGS = 3
 """Maximum number of printed findings with the same code, because the tables above have the details.
-Findings that forbid the move are always printed."""
+Findings that forbid the failover are always printed."""
 
 
 def format_plan(
@@ -177,7 +178,7 @@ def plan_to_json(
 def format_rpo(
     destination: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None
 ) -> str:
-    """Format the recovery point objective of a move to cluster `destination` as one line."""
+    """Format the recovery point objective of a failover to cluster `destination` as one line."""
     if lag_records is None:
         newest = text_format.format_time(newest_ms)
         return f"RPO: unknown; the newest record on {destination} was written at {newest}"
@@ -186,7 +187,8 @@ def format_rpo(
 
 
 def format_number(value: int | None) -> str:
-    """Format an offset without thousands separators, so that it can be pasted into a command."""
+    """Format a number without thousands separators, so that an offset can be pasted into a
+    command."""
     return text_format.UNKNOWN_NUMBER if value is None else str(value)
 
 
@@ -288,7 +290,7 @@ def _format_plan_totals(found: MovePlan) -> Iterator[str]:
         newest_ms=found.newest_replicated_ms,
     )
     waits = found.request.is_planned and found.lag_records
-    yield point + (" now; the move waits until all records are replicated" if waits else "")
+    yield point + (" now; the failover waits until all records are replicated" if waits else "")
     if not found.groups:
         return
     again = reread_estimate.describe_rereads(

@@ -1,4 +1,4 @@
-"""Derives a plan's findings from a snapshot: what forbids the move and what it costs."""
+"""Derives a plan's findings from a snapshot: what forbids the failover and what it costs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def describe_unmoved_group(
 def _check_missing_positions(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """Find partitions of the group's topics without a committed offset."""
+    """Yield a finding if the group has committed offsets in a topic, but none in some of the
+    topic's partitions with records."""
     stands = {each.partition for each in group.partitions if each.action is not _Action.NO_OFFSET}
     topics = {each.topic for each in stands}
     nowhere = [
@@ -288,12 +289,12 @@ def _check_rereads(
     wanted: MoveRequest, each: PartitionMove, *, waits: bool
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     """Yield the findings about records that the group will re-read or miss. If `waits` is true, the
-    move waits until all records are replicated before it reads the final positions."""
+    failover waits until all records are replicated before it reads the final positions."""
     weight, waited = _GroupSeverity.COSTS, ""
     if waits and each.unreplicated:
         weight, waited = (
             _GroupSeverity.NOTE,
-            " now; the move waits until all records are replicated",
+            " now; the failover waits until all records are replicated",
         )
     if each.outdated_reason:
         text = (
@@ -329,7 +330,7 @@ def _check_rereads(
         yield (
             _GroupSeverity.COSTS,
             "records-deleted",
-            f"{count} deleted there before it could read them",
+            f"{count} deleted on {wanted.destination} before it could read them",
         )
 
 
@@ -343,8 +344,9 @@ _LESS_INFORMATION_CODES = frozenset(
         "reverse-flow-unknown",
     }
 )
-"""Codes of findings that forbid the final step if they are new. The source could provide this
-information when the move began, so the operator has not accepted the finding."""
+"""Codes of findings that forbid the final step if they are new. They report that the origin no
+longer provides information that it provided when the failover began, so the operator has not
+accepted them."""
 
 
 def check_plan(
@@ -357,7 +359,7 @@ def check_plan(
     """Yield all findings before the operator's acceptance is applied.
 
     `agreed_ends` are the end offsets on which both clusters agreed; passed only for the final check
-    of a planned move.
+    of a planned failover.
     """
     before = snapshot.baseline
     for each in _collect_findings(request, snapshot, groups, settled=agreed_ends):
@@ -365,7 +367,7 @@ def check_plan(
         if known or each.code not in _LESS_INFORMATION_CODES:
             yield each
         else:
-            text = f"{each.text}; this has changed since the move began"
+            text = f"{each.text}; this has changed since the failover began"
             yield dataclasses.replace(each, severity=_Severity.FORBIDS, text=text)
 
 
@@ -408,7 +410,7 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
             text=f"{here} does not respond ({found.origin_error}): unreplicated records cannot be "
             "counted; groups without checkpoints, and all share and streams groups, are unknown"
             + (
-                "; a planned move needs both clusters (omit --planned if it is lost)"
+                "; a planned failover needs both clusters (omit --planned if the origin is lost)"
                 * wanted.is_planned
             ),
         )
@@ -440,7 +442,7 @@ def _check_group_list(
     why = found.incomplete_reason
     if found.origin_error and not groups and not why:
         why = (
-            f"it does not respond, and no group of the flow has a checkpoint on "
+            f"{wanted.origin} does not respond, and no group of the flow has a checkpoint on "
             f"{wanted.destination}"
         )
     if not why:
@@ -492,7 +494,7 @@ def _check_missing_source_information(
             severity=_Severity.NOTE,
             code="origin-partly-unreachable",
             text=f"{here} responds only in part; with --origin-lost it is not queried, and all "
-            "groups are moved by their last checkpoints",
+            "groups resume at their last checkpoints",
         )
 
 
@@ -508,7 +510,8 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
             code="mirror-unknown",
             text=f"{name}: {wanted.destination} does not respond for {each.mirror} "
             f"({each.mirror_error}): try again when its leader is available. If this is accepted, "
-            "groups are moved by the offset map alone, and its writers are not fenced",
+            "groups resume at positions from the offset map, and the writers of the mirror are "
+            "not fenced",
         )
     elif each.mirror_bounds is None:
         yield _PlanFinding(
@@ -524,19 +527,18 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
             code="origin-truncated",
-            text=f"{name} ends at {each.source_bounds.end} on {wanted.origin}, but was copied "
-            "up to "
-            f"{each.copied_to}: it was truncated (after broker failures) or recreated. If nothing "
-            f"was written there since, {wanted.destination} has all records that it lost, and this "
-            "may be accepted",
+            text=f"{name} ends at {each.source_bounds.end} on {wanted.origin}, but was replicated "
+            f"up to {each.copied_to}: it was truncated (after broker failures) or recreated. If no "
+            f"records were written to it since then, {wanted.destination} has all records that "
+            f"{wanted.origin} lost, and this finding may be accepted",
         )
 
 
 def _check_lag(
     wanted: MoveRequest, each: MirroredPartition, settled: MatchingEndOffsets | None
 ) -> Iterator[PlanFinding]:
-    """Yield findings about replication lag. A planned move waits until all records are replicated,
-    so its final check must find no lag."""
+    """Yield findings about replication lag. A planned failover waits until all records are
+    replicated, so its final check must find no lag."""
     name, here = f"{each.partition}", each.source_bounds
     if here is None:
         yield _PlanFinding(
@@ -549,7 +551,7 @@ def _check_lag(
     weight, waited = _Severity.COSTS, ""
     if wanted.is_planned:
         weight = _Severity.NOTE if settled is None else _Severity.FORBIDS
-        waited = " yet; the move waits for them" if settled is None else ""
+        waited = " yet; the failover waits for them" if settled is None else ""
     if each.lag_records:
         yield _PlanFinding(
             severity=weight,
@@ -629,8 +631,8 @@ def _check_vanished_groups(
             severity=_Severity.FORBIDS,
             code="group-deleted",
             text=(
-                f"group {name} had committed offsets on {wanted.origin} when the move began, but "
-                "has none now: it would not be moved"
+                f"group {name} had committed offsets on {wanted.origin} when the failover began, "
+                "but has none now: it would not be moved"
             ),
             group=name,
         )

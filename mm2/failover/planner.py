@@ -1,4 +1,4 @@
-"""Collects a snapshot of both clusters and builds the plan of a move from it."""
+"""Collects a snapshot of both clusters and builds the plan of a failover from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FencedFlowState:
     """End offsets that were equal on both clusters before the flow was stopped; see
     `move_plan.build_move_plan`."""
     baseline: PlanBaseline | None = None
-    """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
+    """Plan that was recorded when the failover began; see `ClusterPairSnapshot`."""
 
 
 _OPEN_FLOW = FencedFlowState(fencing=FencingSummary())
@@ -48,7 +48,7 @@ _OPEN_FLOW = FencedFlowState(fencing=FencingSummary())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlanner:
-    """Plans moves of one flow's groups; makes no changes."""
+    """Plans failovers of one flow's groups; makes no changes."""
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
@@ -59,7 +59,7 @@ class MovePlanner:
     lost_reason: str = ""
     """Reason why the origin is not queried, or "" if it is."""
     offset_sources: OffsetSyncLocations = field(default_factory=OffsetSyncLocations)
-    """Clusters that store the offsets of the flow and of its reverse flow, according to the
+    """Clusters that store the offset syncs of the flow and of its reverse flow, according to the
     configuration."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 

@@ -108,7 +108,7 @@ ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSyncLocations:
-    """Clusters that store the offsets of the flow and of its reverse flow, according to the
+    """Clusters that store the offset syncs of the flow and of its reverse flow, according to the
     configuration."""
 
     reverse_flow: Flow | None = None
@@ -128,8 +128,9 @@ class OffsetSyncLocations:
 def find_offset_sync_locations(
     props: Mapping[str, str], flow: Flow, of_file: Iterable[Flow]
 ) -> OffsetSyncLocations:
-    """Determine the offset sources from the properties of the configuration (flat keys such as
-    `A->B.name`) and from all configured flows."""
+    """Determine from the configuration where the flow and its reverse flow store their offset
+    syncs. `props` are the configuration's properties (flat keys such as `A->B.name`), and `of_file`
+    all configured flows."""
     back_name = f"{flow.target}->{flow.source}"
     usual = props.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
@@ -167,8 +168,8 @@ class ReverseFlowMap:
         before `offset` on the origin, or None if the syncs do not cover the offset.
 
         A later sync with a lower offset invalidates earlier syncs with higher offsets, because
-        records were replicated again or the topic was recreated. After a sync, each source record
-        advances at most one offset.
+        records were replicated again or the topic was recreated. After a sync, each origin offset
+        contains at most one replicated record, which limits the number of re-read records.
         """
         lowest: int | None = None
         for each in reversed(self.syncs.get(partition, ())):
@@ -358,9 +359,9 @@ class PositionTranslator:
         if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
         return (
-            f"{flow.target} may have local records in this topic, and which of them were read on "
-            f"{flow.source} is unknown: a group that resumes by replicated records alone skips the "
-            "others (target.topics: exclusive states that there are none)"
+            f"this topic may contain records that were produced directly to {flow.target}. It is "
+            f"unknown which of them the group has read on {flow.source}, so the group may skip "
+            "some. If no such records exist, set target.topics to exclusive"
         )
 
 

@@ -1,4 +1,4 @@
-"""Waits until no group reads and no producer writes, before a planned move stops the flow.
+"""Waits until no group reads and no producer writes, before a planned failover stops the flow.
 
 Two checks, some time apart, must find no lag, no open transaction and the same end offsets on both
 clusters. A producer that was not stopped is detected because an end offset changes.
@@ -90,8 +90,8 @@ def wait_for_idle_groups(
     """Wait until the given groups have no members on the origin, except for groups that the
     operator allows to keep reading. Return the groups without members.
 
-    Raises `RetriableError` if the groups still have members when the move's wait time expires, and
-    `ConnectError` if the state of a group cannot be read.
+    Raises `RetriableError` if the groups still have members when the failover's wait time expires,
+    and `ConnectError` if the state of a group cannot be read.
     """
     groups, timeout_s = context.clusters.source.groups, context.planner.timeout_s
     found: list[str] = []
@@ -125,8 +125,8 @@ def wait_for_idle_groups(
 
 def wait_for_equal_log_ends(context: MoveContext, request: MoveRequest) -> EqualLogEndsDetector:
     """Wait until both clusters have had equal, unchanged end offsets for `quiescence_s` seconds.
-    Raises `RetriableError` if this does not happen within the move's wait time, and `FatalError` if
-    a cluster denies access."""
+    Raises `RetriableError` if this does not happen within the failover's wait time, and
+    `FatalError` if a cluster denies access."""
     both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EqualLogEndsDetector(
         quiescence_s=context.quiescence_s,

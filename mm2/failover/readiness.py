@@ -1,5 +1,5 @@
-"""Checks the preconditions of all steps of a move at its beginning, so that the move fails before
-anything is stopped."""
+"""Checks the preconditions of all steps of a failover at its beginning, so that the failover fails
+before anything is stopped."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ReadinessFinding, _Severity = PlanFinding, PlanSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedMove:
-    """Unfinished move between the same clusters, found through its journal."""
+    """Unfinished failover between the same clusters, found through its journal."""
 
     path: str
     request: MoveRequest
     busy: bool
-    """True if a process is currently executing the move."""
+    """True if a process is currently executing the failover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveReadiness:
-    """Collected preconditions of a move."""
+    """Collected preconditions of a failover."""
 
     flow: str
     config_topic: str = ""
@@ -49,7 +49,7 @@ class MoveReadiness:
     hook_errors: Mapping[str, str] = field(default_factory=dict)
     """Reasons why hook commands cannot be run, by the step that runs the command."""
     unfinished_moves: Sequence[UnfinishedMove] = ()
-    """Unfinished moves between the same clusters."""
+    """Unfinished failovers between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
     unchecked: Sequence[str] = ()
     """Checks that could not be performed, each with the reason. Later steps may fail because of
@@ -71,13 +71,13 @@ def explain_missing_connectors(flow: str, destination: str) -> str:
     return (
         f"no connectors of {flow} are configured on {destination}, so the flow cannot be stopped "
         "durably: check that this is the flow's configuration file. Otherwise stop the flow "
-        f"manually and --accept {NO_CONNECTORS_CODE}"
+        f"manually, and add --accept {NO_CONNECTORS_CODE}"
     )
 
 
 def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
-    """Yield the findings about a move's preconditions, before the operator's acceptance is applied,
-    the most severe first."""
+    """Yield the findings about a failover's preconditions, before the operator's acceptance is
+    applied, the most severe first."""
     yield from _check_clusters(request, ready)
     yield from _check_files_and_hooks(ready)
     yield from _check_authorization(request, ready)
@@ -96,14 +96,17 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code="one-cluster", text=text)
     for each in ready.unfinished_moves:
         if each.busy:
-            text = f"{each.path}: another process is moving groups between these clusters; wait"
+            text = (
+                f"{each.path}: another process is moving groups between these clusters; wait until "
+                "it has finished"
+            )
             yield _ReadinessFinding(severity=_Severity.FORBIDS, code="other-move", text=text)
             continue
         begun = dataclasses.replace(each.request, file=wanted.file)
         go_on = begun.build_command("--resume", "--journal", each.path)
         text = (
             f"{each.path}: a {each.request.kind.value} between these clusters is not finished: "
-            f"resume it ({go_on}), or move the file away if it was abandoned"
+            f"resume it ({go_on}), or move the file to another directory if it was abandoned"
         )
         yield _ReadinessFinding(severity=_Severity.COSTS, code="unfinished-move", text=text)
     if not ready.connectors and ready.config_topic:

@@ -42,8 +42,8 @@ class ReverseFlowState:
 
     reverse: ReverseFlowMap
     tails: _TailsByPartition = field(default_factory=dict)
-    """The ends of destination partitions that the reverse flow has not replicated, by destination
-    partition."""
+    """The last records of the destination's partitions that the reverse flow has not replicated, by
+    destination partition."""
     unknown_reason: str = ""
     """Reason why a part of the reverse flow's state is unknown, or "" if everything needed is
     known."""
@@ -69,7 +69,7 @@ class ReverseFlowCollector:
         """Collect the state of the reverse flow that is needed for a failback, or for moving groups
         that read `topics`.
 
-        A planned move needs the complete state: raises `RetriableError` if any part of it is
+        A planned failover needs the complete state: raises `RetriableError` if any part of it is
         unavailable. In an emergency, the parts that are available are returned.
         """
         flow, back = self.clusters.flow, wanted.kind is MoveKind.BACK
@@ -108,7 +108,7 @@ class ReverseFlowCollector:
     def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
         """Read the reverse flow's offset map. Return None and the error if it cannot be read, or
         None and "" if the origin, which stores the map, is already known not to respond. For a
-        planned move, an unreadable map raises `RetriableError`."""
+        planned failover, an unreadable map raises `RetriableError`."""
         if found.source_error:
             return None, ""
         try:

@@ -134,8 +134,8 @@ def export_records(
 
     The first line is `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and header values are
     base64 or null. The file is created atomically and readable by its owner only. An existing file
-    is replaced only if the same `move` wrote it. Raises `ConnectError`, also if the number of
-    records differs from the count.
+    is replaced only if the same failover (`move`) wrote it. Raises `ConnectError`, also if the
+    number of records differs from the count.
     """
     count = sum(each.counted for each in found)
     part = path.with_name(path.name + ".part")
@@ -156,7 +156,8 @@ def export_records(
         if written != count:
             raise RetriableError(
                 f"{path}: {plurals.format_count(count, 'record', 'were')} counted, but {written} "
-                "found: the others were deleted meanwhile. Nothing was exported; try again"
+                "found: the other records were deleted in the meantime. Nothing was exported; try "
+                "again"
             )
         part.replace(path)
         _sync_directory(path.parent)

@@ -23,8 +23,8 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.naming import ReplicationPolicy
 
 LOOKBACK_OFFSETS = 1_000
-"""Number of offsets before the end of the reverse flow's map in which the flow's last record is
-searched."""
+"""Number of mirror offsets before the end of the reverse flow's offset map that are scanned if no
+record of the reverse flow follows the end of the map."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

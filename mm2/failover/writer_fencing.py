@@ -435,5 +435,5 @@ def list_partitions_to_fence(
     context: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
     """List the partitions to fence: call `find_partitions_to_fence` for the clusters and with the
-    snapshot timeout of the move."""
+    snapshot timeout of the failover."""
     return find_partitions_to_fence(context.clusters, known, timeout_s=context.planner.timeout_s)

@@ -131,8 +131,8 @@ class Admin(Protocol):
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
-        """Create topics. A topic succeeds after the controller has stored it, possibly before all
-        brokers know it.
+        """Create topics. A topic counts as created once the controller has stored it. Some brokers
+        may not know the topic yet.
 
         With `validate_only`, topics are only validated.
         """
@@ -263,7 +263,7 @@ class ConsumerGroups(Protocol):
     ) -> PerGroupResult[RefusedOffsets]:
         """Commit offsets for groups. Groups that do not exist are created.
 
-        Brokers reject commits for groups with members, which are reported in `failed` as
+        Brokers reject commits for groups with members: such a group is in `failed` with a
         `GroupInUseError`. Commits are not retried: a commit with an unknown outcome counts as
         failed, because a later retry could commit outdated offsets.
         """

@@ -51,8 +51,8 @@ _BURST_BYTES = 196_608
 including its overhead."""
 _RECORD_OVERHEAD_BYTES = 64
 _MIN_IN_FLIGHT = 5
-"""Number of unacknowledged records up to which records are handed over without waiting for the
-previous burst."""
+"""Maximum number of unacknowledged records with which more records are passed to librdkafka before
+the previous burst is acknowledged."""
 _DELIVERY_REPORT_TIMEOUT_S = (
     5.0  # after a purge, reports arrive as soon as librdkafka's thread runs
 )
@@ -169,7 +169,7 @@ class FlowStateLogWriter:
             self._poll_producer(end.remaining_s(self._clock.now_s()))
         if self.failure is None and self._fatal is None and self._unacknowledged:
             self.failure = RetriableError(
-                f"writing {self._format_topic_names()} on {self._where}: closed before "
+                f"writing {self._format_topic_names()} on {self._where}: the log was closed before "
                 f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
                 "they may still be stored: read the log to find out"
             )

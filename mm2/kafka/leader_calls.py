@@ -30,8 +30,8 @@ _MIN_TIMEOUT_S = 0.01
 _RETRY_DELAY_S = 0.05
 _POLL_INTERVAL_S = 0.05
 _METADATA_REFRESH_S = 1.0
-"""Interval of metadata refreshes during a call, so that the partitions of a silent leader move to
-their next leader soon after its election."""
+"""Interval of metadata refreshes during a call. If a leader does not respond, requests for its
+partitions are sent to the new leaders soon after their election."""
 NO_CONTENT = "the response does not contain the partition"
 _OUT_OF_RANGE = "the log does not contain the next offset to read"
 

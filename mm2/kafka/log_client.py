@@ -42,7 +42,7 @@ _EMPTY_TIME_AT_END_S = 0.5
 _NO_SESSION_EPOCH = -1
 _NO_EPOCH = -1
 _NO_OFFSET = -1
-_OTHER_TOPIC = "another topic has this name now"
+_OTHER_TOPIC = "the topic id has changed"
 
 
 class OffsetSpec(NamedTuple):
@@ -84,8 +84,8 @@ class FetchedBatches(NamedTuple):
 
 
 AcceptBatches = Callable[[TopicPartition, FetchedBatches], bool]
-"""Function that receives the batches of a partition in order. Returns True if the partition has
-been read far enough. After a `FatalError`, the partition has failed."""
+"""Function that receives the batches of a partition in order. Returns True if no more batches of
+the partition are needed. If it raises `FatalError`, the partition fails with this error."""
 
 
 def iter_records(
@@ -157,12 +157,13 @@ class LogClient:
         all_required: bool = False,
     ) -> PerPartitionResult[tuple[int, ...]]:
         """Look up offsets of each partition, in the order of its `specs`. An offset is -1 if no
-        record has a timestamp that late.
+        record has a timestamp at or after the requested one.
 
-        `reached` contains positions that the logs are known to have reached. While the offset
-        found for the last spec is lower, the lookup is repeated, because a former leader may have
-        responded. If the offset is still lower at the deadline, or if the topic was recreated, the
-        partition fails with `LogTruncatedError`. `doing` starts the error messages.
+        `reached` contains positions that the logs are known to have reached. If the offset for the
+        last spec is lower than the reached position, a former leader may have responded, and the
+        lookup is repeated until the deadline. If the offset is still lower then, or if the topic
+        was recreated, the partition fails with `LogTruncatedError`. `doing` starts the error
+        messages.
         """
         lookup = _OffsetLookup(
             where=self._access.name_and_addresses,
@@ -336,8 +337,8 @@ class _BatchFetch(LeaderCall):
     committed_only: bool
     partition_bytes: int
     _empty_since_s: dict[TopicPartition, float] = field(default_factory=dict)
-    """Since when replies have had no records of a partition, although it came first in the request:
-    monotonic time in seconds."""
+    """Monotonic time in seconds since which responses have contained no records of a partition,
+    although the partition was first in the request."""
 
     def _send_group_requests(self, group: RequestGroup) -> bool:
         topic_ids = {each.topic: self._get_topic_id(each.topic) for each in group.partitions}

@@ -19,8 +19,9 @@ from mm2.offsets.log_bounds import LogBounds
 _NO_OFFSET = -1
 _PARTITION_BYTES = 16_384
 _TAIL_RECORDS = 16
-"""Number of offsets before the end in which the last record is searched first. Each further attempt
-multiplies the range by this number, because the offsets at the end may be transaction markers."""
+"""Number of offsets before the end of the log in which the first attempt searches for the last
+record. Each further attempt multiplies the range by this number, because the last offsets may be
+transaction markers."""
 # The last stable offset comes last, so records written meanwhile do not count as an open
 # transaction.
 _BOUNDS = (log_client.LOG_START, log_client.HIGH_WATERMARK, log_client.LAST_STABLE_OFFSET)

@@ -208,8 +208,8 @@ _LOG = logging.getLogger(__name__)
 
 ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
 """Function that applies the key and value of one record. If it raises `MalformedRecordError`, it
-has changed nothing, and the record is skipped. A function for which an unknown version is no reason
-to skip the record handles `UnknownRecordVersionError` itself."""
+has changed nothing, and the record is skipped. `UnknownRecordVersionError` also skips the record,
+unless the function handles this error itself."""
 
 
 class RecordApplier:

@@ -2,10 +2,10 @@
 
 If the map of a partition is lost, nothing may be replicated during the rebuild. The flow must be
 stopped, and each partition is fenced under its own transactional id before its mirror is read. The
-next owner finds the resume point and matches the records that follow it. Records that others
-replicated before the first era (mirror generation) are stored with a lower ordinal than any owner
-has, so a running flow is not affected. The logs are compared by an engine: Spark, or threads of
-this process.
+next owner finds the resume point and matches the records that follow it. The map of records that
+another program replicated before the first era (mirror generation) is stored under era 0 and
+ordinal 0, which no owner uses. Rebuilding this part does not affect a running flow. The logs are
+compared by an engine: Spark, or threads of this process.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def compare_logs(
 ) -> None:
     """Compare the source and mirror logs of partitions, in tasks of the copy engine.
 
-    `memory_bytes` is the total for all tasks. `all_differ` asserts that no two source records were
-    ever equal, so that equal records always belong together. `done` is called for each partition as
-    soon as it has been compared. `settings` contains both clusters' connection settings and a setup
-    for each partition.
+    `memory_bytes` is the total for all tasks. `all_differ` states that all source records are
+    distinct, so that each mirror record can match only one source record. `done` is called for each
+    partition as soon as it has been compared. `settings` contains both clusters' connection
+    settings and a setup for each partition.
 
     Raises `RetriableError` if the timeout expires, and `FatalError` if the engine or a task fails.
     """
@@ -214,8 +214,9 @@ _MIRROR_RECORDS_DELETED = (
 
 _NO_MATCH = "no record of the mirror matches the source"
 _NO_CERTAIN_MATCH = (
-    f"{_NO_MATCH} with certainty: it may hold copies of equal records that the source has lost. If "
-    "no two records of the topic ever had equal timestamp, key, value and headers, use --all-differ"
+    f"{_NO_MATCH} with certainty: the mirror may contain copies of equal records that no longer "
+    "exist on the source. If no two records of the topic ever had the same timestamp, key, value "
+    "and headers, use --all-differ"
 )
 
 
@@ -230,8 +231,7 @@ class RebuiltPartition:
 
     partition: TopicPartition
     scope: RebuildScope | None
-    """Part of the map that is missing or can be rebuilt, if any; None if the partition could not be
-    set up."""
+    """Which part of the map can be rebuilt; None if the partition could not be set up."""
     compared: LogCompareResult | None = None
     """Result of comparing the logs; None if they were not compared."""
     stored: int = 0
@@ -356,7 +356,8 @@ class MapRebuild:
         if seen.hosts:
             raise FlowRunningError(
                 f"flow {tools.pair.flow.name} is running on {', '.join(sorted(seen.hosts))}: lost "
-                "parts of its map cannot be rebuilt while it is running. Stop its mm2 run first"
+                "parts of its map cannot be rebuilt while it is running. Stop the flow's mm2 run "
+                "first"
             )
 
     def _determine_log_ranges_to_compare(
@@ -372,7 +373,7 @@ class MapRebuild:
         target_to = self._fence_mirrors(due)
         ends = self._tools.pair.source.logs.fetch_log_bounds(list(target_to), REQUEST_TIMEOUT_S)
         for each, error in ends.failed.items():
-            self._skip_partition(each, f"its end on the source is unknown: {error}")
+            self._skip_partition(each, f"its end offset on the source is unknown: {error}")
         back = self._read_reverse_map(ends.succeeded)
         return [
             LogCompareRange(

@@ -54,14 +54,14 @@ def skip_unreadable_record(
     found = _find_unreadable_record(store, flow, offset)
     if found.is_era_record and position is None:
         raise NothingToSkipError(
-            f"{topic} of cluster {flow.target}: the record at offset {offset} is an era, without "
-            f"which {found.partition} can only start again: add --from, for example "
-            "--from earliest. Nothing was changed"
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is an era (mirror "
+            f"generation). If it is skipped, {found.partition} must restart at a position that you "
+            "choose: add --from, for example --from earliest. Nothing was changed"
         )
     if position is not None and not found.is_era_record:
         raise NothingToSkipError(
-            f"{topic} of cluster {flow.target}: the record at offset {offset} is not an era, so no "
-            "partition starts again: omit --from. Nothing was changed"
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is not an era "
+            "(mirror generation), so no partition is restarted: omit --from. Nothing was changed"
         )
     statement = _build_incident(found, flow, position, clock=clock)
     flow_state_writes.append_records(store, [statement], clock=clock)

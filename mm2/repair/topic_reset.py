@@ -44,8 +44,8 @@ from mm2.topics.flow_config import Flow
 RECORD_TIMEOUT_S = partition_restart_requests.RECORD_TIMEOUT_S
 POLL_INTERVAL_S = 0.5
 HALT_GRACE_S = 5.0
-"""Time in seconds after a restart. A partition that is still halted after this time is reported as
-halted."""
+"""Time in seconds that a partition has after its restart to leave the halted state. If it is still
+halted afterwards, it is reported as halted."""
 REMOTE_NODE_GRACE_S = 15.0
 """A partition that no local process reports within this time after its restart is assumed to run on
 another node."""
@@ -205,8 +205,8 @@ def _select_partitions(
 
 
 class FlowActivity(enum.Enum):
-    """Whether the flow's tasks are running, so that they can read the reset decision after a
-    restart."""
+    """Whether the flow is running, paused or stopped. Only running tasks read the reset decision
+    after a restart."""
 
     YES = "yes"
     NO = "no"
@@ -315,11 +315,10 @@ class ResetOutcome:
     def describe(self) -> str:
         """Describe the effect of the reset decision in one line."""
         if self.replicating is None:
-            node = f"node {self.node}" if self.node else "the node that has its task"
+            node = f"node {self.node}" if self.node else "the node that runs its task"
             return (
-                f"{self.partition}: started again at source offset {self.start_offset}; its "
-                "state is "
-                f"known only on {node}: run mm2 status there"
+                f"{self.partition}: restarted at source offset {self.start_offset}; its state is "
+                f"available only on {node}: run mm2 status there"
             )
         if self.replicating:
             return f"{self.partition}: replicating again from source offset {self.start_offset}"
@@ -464,7 +463,8 @@ class ResetWaiter:
 def find_task_nodes(
     found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
-    """Find the node (`host:port`) of each partition's task, if the Connect group knows it."""
+    """Find the node (`host:port`) of each partition's task. Partitions whose node the Connect group
+    does not report are omitted."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     known: dict[TopicPartition, str] = {}
     for task in found.config.tasks(flow_rest_client.SOURCE_CONNECTOR):

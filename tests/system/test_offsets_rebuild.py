@@ -179,7 +179,7 @@ def test_nothing_is_made_anew_while_the_flow_runs(
         options = ["--topic", world.topics[0], "--config", str(world.file)]
         done = mirror.mm2("offsets", "rebuild", "--engine", "inline", *options)
         assert done.returncode == 1, done.stdout + done.stderr
-        assert "Stop its mm2 run first" in done.stderr
+        assert "Stop the flow's mm2 run first" in done.stderr
 
 
 EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.initial.task.delay.ms": "500"}

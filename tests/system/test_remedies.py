@@ -113,7 +113,7 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
         assert done.returncode == exit_codes.UNKNOWN, done.stdout + done.stderr
         assert "restarted all tasks" in done.stdout
         begun = (
-            r"^orders-0: started again at source offset 0; its state is known only on node "
+            r"^orders-0: restarted at source offset 0; its state is available only on node "
             r"\S+:\d+: run mm2 status there$"
         )
         assert re.search(begun, done.stdout, re.MULTILINE), done.stdout

@@ -121,7 +121,7 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     ("changed", "now", "words"),
     [
         ({}, {}, ""),
-        ({"planned": True}, {}, "not a switch-over"),
+        ({"planned": True}, {}, "not of a switch-over"),
         ({"rewind": True}, {}, "begun without --rewind"),
         ({"groups": ("x",)}, {}, "all groups of the flow"),
         ({}, {"flow": "east->north"}, "its flow is east->west"),
@@ -129,7 +129,7 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
         (
             {},
             {"clusters": ClusterIds(origin="idE", destination="idN")},
-            "west was cluster idW when the move began, and is idN in this file",
+            "west was cluster idW when the failover began, and is idN in this file",
         ),
     ],
 )
@@ -374,7 +374,7 @@ def test_what_never_left_is_exported_without_a_move(
 def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
     equipped = equipment(tmp_path)
     about = Exporting(equipped, counted=False)
-    with pytest.raises(FatalError, match="t-0: the records that never left"):
+    with pytest.raises(FatalError, match="t-0: not all records of west that were never replicated"):
         failover.plan_and_execute_move(exporting_order(tmp_path), equipped)
     assert about.written == []
 

@@ -79,8 +79,7 @@ def test_who_copies_is_named(given, said):
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
     assert found == (
-        "the end offset of orders-0 has changed from 100, at which both clusters were equal, "
-        f"to {said}"
+        f"the end offset of orders-0 has changed from 100 (equal on both clusters) to {said}"
     )
 
 
@@ -147,12 +146,17 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
 @pytest.mark.parametrize(
     ("begun", "moved", "said"),
     [
-        ((Step.IDLE,), set(), "to abandon the move: restart what was stopped, and move m away"),
+        (
+            (Step.IDLE,),
+            set(),
+            "to abandon the failover: restart the stopped applications, and move m to another "
+            "directory",
+        ),
         (
             (Step.STOP_FLOW,),
             set(),
-            "to abandon the move: resume the flow (mm2 resume x), restart what was "
-            "stopped, and move m away",
+            "to abandon the failover: resume the flow (mm2 resume x), restart the stopped "
+            "applications, and move m to another directory",
         ),
         ((Step.STOP_FLOW,), {"billing"}, ""),
     ],

@@ -93,7 +93,7 @@ def test_a_line_that_a_crash_cut_off_was_not_written():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "has no line that begins a move"),
+        ("", "has no line that begins a failover"),
         ("nonsense\n", "line 1"),
         ("[1]\n", "line 1"),
         (FIRST + "{}\n", "version None"),

@@ -46,7 +46,7 @@ def test_a_line_that_was_cut_off_gives_way_to_the_next(path):
 
 def test_a_journal_that_is_there_is_not_begun_again(path):
     path.write_text(FIRST)
-    with pytest.raises(FatalError, match="resume the move"):
+    with pytest.raises(FatalError, match="resume the failover"):
         JournalFile(path, begin=FIRST)
     assert path.read_text() == FIRST
 

@@ -58,12 +58,13 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.FENCE,
         {"partitions": [fenced(), fenced()]},
-        "2 fencing markers read back, and no partition was acquired since",
+        "2 fencing markers read back, and no partition was acquired after fencing",
     ),
     (
         Step.FENCE,
         {"partitions": [fenced(tail=3), fenced(tail=None), fenced(unfenced="no right")]},
-        "2 fencing markers read back, and no partition was acquired since; 3 records replicated "
+        "2 fencing markers read back, and no partition was acquired after fencing; "
+        "3 records replicated "
         "after the end of the offset map; 1 not fenced",
     ),
     (

@@ -152,7 +152,8 @@ def test_what_comes_while_the_flow_is_stopped_forbids_a_planned_move(world: Worl
     assert "mm2 resume 'east->west'" in str(caught.value)
     way_on = f"--config my.yaml --planned --resume --journal {tmp_path / 'move.jsonl'}"
     assert world.told[-1] == (
-        f"final-positions failed; to resume the move: mm2 failover --from east --to west {way_on}"
+        f"final-positions failed; to resume the failover: "
+        f"mm2 failover --from east --to west {way_on}"
     )
     assert stands(world) == {"ahead": 50}
 

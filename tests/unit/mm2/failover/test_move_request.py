@@ -24,11 +24,11 @@ BEGUN = MoveRequest(
         ({"kind": MoveKind.EMERGENCY}, []),  # nothing is said of it
         ({"accepted": frozenset({"lag"})}, []),
         ({"groups": frozenset()}, []),
-        ({"origin": "north"}, ["the move goes from east to west"]),
-        ({"kind": MoveKind.BACK}, ["the move is a switch-over, not a failback"]),
-        ({"rewind": True}, ["the move was begun without --rewind"]),
-        ({"groups": frozenset({"x"})}, ["the move was begun for these groups: billing"]),
-        ({"export": "/tail"}, ["the move exports records to no file"]),
+        ({"origin": "north"}, ["the failover goes from east to west"]),
+        ({"kind": MoveKind.BACK}, ["the journal is of a switch-over, not of a failback"]),
+        ({"rewind": True}, ["the failover was begun without --rewind"]),
+        ({"groups": frozenset({"x"})}, ["the failover was begun for these groups: billing"]),
+        ({"export": "/tail"}, ["the failover exports records to no file"]),
     ],
 )
 def test_contradictions(asked, words):
@@ -53,8 +53,8 @@ IDS = ClusterIds(origin="idE", destination="idW")
             IDS,
             ClusterIds(origin="idW", destination="idE"),
             [
-                "east was cluster idE when the move began, and is idW in this file",
-                "west was cluster idW when the move began, and is idE in this file",
+                "east was cluster idE when the failover began, and is idW in this file",
+                "west was cluster idW when the failover began, and is idE in this file",
             ],
         ),
     ],

@@ -61,7 +61,7 @@ def test_every_step_has_words():
     about = wanted(MoveKind.BACK, "tail.jsonl")
     words = [move_steps.describe_step(step, about, "east->west", same_names=False) for step in Step]
     assert len(set(words)) == len(Step)
-    assert words[1] == "export to tail.jsonl the records of west that east lacks"
+    assert words[1] == "export to tail.jsonl the records of west that are not on east"
     assert words[2] == "stop producers on east"
 
 

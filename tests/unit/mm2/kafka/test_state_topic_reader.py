@@ -366,7 +366,7 @@ def test_a_topic_made_again_is_noticed(one):
     state_records.read(reader, WAIT_S)
     broker.topic_ids = {TOPIC: uuid.uuid4()}
     cluster.brokers[0].end_codes = [FENCED_EPOCH] * 40  # until the metadata is read again
-    with pytest.raises(LogTruncatedError, match="another topic has this name now"):
+    with pytest.raises(LogTruncatedError, match="the topic id has changed"):
         state_records.read(reader, WAIT_S)
 
 

@@ -381,7 +381,7 @@ def test_of_a_node_elsewhere_only_the_beginning_is_known():
     (found,) = watch.awaiting.wait_for_outcomes(60.0)
     assert found.replicating is None
     assert found.describe() == (
-        "orders-0: started again at source offset 0; its state is known only on node "
+        "orders-0: restarted at source offset 0; its state is available only on node "
         "10.0.0.2:8083: run mm2 status there"
     )
     assert watch.asked == [[P0]]
@@ -393,8 +393,8 @@ def test_a_node_that_cannot_be_named_is_still_another_one():
     watch = Watch(world, decisions)
     watch.trouble = RetriableError("west does not respond")
     assert watch.outcomes() == [
-        "orders-0: started again at source offset 0; its state is known only on the node that "
-        "has its task: run mm2 status there"
+        "orders-0: restarted at source offset 0; its state is available only on the node that "
+        "runs its task: run mm2 status there"
     ]
 
 
