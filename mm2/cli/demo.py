@@ -48,7 +48,7 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
     """Replicate live traffic between two local Kafka clusters, compare every record, and fail over
     a consumer group.
 
-    The clusters use TLS and require a login. All clusters and files are removed at the end. Needs
+    The clusters require a login. All clusters and files are removed at the end. Needs
     Java; the first run downloads Kafka (60 MB).
 
     \b

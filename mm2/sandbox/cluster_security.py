@@ -2,8 +2,9 @@
 started with `--secure`.
 
 Clients connect over SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Brokers and controllers
-connect to each other over SASL_SSL with PLAIN. Certificates and passwords are generated per
-cluster. `admin` is a super user; other users initially have no ACLs.
+connect to each other over SASL_SSL with PLAIN. Clusters without TLS use SASL_PLAINTEXT instead. On
+the loopback interface, other users cannot read passwords from it. Certificates and passwords are
+generated per cluster. `admin` is a super user; other users initially have no ACLs.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ _CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSecurity:
-    """Certificates (files in `folder`) and passwords of a secure cluster."""
+    """Certificates (files in `folder`) and passwords of a secure cluster. Without TLS, the
+    certificates are not used."""
 
     folder: Path
     passwords: Mapping[str, str] = field(repr=False)
     key_pem: str = field(repr=False)
     certificate_pem: str = field(repr=False)
+    uses_tls: bool = True
 
     @classmethod
-    def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
+    def create(cls, folder: Path, users: Sequence[str] = (), *, uses_tls: bool = True) -> Self:
         """Generate certificates for a cluster, and passwords for `admin` and each of `users`."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         wall_ms = SystemClock().wall_ms()
@@ -55,6 +58,7 @@ class ClusterSecurity:
             passwords={name: secrets.token_urlsafe(18) for name in names},
             key_pem=leaf.key_pem.decode(),
             certificate_pem=leaf.certificate_pem.decode(),
+            uses_tls=uses_tls,
         )
         made.keystore.touch(mode=0o600)
         made.keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)
@@ -65,6 +69,11 @@ class ClusterSecurity:
         """Path of the keystore with the brokers' private key and certificate."""
         return self.folder / "broker.pem"
 
+    @property
+    def protocol(self) -> str:
+        """Security protocol of all listeners."""
+        return "SASL_SSL" if self.uses_tls else "SASL_PLAINTEXT"
+
     def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
         """Return the Java client properties of a user."""
         if mechanism not in SASL_MECHANISMS:
@@ -73,11 +82,10 @@ class ClusterSecurity:
             )
         module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
         return {
-            "security.protocol": "SASL_SSL",
+            "security.protocol": self.protocol,
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": _make_jaas_entry(module, self._build_login_properties(user)),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.folder / "ca.pem"),
+            **(self._build_truststore_settings() if self.uses_tls else {}),
         }
 
     def make_broker_settings(
@@ -98,19 +106,14 @@ class ClusterSecurity:
         members = self._build_login_properties(_BROKER_USER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}
         settings = {
-            "ssl.keystore.type": "PEM",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.folder / "ca.pem"),
             "sasl.enabled.mechanisms": ",".join(SASL_MECHANISMS),
             "sasl.mechanism.inter.broker.protocol": PLAIN,
             "authorizer.class.name": authorizer,
             "super.users": f"User:{ADMIN_USER};User:{_BROKER_USER}",
         }
-        if key_in_settings:
-            settings["ssl.keystore.key"] = self.key_pem
-            settings["ssl.keystore.certificate.chain"] = self.certificate_pem
-        else:
-            settings["ssl.keystore.location"] = str(self.keystore)
+        if self.uses_tls:
+            settings |= self._build_truststore_settings()
+            settings |= self._build_keystore_settings(key_in_settings=key_in_settings)
         if controller is not None:
             prefix = f"listener.name.{controller.lower()}"
             brokers = members | {f"user_{_BROKER_USER}": self.passwords[_BROKER_USER]}
@@ -127,6 +130,21 @@ class ClusterSecurity:
                     _SCRAM_MODULE, {}
                 )
         return settings
+
+    def _build_truststore_settings(self) -> dict[str, str]:
+        return {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.folder / "ca.pem"),
+        }
+
+    def _build_keystore_settings(self, *, key_in_settings: bool) -> dict[str, str]:
+        if not key_in_settings:
+            return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)}
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": self.key_pem,
+            "ssl.keystore.certificate.chain": self.certificate_pem,
+        }
 
     def _build_login_properties(self, user: str) -> dict[str, str]:
         if user not in self.passwords:

@@ -136,6 +136,7 @@ class SandboxCluster:
       override the defaults.
     - `listeners` (by node id) are additional listeners, for proxies.
     - `users`: if not None, the cluster is secure and has `admin` and these users.
+    - `uses_tls`: whether a secure cluster encrypts its connections.
     - `folder` is kept at `close`. If it is omitted, a temporary directory is created and removed.
     - `port` is node 1's preferred port; node 2 prefers the next port, and so on. A node whose
       preferred port is in use gets any free port.
@@ -152,6 +153,7 @@ class SandboxCluster:
         broker_settings: Mapping[int, Mapping[str, str]] | None = None,
         listeners: Mapping[int, Sequence[ClusterListener]] | None = None,
         users: Sequence[str] | None = None,
+        uses_tls: bool = True,
         folder: Path | None = None,
         port: int | None = None,
         jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS,
@@ -188,7 +190,9 @@ class SandboxCluster:
         self._has_users = False
         self.security: ClusterSecurity | None = None
         if users is not None:
-            self.security = ClusterSecurity.create(self.folder / "security", users)
+            self.security = ClusterSecurity.create(
+                self.folder / "security", users, uses_tls=uses_tls
+            )
 
     @property
     def bootstrap(self) -> str:
@@ -402,7 +406,7 @@ class SandboxCluster:
 
     @property
     def _get_security_protocol(self) -> str:
-        return "SASL_SSL" if self.security else "PLAINTEXT"
+        return self.security.protocol if self.security else "PLAINTEXT"
 
     def list_servers(self) -> list[JavaServer]:
         """Return all brokers, followed by the ZooKeeper server if the cluster uses one."""

@@ -6,7 +6,7 @@ re-read records.
 
 The drill keeps all settings of the flow, but replaces addresses, security settings, other flows,
 topics and groups. It never connects to the user's clusters and runs none of the user's hooks. All
-processes that it starts end with it. Its clusters are secure, because every client of a broker
+processes that it starts end with it. Its clusters require a login, because every client of a broker
 without authentication can read the files of the user who runs the broker.
 """
 
@@ -264,7 +264,7 @@ class Drill:
         )
         self._ends = (flow.source, flow.target)
         self._child: ChildProcess | None = None
-        self._clusters = [SandboxCluster(alias, users=()) for alias in self._ends]
+        self._clusters = [SandboxCluster(alias, users=(), uses_tls=False) for alias in self._ends]
         for each in self._clusters:
             self._open.callback(each.close)
 

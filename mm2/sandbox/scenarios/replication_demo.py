@@ -1,9 +1,9 @@
 """`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
 Runs a replication node between two sandbox clusters. All processes that it starts end with it. The
-first signal stops the demo within about two seconds, a second signal immediately. The clusters are
-secure, because every client of a broker without authentication can read the files of the user who
-runs the broker.
+first signal stops the demo within about two seconds, a second signal immediately. The clusters
+require a login, because every client of a broker without authentication can read the files of the
+user who runs the broker.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
 that stop the applications. A hook is a shell command that creates a file in a directory and waits
@@ -339,13 +339,6 @@ def make_hooks_section(folder: Path) -> str:
 
 SOURCE_ALIAS, TARGET_ALIAS = "east", "west"
 FIRST_PORTS = {SOURCE_ALIAS: 19_092, TARGET_ALIAS: 19_192}
-BROKER_SETTINGS = {
-    "ssl.cipher.suites": (
-        "TLS_CHACHA20_POLY1305_SHA256,TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256"
-    )
-}
-"""Prefers ChaCha20, which is about twice as fast as AES in the sandbox's JVMs: with only the
-first-tier compiler, AES runs without hardware support."""
 TRICKLE_TOPIC = TrafficTopic(name="trickle", partitions=2)
 TRICKLE_PER_SECOND = 200
 NODE_STOP_TIMEOUT_S = 10.0
@@ -450,7 +443,7 @@ class Demo:
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-demo-"))
         )
         self.clusters = {
-            name: SandboxCluster(name, users=(), port=port, settings=BROKER_SETTINGS)
+            name: SandboxCluster(name, users=(), uses_tls=False, port=port)
             for name, port in FIRST_PORTS.items()
         }
         for each in self.clusters.values():

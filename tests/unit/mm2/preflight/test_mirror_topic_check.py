@@ -83,8 +83,8 @@ def test_what_the_plan_warns_of_is_a_warning_of_the_settings():
         Word.SETTINGS,
     )
     assert found.text == (
-        "orders -> east.orders: max.message.bytes is 1000000, but 2000000 on the source: larger "
-        "batches fail"
+        "orders -> east.orders: max.message.bytes is 1000000, but 2000000 on the source: the "
+        "target rejects larger batches"
     )
     assert found.command.startswith("kafka-topics.sh --bootstrap-server t:1 --create")
 

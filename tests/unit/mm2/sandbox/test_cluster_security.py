@@ -66,3 +66,15 @@ def test_client_properties_are_spelled_as_java_spells_them(security, mechanism, 
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(security.folder / "ca.pem"),
     }
+
+
+def test_without_tls_a_login_is_still_required(tmp_path):
+    security = ClusterSecurity.create(tmp_path / "security", uses_tls=False)
+    settings = security.make_broker_settings(
+        ["CLIENT"], controller="CONTROLLER", authorizer="x.Authorizer"
+    )
+    assert not [key for key in settings if key.startswith("ssl.")]
+    assert settings["super.users"] == "User:admin;User:broker"
+    access = security.client_properties("admin", "SCRAM-SHA-512")
+    assert (security.protocol, access["security.protocol"]) == ("SASL_PLAINTEXT", "SASL_PLAINTEXT")
+    assert not [key for key in access if key.startswith("ssl.")]
