@@ -102,7 +102,7 @@ class ContainerRunner:
             with suppress(Exception):
                 container.stop()
             raise SandboxError(
-                f"starting a container of {self.image}: {_format_first_error_line(error)}"
+                f"cannot start a container of {self.image}: {_format_first_error_line(error)}"
             ) from error
         return _ContainerProgram(container)
 

@@ -82,7 +82,9 @@ def retrieve_jars(
         if failure is None:
             return
         if attempt < _IVY_ATTEMPTS:  # completed downloads stay in Ivy's cache below `work`
-            report(f"  the download was interrupted; attempt {attempt + 1} of {_IVY_ATTEMPTS}")
+            report(
+                f"  the download was interrupted; starting attempt {attempt + 1} of {_IVY_ATTEMPTS}"
+            )
     raise SandboxError(failure)
 
 
