@@ -153,7 +153,7 @@ class CheckpointRules:
     def find_new_checkpoints(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
-        """Return the checkpoints to publish now for the group."""
+        """Return only the checkpoints from `find_new_group_checkpoints`, without `is_final`."""
         return self.find_new_group_checkpoints(group, positions, published).checkpoints
 
     def find_new_group_checkpoints(
@@ -191,9 +191,9 @@ class CheckpointRules:
         point: Checkpoint,
         standing: Checkpoint | None,
     ) -> bool:
-        """Return whether the published checkpoint is higher than the exact target offset. This
-        happens if the topic was recreated, or if the checkpoint was computed from incomplete
-        data."""
+        """Return whether the target offset in the published checkpoint `standing` is higher than
+        the exact target offset. This happens if the topic was recreated, or if the checkpoint was
+        computed from incomplete data."""
         if standing is None or point.downstream >= standing.downstream:
             return False
         match self.translate_exactly(partition, standing.upstream):
@@ -203,8 +203,8 @@ class CheckpointRules:
                 return False
 
     def map_to_target_partition(self, partition: TopicPartition) -> TopicPartition:
-        """Return the target partition that mirrors this source partition, whose topic the flow must
-        replicate."""
+        """Return the mirror partition of a source partition. The flow must replicate the source
+        partition's topic."""
         known = self._renamed.get(partition)
         if known is not None:
             return known

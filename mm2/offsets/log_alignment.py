@@ -117,8 +117,8 @@ class LogMatches:
 
 
 class AlignedRange(NamedTuple):
-    """A range of source offsets from `first` to `through` (exclusive), with its target offsets. The
-    copies of all its records are below target offset `target_next`. `runs` contains (source offset,
+    """A range of source offsets from `first` to `through` (exclusive), with the target offsets. All
+    copies of its records are below target offset `target_next`. `runs` contains (source offset,
     delta) pairs: from that source offset on, target offset = source offset + delta.
 
     If `below` or `above` is not 0, only the target offset of `first` is exact. The target offsets
@@ -409,7 +409,7 @@ class _LogMatcher:
             if index in unknown and sure:
                 unsure.add(len(sure) - 1)
         while sure and behind[sure[-1].source + 1] > self._target.get_end_offset(sure[-1].target):
-            sure.pop()  # earlier records were copied again after it
+            sure.pop()  # copies of earlier source records follow this pair's target item
         return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
     def _count_missing_items_before(self, left: _Pair, right: _Pair) -> int:

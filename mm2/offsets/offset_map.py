@@ -423,8 +423,8 @@ def _read_valid_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The last segment of a partition's newest owner. It shows up to which offset the partition was
-    replicated, and by which owner."""
+    """The last segment of a partition's newest owner. The segment contains the source offset up to
+    which the partition was replicated, and the owner that replicated it."""
 
     key: MapSegmentKey
     segment: MapSegment
@@ -542,7 +542,7 @@ class PartitionMap:
             return None
         number = max((each for each in eras if eras[each].first_target <= target), default=0)
         later = [era.first_source for each, era in eras.items() if each > number]
-        if not number:  # none, or era 0 of a rebuilt map, which copying does not resume from
+        if not number:  # no era, or era 0 of a rebuilt map: replication never resumes from era 0
             return MappedOffset(min(later), target) if later else None
         runs = EraRuns.from_segments(self.segments, number, eras[number])
         source, place = runs.find_exact_pair_before(target) or (

@@ -12,8 +12,9 @@ a gap in the source's offsets, when the target's offsets moved back, and when th
 `offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Only
 the newest sync of each partition is written, and the number of syncs in flight is bounded.
 
-`ReplicatedSpanTracker` derives what was replicated from the map segments that a copy process
-streams to its task. These segments are acknowledged by the target, in order and without gaps.
+`ReplicatedSpanTracker` derives the replicated offset spans from the map segments that a copy
+process sends to its task. The target has acknowledged the records of these segments, in order and
+without gaps.
 """
 
 from __future__ import annotations

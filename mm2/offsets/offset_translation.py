@@ -100,7 +100,7 @@ class MapTranslator:
                 found.target_next,
                 following - 1,
             )  # excluding the marker of the next owner
-        if following is not None:  # the target may have been truncated to there
+        if following is not None:  # the target's log may have been truncated to this offset
             lowest, highest = min(lowest, following), min(highest, following)
         return _build_translation_outcome(lowest, again_max=max(0, highest - lowest))
 

@@ -98,7 +98,7 @@ class ContainerRunner:
         )
         try:
             container.start()
-        except Exception as error:  # see `_connect_to_daemon`; remove what was created
+        except Exception as error:  # see `_connect_to_daemon`; remove the created container
             with suppress(Exception):
                 container.stop()
             raise SandboxError(

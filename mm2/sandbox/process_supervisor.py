@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     if detached_pid:
         sandbox_state.write_lock_owner(
             lock, detached_pid
-        )  # early, so that commands that wait for the supervisor find its process id
+        )  # before the supervisor is ready: waiting commands need its process id
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _raise_stop_signal)

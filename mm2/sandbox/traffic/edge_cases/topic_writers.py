@@ -453,7 +453,7 @@ def write_compacted_old_format_records(writer: TopicWriter) -> None:
         writer.send_records(
             _make_compaction_round_records(writer, number), codec=codecs[number % len(codecs)]
         )
-    # v0 has no timestamps: the age of its segments is that of their files.
+    # v0 has no timestamps, so the broker uses the modification time of the segment files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
     _roll_segments_before_cleaning(writer)
 
