@@ -3,9 +3,9 @@ no I/O.
 
 `OffsetMap` (`offset_map`) keeps the current state of the offset map topic, and `OffsetSyncStore`
 (`offset_syncs`) keeps the current state of MirrorMaker 2's offset-syncs topic. `offset_translation`
-translates source offsets to target offsets. `checkpoint_rules` and `group_offset_sync` decide what
-is published and written for consumer groups. `log_alignment` and `map_rebuild` rebuild a lost map
-from both logs.
+translates source offsets to target offsets and back. `checkpoint_rules` decides which checkpoints
+are published, and `group_offset_sync` decides which group offsets are written on the target.
+`log_alignment` and `map_rebuild` rebuild a lost map from the logs of source and target.
 
-May import `mm2.formats`, `mm2.topics`, and `base` and `api` of `connect_runtime`.
+This package may import `mm2.formats`, `mm2.topics`, and `base` and `api` of `connect_runtime`.
 """

@@ -1,8 +1,9 @@
 """Decides which checkpoints a flow publishes for consumer groups, and when a round is complete.
 
 As in `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2, a checkpoint is built from a
-group's committed offset and published if it differs from the previous one. It is never rewound on
-the target unless the group was rewound on the source.
+group's committed offset. The checkpoint is published if it is newer than the previously published
+checkpoint of the same group and partition. A published target offset is lowered only if the group
+was rewound on the source, or if the exact offset map shows that the published offset is too high.
 
 A round of checkpoints (one pass over all groups) is complete once the target has acknowledged all
 records sent before the end of the round. Records are acknowledged in any order, possibly after the
@@ -46,8 +47,8 @@ class OffsetAndMetadata:
 
 
 CommittedPositions = Mapping[TopicPartition, OffsetAndMetadata | None]
-"""Committed offsets of one group by partition. The value is None for a partition without an offset,
-which is what clients leave after a reset to -1."""
+"""Committed offsets of one group by partition. The value is None if the committed offset is
+negative: clients commit -1 to reset a partition."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class CheckpointTable:
     topic_filter: NamePredicate = lambda _: True
     """Accepts a target topic. Records of other topics are skipped."""
     changed: set[str] = field(default_factory=set)
-    """Groups whose checkpoints have changed since the reader last cleared this set."""
+    """Groups whose checkpoints have changed. The code that reads this set clears it afterwards."""
     _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     _groups: dict[str, dict[TopicPartition, Checkpoint]] = field(default_factory=dict)
     _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
@@ -137,22 +138,22 @@ class CheckpointRules:
     source: str
     policy: ReplicationPolicy
     takes_topic: NamePredicate
-    """Returns whether positions in a source topic become checkpoints. False for each topic that the
+    """Returns whether checkpoints are created for a source topic. Returns False for topics that the
     flow does not replicate."""
     translate: TranslateOffset
     """Translates a source offset with the best available data, even if the result is not exact."""
     translate_exactly: TranslateOffset = lambda *_: UntranslatedReason.UNKNOWN
-    """Translates a source offset with the complete offset map only. The result may refute a
-    published checkpoint."""
+    """Translates a source offset with the complete offset map only. If a published target offset is
+    higher than an exact result, the checkpoint is published again with the lower offset."""
     is_replicated: Callable[[TopicPartition, int], bool] = lambda *_: False
-    """Returns whether a source offset is known to be replicated, so that its translation no
-    longer improves."""
+    """Returns whether a source offset is known to be replicated. The translation of a replicated
+    offset does not become more precise later."""
     _renamed: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
 
     def find_new_checkpoints(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
-        """Return the checkpoints to publish now for the group."""
+        """Return only the checkpoints from `find_new_group_checkpoints`, without `is_final`."""
         return self.find_new_group_checkpoints(group, positions, published).checkpoints
 
     def find_new_group_checkpoints(
@@ -190,9 +191,9 @@ class CheckpointRules:
         point: Checkpoint,
         standing: Checkpoint | None,
     ) -> bool:
-        """Return whether the published checkpoint is higher than the exact target offset. This
-        happens if the topic was recreated, or if the checkpoint was computed from incomplete
-        data."""
+        """Return whether the target offset in the published checkpoint `standing` is higher than
+        the exact target offset. This happens if the topic was recreated, or if the checkpoint was
+        computed from incomplete data."""
         if standing is None or point.downstream >= standing.downstream:
             return False
         match self.translate_exactly(partition, standing.upstream):
@@ -202,8 +203,8 @@ class CheckpointRules:
                 return False
 
     def map_to_target_partition(self, partition: TopicPartition) -> TopicPartition:
-        """Return the target partition that mirrors this source partition, whose topic the flow must
-        replicate."""
+        """Return the mirror partition of a source partition. The flow must replicate the source
+        partition's topic."""
         known = self._renamed.get(partition)
         if known is not None:
             return known
@@ -255,8 +256,8 @@ def _is_final_translation(outcome: TranslatedOffset) -> bool:
 
 
 def _limit_metadata(metadata: str) -> str:
-    """Return the metadata, or "" if it is too long for a checkpoint. Brokers may be configured to
-    accept longer metadata."""
+    """Return the metadata, or "" if it is longer than `STRING_BYTES_MAX`, the maximum of the
+    checkpoint format. Brokers can be configured to accept longer metadata in offset commits."""
     fits = len(metadata.encode(errors="replace")) <= primitive_types.STRING_BYTES_MAX
     return metadata if fits else ""
 
@@ -273,8 +274,9 @@ class CheckpointRound(NamedTuple):
 class AcknowledgedRounds:
     """Tracks which rounds of checkpoints the target has acknowledged. Not thread-safe.
 
-    Invariants: the number of acknowledged records never exceeds the number of sent records; from
-    one pending round to the next, the number of records sent by the end of the round increases.
+    A round is acknowledged once `acknowledged` reaches the value that `sent` had at the end of the
+    round. Invariants: `acknowledged` never exceeds `sent`, and no two pending rounds ended at the
+    same value of `sent`.
     """
 
     sent: int = 0

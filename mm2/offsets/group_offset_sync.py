@@ -1,14 +1,14 @@
 """Decides which consumer group offsets are written on the target (`sync.group.offsets.enabled`).
 
 The rules are those of `MirrorCheckpointTask.syncGroupOffset`, with one additional condition:
-offsets are written only for a group that was observed without members. Java treats a group that it
-does not know to be idle as new and writes all its offsets, so a group that becomes idle in the
-meantime is rewound (KAFKA-19794). Callers plan, read the group again just before writing, and plan
-again, so the remaining race lasts one request.
+offsets are written only if the group's last description showed no members. Java treats a group that
+is not in its list of idle groups as new and writes all its offsets. A group that becomes idle after
+that list was read is therefore rewound (KAFKA-19794).
 
-Therefore neither a task that started with old checkpoints nor a second writer moves a group back.
-Changes during that one request (a group that resumes and stops, two concurrent writers) are
-corrected in the next round, because brokers offer no conditional write.
+Callers make a plan, read the group again just before writing, and plan again. Therefore a task with
+outdated checkpoints does not rewind a group, and neither does a second writer. Brokers offer no
+conditional write, so the group can still change between the second read and the write: it may
+resume and stop, or two writers may write at once. The next round corrects the offsets.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class GroupState(enum.Enum):
     EMPTY = "empty"
     """The group has committed offsets and no members."""
     ACTIVE = "active"
-    """The group has members or is about to have some: stable, (re)balancing, assigning or
-    reconciling."""
+    """The group has members, or members are joining. The broker's state is stable, (re)balancing,
+    assigning or reconciling."""
     FOREIGN = "foreign"
     """The group is not a consumer group but, for example, a Connect, share or streams group."""
     UNKNOWN = "unknown"
@@ -59,8 +59,9 @@ class UnchangedReason(enum.Enum):
     """The partition does not exist on the target (any more), so a request that includes it would
     fail."""
     BEYOND = "beyond"
-    """The log ends before the checkpoint, which is from an earlier topic of the same name. The
-    group would skip records."""
+    """The checkpoint's target offset is higher than the end offset of the target's log, because the
+    topic was recreated after the checkpoint. If the offset was written, the group would skip
+    records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +71,14 @@ class GroupSyncPlan:
 
     group: str
     blocked_by: GroupState | None = None
-    """Group state that forbids writing; None if writing is allowed."""
+    """Group state because of which no offsets may be written; None if offsets may be written."""
     write: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     """Offsets to write."""
     unchanged: Mapping[TopicPartition, UnchangedReason] = field(default_factory=dict)
     """Partitions whose offsets remain unchanged, with the reason."""
     replaces_empty: frozenset[TopicPartition] = frozenset()
-    """Partitions of `write` with an empty position, which is what clients leave after a reset to
-    -1. These writes should be logged."""
+    """Partitions of `write` whose committed offset on the target is negative: clients commit -1 to
+    reset a partition. The caller should log that these offsets are replaced."""
 
 
 def plan_group_sync(
@@ -93,10 +94,10 @@ def plan_group_sync(
     `partitions` (partition counts of the target's topics) and `ends` (log end offsets on the
     target) may be incomplete.
 
-    Offsets only move forward. If a group was rewound on the source, its target offset remains
-    unchanged: it is unknown whether the group should also be rewound on the target, where it may
-    have consumed records in the meantime. Its checkpoints do move back, and `mm2 failover` moves
-    the group back on request.
+    A plan never lowers a committed offset. If a group was rewound on the source, its offset on the
+    target remains unchanged: the group may have consumed records on the target since then, so it is
+    unknown whether it should be rewound there. Its checkpoints are rewound, and `mm2 failover`
+    rewinds the group to them on request.
     """
     if target_group.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupSyncPlan(group=group, blocked_by=target_group.state)

@@ -26,8 +26,8 @@ STREAMS_ASSIGNOR = "stream"
 """Protocol name of Kafka Streams applications in classic groups. Such groups are listed as consumer
 groups."""
 UNSUPPORTED_GROUP_TYPES = ("share", "streams")
-"""Group types of KIP-932 (share groups) and KIP-1071 (streams groups), which are not followed: like
-MirrorMaker 2, mm2 follows only consumer groups."""
+"""Group types of KIP-932 (share groups) and KIP-1071 (streams groups). Like MirrorMaker 2, mm2
+writes checkpoints for consumer groups only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ class FilteredGroups:
     accepted: tuple[str, ...]
     """Groups that pass the filter."""
     unmatched: Mapping[str, str]
-    """Groups whose names cannot be matched in bounded time, with the reason. These groups are not
-    followed."""
+    """Groups whose names cannot be matched in bounded time, with the reason. No checkpoints are
+    written for these groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ class SelectedGroups:
 
     groups: frozenset[str]
     unread: frozenset[str] = frozenset()
-    """Groups whose committed offsets could not be read. Groups among them that are already followed
-    remain selected."""
+    """Groups whose committed offsets could not be read. Those that were selected before remain in
+    `groups`."""
     unwritable: frozenset[str] = frozenset()
     """Groups whose ids cannot be represented in a task configuration."""
 
@@ -119,7 +119,7 @@ def select_groups(
 ) -> SelectedGroups:
     """Select the groups for which checkpoints are written. `topics` maps each candidate group to
     the topics for which it has committed offsets, or to None if its offsets cannot be read.
-    `followed` contains the currently selected groups."""
+    `followed` contains the groups for which checkpoints are currently written."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     has_checkpoints = functools.cache(
         functools.partial(topic_selection.should_checkpoint_topic, flow)

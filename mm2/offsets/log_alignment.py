@@ -1,11 +1,11 @@
-"""Aligns two logs record by record, to find the source record of which each target record is a
-copy.
+"""Aligns a source log and a target log: finds the source record that each target record copies.
 
-Used if there is no offset map. Records are compared by digests of their entire content. A digest
-that occurs once in each log is a match, because replication preserves the source's order. The
-records between two matches are paired one by one, in log order, if the two sequences of records are
-equal and no record is missing. If records were replicated twice, the last copy counts. Ambiguous
-records are not paired: only bounds of their target offsets are determined, never a guess.
+Used if there is no offset map. Records are compared by digests of their entire content. Two records
+match if their digest occurs exactly once in each log and if their order agrees with the other
+matches, because replication preserves the source's order. The records between two matches are
+paired one by one, in log order, if the two sequences of records are equal and no record is missing.
+If records were replicated more than once, the last copy counts. Ambiguous records are not paired;
+only bounds of their target offsets are determined.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LogDigests:
     of consecutive records.
 
     `optional` items may have no counterpart in the other log. These are aborted records:
-    MirrorMaker 2 replicates them by default, mm2 does not. A *hole* is a gap in the offsets that no
-    marker explains, left by compaction. Invariant: `end` is greater than the offset of every item
-    that was added and of every offset that was skipped.
+    MirrorMaker 2 replicates them by default, mm2 does not. A *hole* is a gap in the offsets that
+    compaction left and that no transaction marker explains. Invariant: `end` is greater than every
+    offset that was added or skipped.
     """
 
     start: int
@@ -70,8 +70,8 @@ class LogDigests:
         self.end = offset + span
 
     def skip_to_offset(self, offset: int, *, hole: bool = False) -> None:
-        """Skip to `offset`. The skipped offsets contain nothing to replicate, or unknown records if
-        `hole` is True."""
+        """Skip to `offset`. If `hole` is True, the skipped offsets are a hole; otherwise nothing at
+        these offsets is to be replicated."""
         if offset > self.end:
             self._hole = self._hole or hole
             self.end = offset
@@ -104,22 +104,21 @@ class MatchedIndexPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """Result of matching the items of two logs: all matched pairs, and those that are known for
-    certain to be a record and its copy."""
+    """Result of matching the items of two logs."""
 
     pairs: list[MatchedIndexPair]
     """All matched pairs, in log order."""
     certain: list[MatchedIndexPair]
-    """Matched pairs where every earlier source record has its copy before the pair's target
-    record."""
+    """Matched pairs for which all known copies of earlier source records precede the pair's target
+    item."""
     bounded: Set[int]
-    """Indexes in `certain` of pairs followed by offsets that cannot be matched exactly: until the
-    next pair, only bounds of their target offsets are known."""
+    """Indexes in `certain`. For the source offsets between such a pair and the next pair in
+    `certain`, only bounds of the target offsets are known."""
 
 
 class AlignedRange(NamedTuple):
-    """A range of source offsets from `first` to `through` (exclusive), with its target offsets. The
-    copies of all its records are below target offset `target_next`. `runs` contains (source offset,
+    """A range of source offsets from `first` to `through` (exclusive), with the target offsets. All
+    copies of its records are below target offset `target_next`. `runs` contains (source offset,
     delta) pairs: from that source offset on, target offset = source offset + delta.
 
     If `below` or `above` is not 0, only the target offset of `first` is exact. The target offsets
@@ -161,8 +160,7 @@ class LogAlignment:
 
 
 def build_alignment(source: LogDigests, target: LogDigests, matches: LogMatches) -> LogAlignment:
-    """Build the alignment of two logs from their matches. At least one matched pair must be
-    certain, that is, known to be a record and its copy."""
+    """Build the alignment of two logs from their matches. `matches.certain` must not be empty."""
     return _AlignmentBuilder(source, target, matches).build()
 
 
@@ -209,9 +207,9 @@ class _AlignmentBuilder:
         return offset, self._target.offsets[pair.target] - offset
 
     def _add_bounded_range(self, index: int) -> None:
-        """Add the range of offsets after the pair at `index` of the certain pairs (pairs that are
-        known to be a record and its copy). The range starts at the last record of that pair, whose
-        target offset is exact; for later offsets only bounds are known."""
+        """Add the range of offsets after the pair at `index` in `LogMatches.certain`. The range
+        starts at the last record of that pair, whose target offset is exact; for later offsets only
+        bounds are known."""
         pair = self._sure[index]
         _, delta = self._get_source_offset_and_delta(pair)
         last = self._source.get_end_offset(pair.source) - 1
@@ -248,9 +246,8 @@ class _AlignmentBuilder:
     def _find_alignment_end(self) -> tuple[int, int]:
         """Find the source and target offset at which the alignment ends.
 
-        If unmatched target items follow the last certain pair (a pair that is known to be a record
-        and its copy), the alignment ends right after that pair. Otherwise it ends before the next
-        source record to replicate.
+        If target items follow the last pair in `LogMatches.certain`, the alignment ends right after
+        that pair. Otherwise it ends before the next source record to replicate.
         """
         source, target, last = self._source, self._target, self._sure[-1]
         if last.target + 1 < len(target):
@@ -268,9 +265,9 @@ _BYTES_PER_PAIR = 360
 
 def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
     """Estimate the maximum number of source records that `align_logs` can process with
-    `memory_bytes` of memory if the target log has `target` records. The estimate is based on
-    measurements: the digests of both logs are in memory simultaneously, and all pairs during
-    matching."""
+    `memory_bytes` of memory if the target log has `target` records. The digests of both logs and
+    all matched pairs are in memory at the same time; the bytes per record and pair were
+    measured."""
     left = max(0, memory_bytes - target * _BYTES_PER_RECORD)
     if left <= target * (_BYTES_PER_RECORD + _BYTES_PER_PAIR):
         return left // (_BYTES_PER_RECORD + _BYTES_PER_PAIR)
@@ -283,8 +280,7 @@ def align_logs(
     """Align a source and a target log. Returns None if no target record is known to be a copy of a
     source record.
 
-    If `assume_unique` is True, the caller states that no two source records were ever equal,
-    including deleted records.
+    Set `assume_unique` only if no two source records, including deleted records, were ever equal.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_matched_pairs(
@@ -332,8 +328,9 @@ class _LogMatcher:
     def find_unique_pairs(self, *, all_differ: bool) -> list[_Pair]:
         """Match the items that occur exactly once in each log.
 
-        Aborted records are excluded if some source records were deleted, because the target record
-        may be a copy of an equal committed record.
+        If source records were deleted, aborted source records are excluded: an equal target record
+        may be the copy of a deleted committed record. They are included if `all_differ` is True
+        (see `assume_unique` in `align_logs`).
         """
         source, there = self._source, _index_unique_digests(self._target.digests)
         may_be = all_differ or not (source.start or source.has_compaction_gap(0, len(source) - 1))
@@ -345,9 +342,9 @@ class _LogMatcher:
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
     def extend_matched_pairs(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """Extend `chain`, the pairs that are already matched, by the pairs before, between and
-        after them that must match. Also return the indexes of pairs that are followed by target
-        items which may be copies but cannot be matched."""
+        """Add the pairs before, between and after the pairs of `chain` that can be matched
+        unambiguously. Return all pairs, and the indexes of ambiguous pairs. An ambiguous pair is
+        followed by target items that may be copies but cannot be matched."""
         if not chain:
             return self._match_whole_logs(), set()
         pairs = self._extend_pairs_backward(chain[0])
@@ -367,12 +364,11 @@ class _LogMatcher:
     def drop_unreliable_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
         """Return the matched pairs before the first dubious pair.
 
-        A source record that is unique now may have had an equal predecessor that was deleted, and
-        the target record may be a copy of that predecessor. The pairs after a source record without
-        a known copy are therefore dubious if enough records were deleted before that record: at
-        least as many as there are pairs after it. Deleted records count only if they were
-        immediately before that record; if the record is known to have no copy, all deleted records
-        before it count.
+        A source record may have had an equal predecessor that was deleted. The target record may
+        then be a copy of the predecessor, not of the source record. Pairs that follow an unmatched
+        source record are dubious if at least as many source records were deleted as there are such
+        pairs. All records deleted before these pairs count if the unmatched record is known to have
+        no copy. Otherwise only the records deleted since the preceding pair count.
         """
         gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
@@ -387,8 +383,9 @@ class _LogMatcher:
         return pairs
 
     def _has_uncopied_item(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
-        """Return whether at least one of the source items with the indexes `among` is known to have
-        no copy on the target between the two matched pairs."""
+        """Return whether at least one of the source items with the indexes `among` certainly has no
+        copy between the target items of the two matched pairs. Return False if target records may
+        have been deleted there."""
         target = self._target
         if not among or target.has_compaction_gap(left.target + 1, right.target):
             return False
@@ -398,8 +395,9 @@ class _LogMatcher:
         return any(self._source.digests[at] not in copies for at in among)
 
     def build_log_matches(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
-        """Build the matches from `pairs`. A pair is marked as certain (known to be a record and its
-        copy) unless a copy of an earlier source record follows it on the target."""
+        """Build the matches from `pairs`. `LogMatches.certain` receives each pair unless a copy of
+        an earlier source record follows it on the target. `unknown` contains the indexes that
+        `extend_matched_pairs` returned."""
         behind = self._compute_target_ends_of_copies()
         sure: list[_Pair] = []
         unsure: set[int] = set()
@@ -411,13 +409,13 @@ class _LogMatcher:
             if index in unknown and sure:
                 unsure.add(len(sure) - 1)
         while sure and behind[sure[-1].source + 1] > self._target.get_end_offset(sure[-1].target):
-            sure.pop()  # earlier records were copied again after it
+            sure.pop()  # copies of earlier source records follow this pair's target item
         return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
     def _count_missing_items_before(self, left: _Pair, right: _Pair) -> int:
-        """Return the number of source records that may have been deleted between two matched pairs.
-        For the first pair, count the records before it: at least one if the log no longer begins at
-        offset 0."""
+        """Return the number of source records that compaction may have deleted between two matched
+        pairs. If `left` is `_BEFORE_FIRST_PAIR` and the log start offset is higher than 0, one more
+        record is counted for the deleted start of the log."""
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
@@ -472,7 +470,7 @@ class _LogMatcher:
 
     def _has_unknown_items_between(self, left: _Pair, right: _Pair) -> bool:
         """Return whether any target item between the two matched pairs may be a copy of a source
-        item between them."""
+        item between them. The source item may have been deleted by compaction."""
         source = self._source
         there = {self._target.digests[at] for at in range(left.target + 1, right.target)}
         if not there:

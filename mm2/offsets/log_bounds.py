@@ -13,8 +13,8 @@ class LogBounds:
     start: int
     end: int
     pending: int = 0
-    """Number of offsets between `end` and the high watermark, which are in open transactions or
-    follow their start."""
+    """Number of offsets from `end`, where the first open transaction begins, to the high
+    watermark."""
 
     def __post_init__(self) -> None:
         assert self.start <= self.end, self
@@ -22,10 +22,11 @@ class LogBounds:
 
     @property
     def high_watermark(self) -> int:
-        """High watermark: the offset after the last record that is replicated within the cluster,
-        visible to read_committed consumers or not."""
+        """Offset after the last record that all in-sync replicas have. Includes records of open
+        transactions, which read_committed consumers cannot read yet."""
         return self.end + self.pending
 
     def count_offsets_from(self, offset: int | None) -> int:
-        """Count the existing offsets from `offset` to the end; None counts from the log start."""
+        """Count the offsets from `offset`, or from the log start if that is higher or if `offset`
+        is None, to the last stable offset."""
         return max(0, self.end - max(self.start if offset is None else offset, self.start))

@@ -20,8 +20,8 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_map import EraRuns, OwnerSegments, PartitionMap
 
 MERGED_SEGMENT_BYTES = 2048
-"""Maximum size of a segment that is merged from two segments, in bytes. If half of their total size
-is larger, that is the maximum."""
+"""Maximum size of the encoded runs in a segment merged from two segments, in bytes. If the runs of
+both segments occupy more than twice this size, half of their size is the maximum."""
 
 
 class MapChange(NamedTuple):
@@ -40,8 +40,10 @@ def plan_compaction(
     changes_max: int,
     segment_bytes: int = MERGED_SEGMENT_BYTES,
 ) -> list[MapChange]:
-    """Plan the next changes that compact a partition's offset map: at most `changes_max`, or one
-    more so that a merge is complete. Apply them and call again until the list is empty.
+    """Plan the next changes that compact a partition's offset map. Apply the changes and call again
+    until the list is empty.
+
+    Returns at most `changes_max` changes, plus one if the last merge would otherwise be incomplete.
 
     `log_start` is the log start offset of the source topic of the newest era (mirror generation).
     The resume point and the newest segments, up to half of `budget_bytes`, are never changed, and
@@ -86,10 +88,11 @@ def _find_expired_segments(known: PartitionMap, log_start: int) -> Iterator[MapS
 def _find_expired_segments_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
-    """Find the segments that are no longer needed: those before the last segment whose first run
-    begins below the log start.
+    """Find the segments of an era (mirror generation) that are no longer needed, because all their
+    source records were deleted.
 
-    They would be used only to look up the offsets of deleted records.
+    These are the segments before the last segment whose first run begins below the log start
+    offset.
     """
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
@@ -110,9 +113,9 @@ def _find_expired_segments_in_era(
 
 
 def _proves_later_era_invalid(known: PartitionMap, owner: MapSegmentKey) -> bool:
-    """Return whether `owner` has the only segments that show that another process began an era
-    (mirror generation) after it had lost the partition, so that this era is invalid. These segments
-    must be kept."""
+    """Return whether the segments of `owner` prove that a later era (mirror generation) is invalid:
+    an older owner began the later era after it had lost the partition. These segments must be
+    kept."""
     return any(
         each.era > owner.era and each.owner_sort_key < owner.owner_sort_key
         for each in known.era_records
@@ -136,8 +139,8 @@ class _PrunableSegment:
 def _find_excess_segments(
     known: PartitionMap, budget_bytes: int
 ) -> tuple[int, list[list[_PrunableSegment]]]:
-    """Compute by how many bytes the map must shrink, and the groups of segments to merge for
-    this."""
+    """Return the number of bytes by which the map must shrink, and the groups of segments to merge.
+    Returns (0, []) if the map does not exceed `budget_bytes`."""
     pieces = [
         _PrunableSegment(
             mine, index, _count_segment_bytes(mine, index), mine.decode_segment_head(index).slack
@@ -179,11 +182,12 @@ def _exclude_newest_segments(
 def _pair_neighboring_segments(
     pieces: Sequence[_PrunableSegment],
 ) -> list[list[_PrunableSegment]]:
-    """Group neighboring segments in pairs to merge; the most precise come first, then the oldest.
-    Returns single segments if there are no pairs.
+    """Group neighboring segments of the same owner in pairs to merge. Pairs with smaller error
+    bounds come first; among equal pairs, the oldest comes first. Returns groups of one segment if
+    no owner has two segments.
 
-    A segment is in at most one group. Groups that are much less precise than the first are left
-    out, so that all segments lose precision evenly.
+    A segment is in at most one group. Groups whose error bounds are more than twice as wide as
+    those of the first group are left out, so that all segments lose precision evenly.
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
@@ -213,8 +217,8 @@ class _RunWithErrorBounds(NamedTuple):
 
 
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
-    """Merge neighboring offset map segments. Every n-th run (range with a constant offset
-    difference) is kept if not all runs fit."""
+    """Merge neighboring offset map segments. If the runs (ranges with a constant offset difference)
+    exceed the maximum size, keep every n-th run, with the lowest n that is sufficient."""
     runs = [
         _RunWithErrorBounds(run, each.below, each.above) for each in segments for run in each.runs
     ]
@@ -243,8 +247,9 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
 
 
 def _compute_removed_bounds(runs: Sequence[_RunWithErrorBounds], step: int) -> tuple[int, int]:
-    """Compute the largest amounts by which the deltas (target minus source offset) of removed runs
-    may be below and above the delta of the preceding run that is kept."""
+    """Compute the error bounds of a segment that keeps every run whose index is a multiple of
+    `step`: the largest amounts by which the delta (target minus source offset) of a removed run may
+    be lower and higher than the delta of the preceding kept run."""
     below = above = 0
     for place, each in enumerate(runs):
         difference = each.run.delta - runs[place - place % step].run.delta

@@ -1,11 +1,11 @@
-"""Plans which part of a partition's lost offset map can be rebuilt, and creates its records.
+"""Plans which part of a partition's lost offset map can be rebuilt, and creates the map records.
 
-The records are derived from an alignment of both logs.
+The map records are derived from an alignment of the source and target logs.
 
 A lost map is rebuilt for the newest owner, which has fenced the partition and not written yet;
-replication resumes from the rebuilt map. Records before the first known era (mirror generation) are
-assigned to a separate era, whose owner is ordered before all other owners, so that this era does
-not affect replication.
+replication resumes from the rebuilt map. Source records before the first known era (mirror
+generation) are assigned to era 0. The owner of era 0 is ordered before all other owners, so
+replication never resumes from era 0.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def rebuild_lost_map(
     *,
     fencing_owner: FencingProducer,
 ) -> list[MapRecord]:
-    """Create the map records of a partition whose map is lost. They must be stored in the returned
-    order.
+    """Create the map records of a partition whose map is lost. The map records must be stored in
+    the returned order.
 
     `era` is the era record to store, with the topics and the reason of the rebuild. The last record
     is the resume point; the next acquisition compares the target records that follow it with the
@@ -158,11 +158,11 @@ def rebuild_lost_map(
 def rebuild_first_era(
     partition: TopicPartition, alignment: LogAlignment, era: Era
 ) -> list[MapRecord]:
-    """Create the map records for the records before the first known era (mirror generation). They
-    must be stored in the returned order.
+    """Create the map records for the source records before the first known era (mirror generation).
+    The map records must be stored in the returned order.
 
-    The era record is last: if storing is interrupted before it, the partition counts as not
-    rebuilt, and the rebuild is repeated.
+    The era record is last. If it was not stored, the partition counts as not rebuilt, and the
+    rebuild is repeated.
     """
     owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
     return [*_build_segments(owner, alignment, leader_epoch=-1), (owner, era)]

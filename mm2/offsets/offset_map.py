@@ -5,8 +5,8 @@ An era is a generation of a mirror topic: within an era, the source's records ar
 target without a gap. An owner is a producer (ordinal and epoch) that acquired the partition, and a
 segment is a map record in which an owner stored the runs of a range of source offsets. Segments of
 an older owner are valid only below the source offset at which a newer owner acquired the partition.
-If the segments of an owner end before that offset, the newer owner did not know them when it
-acquired the partition, and they are ignored.
+If the segments of an owner end before that offset, the newer owner had not read them when it
+acquired the partition. Such segments are ignored.
 
 Segments remain encoded (two or three bytes per run, a fiftieth of an object's size) and are decoded
 when an offset near them is looked up, because the map of a compacted topic or of a topic full of
@@ -116,8 +116,8 @@ class OwnerSegments:
         return offset_map_records.read_segment_head(self.values[index])
 
     def find_segment_index(self, first_source: int) -> int | None:
-        """Find the index of the segment that begins at `first_source`. Returns None if there is
-        none."""
+        """Find the index of the segment that begins at `first_source`. Returns None if no segment
+        begins there."""
         at = bisect_left(self.firsts, first_source)
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
 
@@ -246,8 +246,9 @@ class OffsetBounds(NamedTuple):
 
 
 class _StoredRun(NamedTuple):
-    """An offset run (range with a constant delta), and the bounds of removed runs that followed it:
-    their deltas may be lower than its own delta by up to `below`, and higher by up to `above`."""
+    """An offset run (range with a constant delta), and error bounds for the runs that compaction
+    removed after this run. The delta of a removed run is lower than the delta of `run` by at most
+    `below`, or higher by at most `above`."""
 
     run: OffsetRun
     below: int
@@ -356,8 +357,8 @@ class EraRuns:
         )
 
     def find_exact_pair_before(self, downstream: int) -> tuple[int, int] | None:
-        """Find the last exactly known pair of source and target offset at or before `downstream`.
-        Returns None if there is none."""
+        """Find the last pair of source and target offset that is known exactly and whose target
+        offset is not higher than `downstream`. Returns None if the map has no such pair."""
         found = self.translate_to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
@@ -422,8 +423,8 @@ def _read_valid_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The last segment of a partition's newest owner. It shows up to which offset the partition was
-    replicated, and by which owner."""
+    """The last segment of a partition's newest owner. The segment contains the source offset up to
+    which the partition was replicated, and the owner that replicated it."""
 
     key: MapSegmentKey
     segment: MapSegment
@@ -474,8 +475,8 @@ class PartitionMap:
 
     @property
     def eras(self) -> dict[int, Era]:
-        """Eras (mirror generations) by number, without those that were begun by an owner that had
-        already lost the partition, and that no other owner continued."""
+        """Valid eras (mirror generations) by number. An era is invalid if the owner that began it
+        had already lost the partition to another owner that did not continue this era."""
         begun = {key.owner_sort_key: era for key, era in self.era_records.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
@@ -530,17 +531,18 @@ class PartitionMap:
         """Find the source and target offset at which to resume if the target's log ends at
         `target`.
 
-        The returned target offset is `target` or, if the map is not exact there, an earlier offset.
-        In every era (mirror generation), all records before the returned source offset that had to
-        be replicated are on the target below the returned target offset. Returns None if no era was
-        ever begun (era 0 of a rebuilt map does not count).
+        The returned target offset is `target` or, if the map does not contain the exact source
+        offset for `target`, a lower offset. In every era (mirror generation), all records before
+        the returned source offset that had to be replicated are on the target below the returned
+        target offset. Returns None if no era was ever begun (era 0 of a rebuilt map does not
+        count).
         """
         eras = self.eras
         if not eras:
             return None
         number = max((each for each in eras if eras[each].first_target <= target), default=0)
         later = [era.first_source for each, era in eras.items() if each > number]
-        if not number:  # none, or era 0 of a rebuilt map, which copying does not resume from
+        if not number:  # no era, or era 0 of a rebuilt map: replication never resumes from era 0
             return MappedOffset(min(later), target) if later else None
         runs = EraRuns.from_segments(self.segments, number, eras[number])
         source, place = runs.find_exact_pair_before(target) or (
@@ -550,9 +552,9 @@ class PartitionMap:
         return MappedOffset(min([*later, source]), place)
 
     def list_superseded_keys(self, owner: MapSegmentKey) -> list[MapSegmentKey]:
-        """List the keys of the segments that `owner` has made invalid: segments of older owners in
-        the same era (mirror generation) that begin at or after the source offset at which `owner`
-        acquired the partition."""
+        """List the keys of the segments that `owner` supersedes. These are the segments of older
+        owners in the same era (mirror generation) that begin at or after the source offset at which
+        `owner` acquired the partition."""
         start = self.segments[owner].acquired_from
         return [
             each.get_key(at)
@@ -577,9 +579,10 @@ class UnreadableMapRecord:
     key: bytes
     why: str
     partition: TopicPartition | None
-    """Source partition in the record's key; None if the key names no partition, so that any
-    partition may be affected. The record may affect all partitions of the topic, because a
-    partition's start depends on the eras (mirror generations) of the other partitions."""
+    """Source partition in the record's key. The unreadable record may affect all partitions of that
+    partition's topic, because the offset at which a partition starts depends on the eras (mirror
+    generations) of the topic's other partitions. None if the key contains no partition: the record
+    may then affect every topic."""
 
     @property
     def decoded_key(self) -> MapKey | None:

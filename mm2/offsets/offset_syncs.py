@@ -3,17 +3,18 @@ when a sync is written.
 
 `OffsetSyncStore` keeps a bounded number of syncs per partition. They are denser near the newest
 sync: translation is precise there, and becomes half as precise with every doubling of the distance
-from it. In any one state of the store, higher source offsets never translate to lower target
-offsets. After a sync in between was dropped, however, a source offset may translate to a lower
-target offset than before, which publishers must not publish.
+from the newest sync. In any one state of the store, higher source offsets never translate to lower
+target offsets. When the store drops a sync, however, the same source offset may translate to a
+lower target offset than before. Callers must not publish such a lower offset.
 
 `OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record since the start, at
 a gap in the source's offsets, when the target's offsets moved back, and when the last sync is
 `offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Only
 the newest sync of each partition is written, and the number of syncs in flight is bounded.
 
-`ReplicatedSpanTracker` derives what was replicated from the map segments that a copy process
-streams to its task. These segments are acknowledged by the target, in order and without gaps.
+`ReplicatedSpanTracker` derives the replicated offset spans from the map segments that a copy
+process sends to its task. The target has acknowledged the records of these segments, in order and
+without gaps.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from mm2.offsets.offset_translation import (
 SYNCS_PER_PARTITION = 64
 """Number of syncs per partition: one for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
 SYNC_PARTITIONS_MAX = 250_000
-"""Maximum number of partitions of which a store keeps syncs, because the source can write syncs of
-partitions that do not exist. No flow has that many partitions."""
+"""Maximum number of partitions for which a store keeps syncs. The limit bounds the memory if the
+offset-syncs topic contains syncs of nonexistent partitions. No flow has that many partitions."""
 _INT64_END = 1 << 63
 
 PartitionSyncs = list[OffsetSync]
@@ -60,9 +61,10 @@ class OffsetSyncStore:
     """
 
     keep_history: bool
-    """True if all syncs read before `mark_ready` are used. Only for callers that know what was
-    published before (KAFKA-15905). Other callers use only the last sync of each partition, so that
-    no offset translates lower than before (KAFKA-13659)."""
+    """True if all syncs read before `mark_ready` are used, False if only the last sync of each
+    partition is used. Set True only if the caller knows all checkpoints that were published before
+    (KAFKA-15905). Otherwise an offset could translate to a lower target offset than in a published
+    checkpoint (KAFKA-13659)."""
     partitions_max: int = SYNC_PARTITIONS_MAX
     ignored_syncs: int = 0
     """Number of syncs that were ignored, because there are more than `partitions_max` partitions or
@@ -141,8 +143,7 @@ class OffsetSyncStore:
         return () if syncs is None else tuple(_repeat_last_sync_in_free_slots(syncs))
 
     def describe_ignored_syncs(self) -> str:
-        """Return the text of a warning about the number of ignored offset syncs, like
-        `format_ignored_syncs`."""
+        """Format a warning about the ignored offset syncs of this store."""
         return format_ignored_syncs(self.ignored_syncs, partitions_max=self.partitions_max)
 
     def list_partitions(self) -> list[TopicPartition]:
@@ -164,9 +165,9 @@ class OffsetSyncStore:
 
 
 def is_partition_allowed(partition: TopicPartition, *, known: int, partitions_max: int) -> bool:
-    """Return whether the syncs of a new partition are kept: Kafka allows the topic's name, and
-    syncs of fewer than `partitions_max` partitions are kept. `known` is the number of partitions of
-    which syncs are kept."""
+    """Return whether a store keeps the syncs of a new partition. True if Kafka allows the topic's
+    name and the store has syncs of fewer than `partitions_max` partitions. `known` is the number of
+    partitions for which the store has syncs."""
     return known < partitions_max and ids.is_valid_topic_name(partition.topic)
 
 
@@ -176,7 +177,7 @@ def format_ignored_syncs(count: int, *, partitions_max: int) -> str:
     return (
         f"{plurals.format_count(count, 'offset sync')} ignored: syncs of at most "
         f"{partitions_max:,} partitions are kept, and their topics must have valid names; "
-        "find the program that wrote the others to the offset-syncs topic"
+        "find the program that writes the other syncs to the offset-syncs topic"
     )
 
 
@@ -254,7 +255,7 @@ class PartitionSyncState:
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
     last_sync_downstream: int = _NO_OFFSET
-    """Target offset of the last sync that had to be written immediately, not only at the next
+    """Target offset of the last sync that was due immediately. Other syncs become due at the next
     commit of source offsets."""
 
     def record_acknowledgement(
@@ -352,8 +353,8 @@ class OffsetSyncWriter:
     def forget_partition(self, partition: TopicPartition) -> None:
         """Drop the state and the queued syncs of a partition that is now assigned to another task.
 
-        If the queued syncs were written after newer syncs of the other task, readers would conclude
-        that the source was rewound.
+        If this task wrote the queued syncs after the other task had written newer syncs, readers
+        would conclude that the source was rewound.
         """
         for table in (self._states, self._pending, self._delayed):
             table.pop(partition, None)
@@ -395,17 +396,17 @@ class ReplicatedSpanTracker:
     """Derives newly replicated spans (records with consecutive offsets) from the map segments of
     one task's partitions.
 
-    Invariant: for each partition, all spans below the source offset in `_reported`, in the era
-    (mirror generation) in `_reported`, were returned or had been replicated before this tracker was
-    created.
+    `_reported` contains an era (mirror generation) and a source offset for each partition.
+    Invariant: all spans of that era below that offset were returned, or had been replicated before
+    this tracker was created.
     """
 
     _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def extract_new_spans(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
-        """Return the replicated spans that this version of a map segment adds to what was returned
-        before. For the first segment of a partition or era (mirror generation), only record its end
-        and return no spans."""
+        """Return the replicated spans of a map segment that this tracker has not returned yet. For
+        the first segment of a partition or era (mirror generation), record the segment's end and
+        return no spans."""
         name = TopicPartition(key.topic, key.partition)
         era, reported = self._reported.get(name, (0, 0))
         self._reported[name] = (key.era, segment.through)

@@ -100,7 +100,7 @@ class MapTranslator:
                 found.target_next,
                 following - 1,
             )  # excluding the marker of the next owner
-        if following is not None:  # the target may have been truncated to there
+        if following is not None:  # the target's log may have been truncated to this offset
             lowest, highest = min(lowest, following), min(highest, following)
         return _build_translation_outcome(lowest, again_max=max(0, highest - lowest))
 
@@ -141,10 +141,10 @@ def translate_to_target(partition_map: PartitionMap, upstream: int) -> Translate
     """Translate a source offset to the target. Beyond the replicated records, the result is the
     offset at which replication continues.
 
-    Between two eras (mirror generations), the result is the end of the older era's map. The records
-    after it on the target were replicated by a crashed owner that did not store them in the map,
-    and `reread_max` counts all of them. Some were replicated again in the newer era: those that
-    still existed on the source.
+    Between two eras (mirror generations), the result is the end of the older era's map. A crashed
+    owner replicated the target records after this end without storing them in the map.
+    `reread_max` counts all these records. Those that still existed on the source were replicated
+    again in the newer era.
     """
     return MapTranslator(partition_map).translate_offset(upstream)
 
@@ -154,9 +154,9 @@ def translate_to_source(partition_map: PartitionMap, downstream: int) -> Transla
 
     Foreign records have no source offset, so their offsets translate to the next record that this
     flow replicated. In gaps between eras (mirror generations), and after the last record that is
-    known to be replicated, the result is an `EarlierOffset` whose `reread_max` assumes that all
-    records there are copies. The same applies if a newer era replicated records again, because the
-    target may have lost them in between.
+    known to be replicated, the result is an `EarlierOffset`. Its `reread_max` assumes that all
+    target records there are copies of source records. The result is also an `EarlierOffset` if a
+    newer era replicated records again, because the target may have lost them before that era.
     """
     eras = _select_current_eras(partition_map.eras)
     if not eras:

@@ -98,11 +98,11 @@ class ContainerRunner:
         )
         try:
             container.start()
-        except Exception as error:  # see `_connect_to_daemon`; remove what was created
+        except Exception as error:  # see `_connect_to_daemon`; remove the created container
             with suppress(Exception):
                 container.stop()
             raise SandboxError(
-                f"starting a container of {self.image}: {_format_first_error_line(error)}"
+                f"cannot start a container of {self.image}: {_format_first_error_line(error)}"
             ) from error
         return _ContainerProgram(container)
 

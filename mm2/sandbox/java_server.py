@@ -75,7 +75,7 @@ class RunningProgram(Protocol):
 
 
 class ProgramRunner(Protocol):
-    """Runs brokers and the storage tool as child programs, which end when this process ends."""
+    """Runs brokers and the storage tool as child processes, which end when this process ends."""
 
     @property
     def features(self) -> Path | None:

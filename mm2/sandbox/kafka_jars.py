@@ -82,7 +82,9 @@ def retrieve_jars(
         if failure is None:
             return
         if attempt < _IVY_ATTEMPTS:  # completed downloads stay in Ivy's cache below `work`
-            report(f"  the download was interrupted; attempt {attempt + 1} of {_IVY_ATTEMPTS}")
+            report(
+                f"  the download was interrupted; starting attempt {attempt + 1} of {_IVY_ATTEMPTS}"
+            )
     raise SandboxError(failure)
 
 
@@ -301,10 +303,11 @@ def _download_jars_again(
             raise SandboxError(
                 f"the jars downloaded for {artefacts.name} are not the expected ones "
                 f"({_shorten_fault_list(wrong)}): the repository serves files that do not match "
-                "the sha256 list; the downloaded files were discarded"
+                "the sha256 list; the downloaded files were discarded; to use another repository, "
+                "set MM2_IVY_SETTINGS to an Ivy settings file"
             )
         for path in (fresh / "jars", *(fresh / "jars").iterdir()):
-            path.chmod(path.stat().st_mode & ~_WRITABLE_BY_OTHERS)  # whatever the umask is
+            path.chmod(path.stat().st_mode & ~_WRITABLE_BY_OTHERS)  # the umask may allow writing
         if folder.exists():
             folder.rename(fresh / "replaced")
         (fresh / "jars").rename(folder)

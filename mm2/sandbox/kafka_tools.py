@@ -85,7 +85,7 @@ TOOLS: Mapping[str, KafkaTool] = {
         "consumer.group.ConsumerGroupCommand", "List, describe, reset and delete consumer groups."
     ),
     "consumer-perf-test": _make_kafka_tool(
-        "ConsumerPerformance", "Measure how fast a topic is consumed."
+        "ConsumerPerformance", "Measure the throughput of consuming a topic."
     ),
     "delegation-tokens": _make_kafka_tool("DelegationTokenCommand", "Manage delegation tokens."),
     "delete-records": _make_kafka_tool(
@@ -108,13 +108,13 @@ TOOLS: Mapping[str, KafkaTool] = {
     "log-dirs": _make_kafka_tool("LogDirsCommand", "Show the size of partitions on disk."),
     "metadata-quorum": _make_kafka_tool("MetadataQuorumCommand", "Describe the KRaft quorum."),
     "producer-perf-test": _make_kafka_tool(
-        "ProducerPerformance", "Measure how fast a topic is produced to."
+        "ProducerPerformance", "Measure the throughput of producing to a topic."
     ),
     "reassign-partitions": _make_kafka_tool(
         "reassign.ReassignPartitionsCommand", "Move partitions between brokers."
     ),
     "share-consumer-perf-test": _make_kafka_tool(
-        "ShareConsumerPerformance", "Measure how fast a share group consumes."
+        "ShareConsumerPerformance", "Measure the throughput of a share group."
     ),
     "share-groups": _make_kafka_tool(
         "consumer.group.ShareGroupCommand", "List, describe, reset and delete share groups."

@@ -1,10 +1,12 @@
 """Compares two logs in one pass and classifies their differences. Pure: logs are iterators.
 
-While the logs are equal, they are compared as a stream. After the first difference, records are
-condensed and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns. A
-window grows until the logs match again. Records without a counterpart are classified at the end of
-both logs, because a moved record must not be counted as one lost and one extra record, and because
-a duplicate may be arbitrarily far from the original. Results are printed as a short table.
+While the logs are equal, records are compared as they are read. After the first difference, long
+keys and values are replaced by digests, and both logs are read ahead in windows, which
+`mm2.sandbox.patience_diff` aligns. A window grows until the logs match again.
+
+Records without a counterpart are classified after both logs have been read to their ends. A
+reordered record must not be counted as one missing and one extra record, and a duplicate may be
+arbitrarily far from the original. `str()` formats the result as a short table.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ class DifferenceKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDifference:
-    """All records of a partition with the same kind of difference, and the offsets of the first
-    such record in both logs.
+    """All records of a partition with the same kind of difference.
 
-    If one log does not contain that record, the offset in that log is the offset of the record in
-    the same position, or None at the end of the log.
+    `source_offset` and `target_offset` are the offsets of the first such record in both logs. A log
+    that lacks the record has another record in its position, and the offset of this other record is
+    used. The offset is None at the end of the log.
     """
 
     kind: DifferenceKind
@@ -75,8 +77,8 @@ class PartitionComparison:
     """Total bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     is_truncated: bool = False
-    """True if there were too many differences, so that the remaining ones were only counted as
-    missing or extra."""
+    """True if a log has more than `KEPT_UNMATCHED_MAX` records without a counterpart. The
+    additional records are not classified, but only counted as missing or extra."""
 
     @property
     def is_equal(self) -> bool:
@@ -163,8 +165,8 @@ counted."""
 _SEARCH_AHEAD_RECORDS = 16
 
 FindOriginals = Callable[[frozenset[RecordContent]], dict[RecordContent, int]]
-"""Function that reads the source again and returns the first offset of each of the given record
-contents."""
+"""Function that reads the source again and returns the first offset at which each of the given
+record contents occurs."""
 
 IsAllowedToLack = Callable[[int], bool]
 """Predicate on source offsets that returns True if the target may lack the record."""
@@ -422,8 +424,8 @@ class LogComparison:
     """Total bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     is_truncated: bool = False
-    """True if there were too many differences, so that the remaining ones were only counted as
-    missing or extra."""
+    """True if a log has more than `KEPT_UNMATCHED_MAX` records without a counterpart. The
+    additional records are not classified, but only counted as missing or extra."""
 
 
 @dataclass(slots=True)
@@ -539,11 +541,11 @@ def _count_common_leading_records(
 
 
 def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecords) -> None:
-    """Read ahead until a record matches in both logs, and add the records before the last match
-    that are in only one log to `found`.
+    """Read ahead until at least one source record matches a target record. Then add the records
+    before the last match that only one log contains to `found`.
 
-    Records after the last match are not classified yet, because their counterparts may not have
-    been read.
+    Records after the last match remain in the windows, because their counterparts may not have been
+    read.
     """
     left.condense_records()
     right.condense_records()

@@ -1,8 +1,9 @@
-"""Reserves TCP ports on this machine for servers that are about to start, restart or remain down.
+"""Reserves TCP ports on this machine for servers, also before the servers start and while they are
+down.
 
 Ports are below 32768, outside Linux' ephemeral port range. A reservation is a locked file in a
 directory shared by all processes of the user. The reservation is released when the process that
-made it ends, and remains valid while the server that uses the port is down.
+made the reservation ends. It remains valid while the server that uses the port is down.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def reserve_port(
         if reservation is not None:
             return reservation
     raise SandboxError(
-        f"no free port between {FIRST_RESERVED_PORT} and {LAST_RESERVED_PORT} on 127.0.0.1"
+        f"no free port between {FIRST_RESERVED_PORT} and {LAST_RESERVED_PORT} on 127.0.0.1: stop "
+        "sandboxes or other servers that use ports in this range"
     )
 
 

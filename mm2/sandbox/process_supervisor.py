@@ -2,7 +2,7 @@
 
 Started as `python -m mm2.sandbox.process_supervisor FOLDER`. The supervisor detaches, starts the
 clusters listed in `request.json`, writes its state to `state.json`, and waits for SIGTERM. The
-brokers end with the supervisor, however it ends.
+brokers end when the supervisor ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ def main(arguments: Sequence[str]) -> int:
     home = SandboxFolder(Path(arguments[0]))
     lock = home.try_lock(sandbox_state.SUPERVISOR_LOCK)
     if lock is None:
-        raise SandboxError(f"another supervisor is already running in {home.folder}")
+        raise SandboxError(
+            f"another supervisor is already running in {home.folder}: stop it with "
+            f"mm2 sandbox down --dir {home.folder}"
+        )
     detached_pid = os.fork()
     if detached_pid:
         sandbox_state.write_lock_owner(
             lock, detached_pid
-        )  # early, so that commands that wait for the supervisor find its process id
+        )  # before the supervisor is ready: waiting commands need its process id
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _raise_stop_signal)

@@ -6,8 +6,9 @@
     assert result.is_equal, str(result)
 
 The source is read with read_committed because a mirror must contain exactly the committed records.
-Both sides are read up to their current ends, so traffic and replication must be idle. The demo, the
-system tests and the chaos tests rely on this module; its own tests inject each kind of fault.
+Both topics are read up to their current ends, so traffic and replication must be idle. The demo,
+the system tests and the chaos tests rely on this module. The tests of this module inject each kind
+of difference.
 
 `compare_topics_allowing_incidents` is for logs that were cleaned or truncated during replication:
 
@@ -20,8 +21,8 @@ system tests and the chaos tests rely on this module; its own tests inject each 
         incidents=replication_proof.read_incidents(west…, …),
     )
 
-The mirror must contain the records that the source contained before and contains now: in order,
-exactly once and unaltered. Only these differences are allowed:
+The mirror must contain the records of the snapshot and the records that the source contains now: in
+order, exactly once and unaltered. Only these differences are allowed:
 
 - Records inside the target offsets of an incident record are ignored.
 - Records inside the source offsets of an incident record may be missing. If the incident
@@ -211,10 +212,12 @@ def compare_topics_allowing_incidents(
     """Compare topics, given as {source topic: target topic}, allowing differences that incident
     records explain. Both sides must be idle.
 
-    Set `target_cleaned` if the log cleaner has also compacted the mirror topic, which then may lack
-    records that a later record with the same key supersedes. Needs about 200 bytes of memory per
-    record of the largest partition. Raises `NothingToCompareError` if a source topic does not
-    exist.
+    `snapshot` contains the source's records before its log was cleaned or truncated. Set
+    `target_cleaned` if the log cleaner has also compacted the mirror topic: the mirror topic may
+    then lack tombstones, and records that a later record with the same key supersedes.
+
+    Needs about 200 bytes of memory per record of the largest partition. Raises
+    `NothingToCompareError` if a source topic does not exist.
     """
     if not topics:
         raise NothingToCompareError("cannot compare two clusters: no topics given")
@@ -241,11 +244,11 @@ def compare_topics_allowing_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """The logs of one partition: an earlier snapshot of the source (`before`), the source's current
-    log, the mirror topic's log, and the offset ranges in which incident records explain
+    """The logs of one partition, and the offset ranges in which incident records explain
     differences.
 
-    Ranges are [from, to).
+    `before` is an earlier snapshot of the source's log, `source` is the source's current log, and
+    `target` is the mirror topic's log. Offset ranges are [from, to).
     """
 
     before: _CondensedLog

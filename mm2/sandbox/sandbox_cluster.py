@@ -5,11 +5,11 @@ Each broker is also a KRaft controller; brokers of releases before KRaft use Zoo
     with SandboxCluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
 
-The brokers end with this process, however it ends. Ports stay reserved until `close`.
+The brokers end when this process ends, even if it is killed. Ports stay reserved until `close`.
 
 With ZooKeeper, each broker learns about the other brokers shortly after its start. SCRAM users
-(KIP-554) can be created only after that, because before KRaft no tool adds users while formatting
-the storage.
+(KIP-554) can be created only after that: before KRaft, no tool can add users before the brokers
+start.
 """
 
 from __future__ import annotations
@@ -415,10 +415,11 @@ class SandboxCluster:
 
     def _await_cluster_metadata(self) -> None:
         """Wait until the brokers of a ZooKeeper cluster know each other, and create the users of a
-        new secure cluster. Nothing is done for KRaft clusters without security.
+        new secure cluster. Does nothing for KRaft clusters without security.
 
-        Users are created over a client connection, because the storage tool takes their credentials
-        as command-line arguments, which every user of the machine could read and use to log in.
+        Users are created over a client connection, not with the storage tool. The tool takes their
+        credentials as command-line arguments, and every user of the machine can read the arguments
+        of a process.
         """
         needs_users = self.security is not None and not self._has_users
         if self.zookeeper is None and not needs_users:
@@ -441,9 +442,9 @@ class SandboxCluster:
         self._reservations.clear()
 
     def _discard_never_started_brokers(self) -> bool:
-        """Discard the brokers of a cluster that has never started, so that they are created again
-        with other ports, which requires newly formatted storage. Return True if they were
-        discarded."""
+        """Discard the brokers of a cluster that has never started. The next start creates new
+        brokers with other ports and newly formatted storage. Return False, without discarding
+        brokers, if any broker of the cluster has ever accepted requests."""
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()

@@ -86,7 +86,8 @@ def stop_sandbox(folder: Path) -> bool:
         ):
             raise SandboxError(
                 f"the supervisor of {home.folder}, process {home.read_supervisor_pid()}, still "
-                f"exists {_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL"
+                f"exists {_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL: run mm2 sandbox down again "
+                "after the process has ended"
             )
         if not clock.wait_until(
             lambda: not find_processes(home), timeout_s=_SANDBOX_STOP_TIMEOUT_S

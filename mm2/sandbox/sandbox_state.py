@@ -145,8 +145,8 @@ class SandboxFolder:
     def check_directory_is_private(self) -> None:
         """Raise `SandboxError` if the directory exists and is not private.
 
-        The directory must be private because its files contain ids of processes that commands kill,
-        and addresses that they connect to.
+        Commands kill the processes and connect to the addresses that the directory's files contain,
+        so no other user may be able to change these files.
         """
         try:
             file_access.check_private_directory(self.folder, uid=os.geteuid())

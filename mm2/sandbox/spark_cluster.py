@@ -1,8 +1,8 @@
 """A standalone Spark cluster on this machine, run from the pyspark package.
 
 Each worker has a separate loopback address, starting at 127.0.0.1, so that Spark sees several
-hosts. All processes end with this process. `secret` enables authentication and encryption between
-master, workers and applications.
+hosts. All processes of the Spark cluster end when this process ends. `secret` enables
+authentication and encryption between master, workers and applications.
 """
 
 from __future__ import annotations

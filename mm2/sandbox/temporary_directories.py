@@ -53,7 +53,7 @@ def make_private_folder(kind: str) -> Path:
     try:
         return file_access.ensure_private_directory(folder)
     except OSError as error:
-        raise SandboxError(f"cannot use a private directory: {error}") from error
+        raise SandboxError(f"cannot use a private temporary directory: {error}") from error
 
 
 def find_cache_folder() -> Path:

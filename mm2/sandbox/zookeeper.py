@@ -1,7 +1,8 @@
 """The ZooKeeper server for brokers of releases before KRaft: one process per sandbox cluster.
 
-The server runs from its brokers' jars. It does not fsync: data that a killed process has written to
-the page cache survives, and if the machine crashes, the brokers' data are no longer needed.
+The server runs from its brokers' jars. It does not call fsync. Data that a killed server has
+written to the page cache survive. If the machine crashes, the sandbox's data are not needed any
+more.
 """
 
 from __future__ import annotations

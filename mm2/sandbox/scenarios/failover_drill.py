@@ -1,13 +1,13 @@
 """`mm2 drill`: rehearses a failover of the user's own flow on two clusters of this machine.
 
-Applications run on the source cluster, which then fails or is left in a planned failover, and the
-consumer group continues on the other cluster. The result reports recovery time, lost records and
-re-read records.
+Applications run on the source cluster. Then the source cluster fails, or a planned failover begins,
+and the consumer group continues on the target cluster. The result reports recovery time, lost
+records and re-read records.
 
 The drill keeps all settings of the flow, but replaces addresses, security settings, other flows,
 topics and groups. It never connects to the user's clusters and runs none of the user's hooks. All
-processes that it starts end with it. Its clusters require a login, because every client of a broker
-without authentication can read the files of the user who runs the broker.
+processes that the drill starts end when the drill ends. Its clusters require a login, because every
+client of a broker without authentication can read the files of the user who runs the broker.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ lower numbers."""
 ERROR_TAIL_CHARS = 4_000
 QUIET_PERIOD_S = 2.0
 UNREAD_PERIOD_S = 1.0
-"""How long records are replicated without being read before the cluster is lost, in seconds. This
-leaves unread records for the target."""
+"""Time in seconds between the stop of the consumer group and the loss of the cluster. Records that
+are replicated during this time are unread when the group continues on the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,14 +171,14 @@ class DrillResult:
         bound = self.report["reread_max"]
         if bound is not None and self.reread > bound:
             again = plurals.format_count(self.reread, "record", "were")
-            found.append(f"{again} re-read, although the report states at most {bound:,}")
+            found.append(f"{again} re-read, although the failover report states at most {bound:,}")
         if self.kind is not MoveKind.EMERGENCY:
             if self.lost:
                 lost = plurals.format_count(self.lost, "record", "were")
-                found.append(f"{lost} lost, although the move was planned")
+                found.append(f"{lost} lost, although the failover was planned")
             if self.reread:
                 again = plurals.format_count(self.reread, "record", "were")
-                found.append(f"{again} re-read, although the move was planned")
+                found.append(f"{again} re-read, although the failover was planned")
         return found
 
     @property
@@ -397,12 +397,12 @@ class Drill:
             self._clusters[0].kill()
         with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
             report = self._execute_move(found, print_drill_line)
-            self._child = None  # the move has stopped the flow
+            self._child = None  # the failover has stopped the flow
             for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:
                     each.start()
             self._wait_until(lambda: first.at_s is not None, "the group continues")
-        assert first.at_s is not None, "set when the wait has ended"
+        assert first.at_s is not None, "`_wait_until` returns only after the first record"
         return self._build_drill_result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _read_mirror(self) -> list[int]:

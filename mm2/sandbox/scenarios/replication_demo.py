@@ -1,9 +1,9 @@
 """`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
-Runs a replication node between two sandbox clusters. All processes that it starts end with it. The
-first signal stops the demo within about two seconds, a second signal immediately. The clusters
-require a login, because every client of a broker without authentication can read the files of the
-user who runs the broker.
+Runs a replication node between two sandbox clusters. All processes that the demo starts end when
+the demo ends. The first SIGINT or SIGTERM stops the demo within about two seconds, a second signal
+immediately. The clusters require a login, because every client of a broker without authentication
+can read the files of the user who runs the broker.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
 that stop the applications. A hook is a shell command that creates a file in a directory and waits
@@ -153,8 +153,8 @@ class DemoWaiter:
 ORDERS_TOPIC = TrafficTopic(name="orders", partitions=2)
 DEMO_GROUP = "billing"
 QUIESCENCE_S = 1
-"""How long both clusters must be quiescent before the move, in seconds. Production failovers use a
-longer time."""
+"""How long both clusters must be quiescent before the group fails over, in seconds. Production
+failovers use a longer time."""
 PROCESSED_RECORDS = 500
 """Number of records that the consumer group processes before the failover, and the same number
 after it."""
@@ -197,10 +197,10 @@ class DemoFailoverError(FatalError):
 
 
 class DemoFailover:
-    """Moves a running consumer group with `mm2 failover`.
+    """Runs `mm2 failover` for a running consumer group.
 
     `source` and `target` are the client properties of the two clusters. `wait(done, doing)` waits
-    until `done` returns True, or raises an exception; `doing` describes what is awaited.
+    until `done` returns True, or raises an exception; `doing` describes this condition.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class DemoFailover:
             each.stop_quietly()
 
     def start_applications(self) -> None:
-        """Start the applications, and wait until the group can be moved."""
+        """Start the applications, and wait until the group can fail over."""
         made = SandboxClients(self._target, alias=DEMO_GROUP)
         topic_creation.create_topics(
             made, [ORDERS_TOPIC]
@@ -261,7 +261,7 @@ class DemoFailover:
         )
 
     def run(self, settings_file: Path, *, origin: str, destination: str) -> DemoFailoverResult:
-        """Move the group and wait until it has processed every record.
+        """Fail the group over, and wait until the group has processed every record.
 
         Raises `DemoFailoverError`, or the exception that `wait` raised.
         """
@@ -388,7 +388,7 @@ class DemoOptions:
     """Number of records (about 1 KB each) that each high-volume kind of traffic writes before
     replication starts."""
     with_failover: bool = True
-    """True if a consumer group is moved at the end, which stops the flow."""
+    """True if the demo ends with a failover of a consumer group, which stops the flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -653,7 +653,7 @@ class Demo:
         return found
 
     def _fail_over(self) -> DemoFailoverResult:
-        """Start a consumer group on the source, and move the group to the target."""
+        """Start a consumer group on the source, and fail the group over to the target."""
         group = DEMO_GROUP
         move = DemoFailover(
             self._folder,

@@ -129,8 +129,8 @@ class TrickleProducer(ClientLoop):
 
 
 class LatencyProbe(ClientLoop):
-    """Reads the mirror topic of a `TrickleProducer`'s topic, starting at its end, and measures the
-    replication latency of each record.
+    """Measures the replication latency of each record that a `TrickleProducer` sends. Reads the
+    mirror topic, starting at its current end.
 
     Start the probe after the mirror topic has been created. `restart_measurement` discards earlier
     samples.

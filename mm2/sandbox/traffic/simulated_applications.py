@@ -135,9 +135,10 @@ class NumberProducer(ClientLoop):
 class GroupConsumer(ClientLoop):
     """A consumer group member that commits the offsets of the records it has processed.
 
-    It starts at the group's committed offsets and fails if there are none. `processed` contains the
-    numbers that identify the processed records, in reading order, and `positions` their partitions
-    and offsets. `abandon_cluster` stops the member without waiting for a dead cluster.
+    The member starts at the group's committed offsets and fails if the group has none. `processed`
+    contains the numbers of the processed records in reading order, and `positions` contains
+    (partition, offset) of each processed record. If `abandon_cluster` is True, `stop` does not
+    close the consumer, which would wait for a dead cluster.
     """
 
     def __init__(self, properties: ClientProperties, group: str, *topics: str) -> None:

@@ -6,9 +6,11 @@
         traffic.send_backlog()      # each kind once
         traffic.start()             # all kinds, at a low rate, until
         traffic.stop()
-        proof.compare_topics(east…, west…, {name: "east." + name for name in traffic.topic_names})
+        mirrors = {name: "east." + name for name in traffic.topic_names}
+        replication_proof.compare_topics(east…, west…, mirrors)
 
-Content is reproducible from its seed. The source's log is the record of what was sent.
+Content is reproducible from its seed. Sent records are not stored: compare the mirror topics with
+the source topics.
 """
 
 from __future__ import annotations
@@ -48,8 +50,7 @@ class PlainTraffic:
     settings: Mapping[str, object] = field(default_factory=dict)
     """librdkafka settings of the producer."""
     backlog_share: float = 1.0
-    """Number of backlog records as a fraction of `TrafficMix(records=…)`, the backlog of a
-    high-volume kind of traffic."""
+    """Number of backlog records, as a fraction of the parameter `records` of `TrafficMix`."""
     min_backlog: int = 1
     """Minimum number of backlog records."""
     live_records: int = 20
@@ -239,7 +240,7 @@ class TrafficMix:
     """All kinds of traffic on one source cluster. Topic names start with `prefix`.
 
     `records` is the number of backlog records (about 1 KB each) that each high-volume kind of
-    traffic sends. Not thread-safe. Call `close`, or use it in a `with` block.
+    traffic sends. Not thread-safe. Call `close`, or use the object in a `with` block.
     """
 
     def __init__(

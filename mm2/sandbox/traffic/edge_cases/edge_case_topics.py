@@ -286,7 +286,7 @@ def write_topics(
     chosen = [one for one in list_topics(version) if not only or one.name in only]
     unknown = set(only) - {one.name for one in chosen}
     if unknown:
-        raise SandboxError(f"Kafka {kafka_version} has no edge-case topics {sorted(unknown)}")
+        raise SandboxError(f"unknown edge-case topics for Kafka {kafka_version}: {sorted(unknown)}")
     at = SandboxClients(to, alias="source")
     topic_creation.create_topics(
         at,
@@ -358,13 +358,14 @@ class _EdgeCaseWriter:
             interval_s=_CLEANER_POLL_INTERVAL_S,
         ):
             raise SandboxError(
-                f"{name}: the cleaner has not left one record of each key in {_CLEANING_S:.0f} s"
+                f"{name} still has several records of some key after waiting {_CLEANING_S:.0f} s "
+                "for log compaction"
             )
         seen = self._count_features(partitions)
         missing = {each.value for each in one.features if not seen.features[each]}
         missing |= {f"codec {each}" for each in one.codecs if not seen.codecs[each]}
         if missing:
-            raise SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
+            raise SandboxError(f"the log of {name} lacks {sorted(missing)}; it contains {seen}")
         return WrittenTopic(
             name=name,
             records=self._count_visible_records(partitions)

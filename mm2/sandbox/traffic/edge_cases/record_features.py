@@ -5,7 +5,7 @@ Written from the specification, not with mm2's own batch code, because this modu
 test data contain the intended features. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord` (v0,
 v1):
 
-    0 offset i64 | 8 size i32 (of what follows) | 12 leader epoch i32 (v2), CRC u32 (v0, v1)
+    0 offset i64 | 8 size i32 (bytes from 12 on) | 12 leader epoch i32 (v2), CRC u32 (v0, v1)
     16 magic i8 | v0, v1: 17 attributes i8 | v2: 21 attributes i16, 23 last offset delta i32,
     27 base timestamp i64, 35 max timestamp i64, 43 producer id i64, 57 record count i32
 """

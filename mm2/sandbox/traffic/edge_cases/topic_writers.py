@@ -346,7 +346,8 @@ def write_tiny_batches(writer: TopicWriter) -> None:
 
 
 def write_big_batches(writer: TopicWriter) -> None:
-    """Write 4 MB batches of many records that cannot be compressed to less than half their size."""
+    """Write 4 MB batches of many records. Compression does not reduce a batch to less than half its
+    size."""
     for codec in ("none", "lz4", "zstd"):
         for _ in range(writer.choose_amount_for_traffic_size(quick=1, full=8)):
             writer.send_records(
@@ -421,8 +422,8 @@ _COMPACTED_BATCH_RECORDS = 20
 
 
 def write_compacted_records(writer: TopicWriter) -> None:
-    """Write to a compacted topic: batches in every codec, tombstones, and batches of idempotent
-    producers that have been closed since."""
+    """Write batches in every codec and tombstones to a compacted topic. Each round of writes uses a
+    new idempotent producer."""
     for number in range(writer.choose_amount_for_traffic_size(quick=6, full=40)):
         writer.send_records(
             _make_compaction_round_records(writer, number),
@@ -452,7 +453,7 @@ def write_compacted_old_format_records(writer: TopicWriter) -> None:
         writer.send_records(
             _make_compaction_round_records(writer, number), codec=codecs[number % len(codecs)]
         )
-    # v0 has no timestamps: the age of its segments is that of their files.
+    # v0 has no timestamps, so the broker uses the modification time of the segment files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
     _roll_segments_before_cleaning(writer)
 

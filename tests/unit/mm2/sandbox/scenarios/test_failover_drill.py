@@ -166,7 +166,11 @@ def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
 
 @pytest.mark.parametrize(
     ("bound", "said"),
-    [(8, ["9 records were re-read, although the report states at most 8"]), (9, []), (None, [])],
+    [
+        (8, ["9 records were re-read, although the failover report states at most 8"]),
+        (9, []),
+        (None, []),
+    ],
 )
 def test_more_than_the_bound_of_the_report_is_a_failure_that_is_named(bound, said):
     found = result(MoveKind.EMERGENCY, reread=9, bound=bound)
