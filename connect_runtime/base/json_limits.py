@@ -1,5 +1,5 @@
-"""Limits the number of values in JSON before it is parsed, because a parsed value needs many times
-the memory of its text."""
+"""Detects JSON with too many values before the JSON is parsed. A parsed value needs many times the
+memory of the JSON text that describes the value."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class ClientCall:
     queued_s: float
     deadline_s: float
     waiting: bool = True
-    """False once the call was passed to a connection. From then on it can neither be rerouted nor
-    expire."""
+    """False once the call was passed to a connection, or has ended. From then on, the call cannot
+    be sent to another broker, and the connection enforces the timeout."""
 
     @property
     def api(self) -> str:

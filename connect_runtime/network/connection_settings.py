@@ -64,7 +64,7 @@ _CANONICAL_LOOKUP = "resolve_canonical_bootstrap_servers_only"
 _RECOVERY_KEY = "metadata.recovery.strategy"
 BUFFER_SIZE_KEYS = ("receive.buffer.bytes", "send.buffer.bytes")
 CONNECTION_KEYS = frozenset({*_DURATION_KEYS, *BUFFER_SIZE_KEYS, _DNS_LOOKUP_KEY, _RECOVERY_KEY})
-"""Supported client properties, none of which is secret."""
+"""Client properties that `create_connection_settings` supports. None of them is secret."""
 
 _MIN_DURATION_S = 0.001
 

@@ -138,12 +138,13 @@ _FLOAT_TYPES = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 _MAX_INTEGER_DIGITS = 19
 _MAX_DEPTH = 100
 PARSED_LENGTH_MAX = 65_536
-"""Maximum number of characters of a text whose type is inferred. Parsing takes a few microseconds
-per character, and a task converts its records sequentially."""
+"""Maximum number of characters in a header whose type is inferred; a longer header becomes a
+STRING. Parsing takes a few microseconds per character, and a task converts its records
+sequentially."""
 
 
 class _NoValueError(Exception):
-    """Raised if a text is not a valid list or map."""
+    """Raised if a header is not a valid list or map."""
 
 
 def parse_value(text: str) -> SchemaAndValue:

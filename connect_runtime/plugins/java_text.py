@@ -15,7 +15,7 @@ _INFINITY_NAMES = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def format_value(value: Any) -> str:
-    """Format a value like Java's `String.valueOf`, except where Java's text is not useful.
+    """Format a value like Java's `String.valueOf`, with two exceptions.
 
     Bytes are decoded as UTF-8 (Java prints an object address); dates and times are ISO-8601 (Java
     uses its own time zone).
