@@ -95,7 +95,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "config check": {DONE: "the configuration is valid; there may be warnings"},
     "config convert": {
         DONE: "the whole configuration was converted",
-        FAILED: "the other format cannot express some settings, which are listed",
+        FAILED: "the other format cannot express some settings; the command lists these settings",
     },
     "config show": {DONE: "the effective configuration was printed"},
     "demo": {

@@ -32,8 +32,8 @@ def format_remedy(*lines: str) -> str:
 
 
 def extract_remedy_from_message(message: str) -> str:
-    """Return the remedy of a message, which is the command at its end; "" if the message has no
-    remedy."""
+    """Return the remedy of a message: the command at the end of the message. Return "" if the
+    message has no remedy."""
     return split_remedy_from_message(message)[1]
 
 
@@ -69,7 +69,7 @@ def build_move_command(
 
 
 def build_translate_command(group: str, flow: str, *, file: str = DEFAULT_CONFIG_FILE) -> str:
-    """Return the command `mm2 offsets translate --csv`, whose output Kafka's tools can read."""
+    """Return the command `mm2 offsets translate --csv`. Kafka's tools can read its output."""
     words = ["mm2", "offsets", "translate", "--group", group, "--flow", flow, "--csv"]
     return shlex.join([*words, *build_config_option(file)])
 
@@ -111,8 +111,8 @@ class ClusterCommands:
     principal: str = "User:NAME"
     """Principal that mm2 is authenticated as on this cluster, such as "User:mm2"."""
     secured: bool = False
-    """True if the tools need an administrator's client properties, which are shown as a placeholder
-    file."""
+    """True if the cluster is secured, so that the tools need an administrator's client properties.
+    The commands then contain a placeholder for the properties file."""
 
     # Topics
 
@@ -246,8 +246,8 @@ class ClusterCommands:
 class OperatorCommands:
     """Builds the commands with which an operator controls a flow.
 
-    They are `mm2` commands. If the flow runs on a plain Connect worker, which has no configuration
-    file, they are requests to Connect's REST API.
+    If the flow runs under `mm2 run`, the commands are `mm2` commands. A plain Connect worker has no
+    configuration file, so the commands are then requests to Connect's REST API.
     """
 
     file: str = DEFAULT_CONFIG_FILE

@@ -7,7 +7,8 @@ _VALUE_MARKS = (b",", b"[", b"{")
 
 
 def exceeds_json_value_limit(data: bytes, limit: int) -> bool:
-    """Return True if a JSON text contains more than `limit` values. The text is not parsed."""
+    """Return True if the JSON in `data` contains more than `limit` values. The JSON is not
+    parsed."""
     if sum(map(data.count, _VALUE_MARKS)) <= limit:
         return False
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -149,7 +149,7 @@ class MetricsHttpServer:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._handle_http_exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
-            _log.debug("a client disconnected or timed out", exc_info=True)
+            _log.debug("a client disconnected, timed out or sent an invalid request", exc_info=True)
 
     async def _handle_http_exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -223,7 +223,8 @@ _STOP_TIMEOUT_S = 1.0
 
 
 class MetricsSource(Protocol):
-    """Source of the exported metrics. It is read for every scrape, on a thread of the exporter."""
+    """Source of the exported metrics. The exporter reads it for every scrape, on a thread of the
+    exporter."""
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]: ...

@@ -19,7 +19,8 @@ _LabelledSeries = tuple[tuple[str, ...], str]
 
 
 def render_metric_families(families: Iterable[MetricFamily]) -> bytes:
-    """Render metric families as text. The series of a family are sorted by label values."""
+    """Render metric families in the Prometheus text format. The series of a family are sorted by
+    label values."""
     lines: list[str] = []
     written = _RenderedSeries()
     for family in families:

@@ -202,7 +202,7 @@ class CallDeadlines:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Return the number of tracked calls, which may include calls that have already ended."""
+        """Return the number of tracked calls. Calls that have already ended may be included."""
         return len(self._heap)
 
     def add_call(self, call: ClientCall) -> bool:

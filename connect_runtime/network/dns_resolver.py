@@ -321,7 +321,7 @@ class ConnectAttempts:
         returns.
 
         If the lookup is still pending at the time `attempt_ends_s`, the caller must call
-        `connect_to_next_address`, which then uses cached addresses.
+        `connect_to_next_address`. It then uses cached addresses.
         """
         self._ends_s = ends_s
         found = parse_numeric_address(self._question)

@@ -302,8 +302,8 @@ class RequestOutcome(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRequest:
-    """A request that is queued or in flight. Its chunks must not change until `done` is called,
-    which happens exactly once."""
+    """A request that is queued or in flight. `done` is called exactly once. The chunks must not
+    change before."""
 
     api_key: int
     version: int

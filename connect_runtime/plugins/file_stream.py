@@ -134,8 +134,8 @@ class FileStreamSourceConnector(SourceConnector):
         return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Return SUPPORTED for files, whose offsets are tracked, and UNSUPPORTED for standard
-        input."""
+        """Return SUPPORTED for files, because their offsets are tracked, and UNSUPPORTED for
+        standard input."""
         if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED

@@ -148,7 +148,7 @@ class _NoValueError(Exception):
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Parse the text of a header. Text that is too long or not recognized becomes a STRING,
+    """Parse the text of a header. A header that is too long or not recognized becomes a STRING,
     unchanged."""
     if len(text) > PARSED_LENGTH_MAX:
         return SchemaAndValue(schema.STRING_SCHEMA, text)
@@ -168,7 +168,7 @@ def parse_value(text: str) -> SchemaAndValue:
 
 
 class _ValueParser:
-    """Recursive descent parser for header values, which works on tokens."""
+    """Recursive descent parser for header values. It works on tokens."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = tokens

@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """A cache with at most `limit` entries and a total size of at most `size_limit`, which evicts
-    the least recently used entries. Not thread-safe."""
+    """A cache with at most `limit` entries and a total size of at most `size_limit`. It evicts the
+    least recently used entries. Not thread-safe."""
 
     def __init__(self, limit: int, *, size_limit: float = math.inf) -> None:
         self._limit = limit

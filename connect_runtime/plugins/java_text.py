@@ -50,8 +50,8 @@ def _format_struct(value: Struct) -> str:
 
 
 def format_double(value: float) -> str:
-    """Format a number like Java's Double.toString: `1.0`, `1.0E10`, `NaN`. The text has the fewest
-    digits that identify the number, and at least one after the decimal point."""
+    """Format a number like Java's Double.toString: `1.0`, `1.0E10`, `NaN`. The result has the
+    fewest digits that identify the number, and at least one after the decimal point."""
     if not math.isfinite(value):
         return _INFINITY_NAMES.get(value, "NaN")
     digits = repr(value)

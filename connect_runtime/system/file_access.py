@@ -92,7 +92,7 @@ def open_user_owned_file(file: Path, flags: int) -> int:
         opened = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "a symbolic link, which is not followed") from error
+            raise OSError(errno.ELOOP, "symbolic links are not followed") from error
         raise
     found = os.fstat(opened)
     is_own = bool(flags & os.O_EXCL) or found.st_uid in (0, os.geteuid())

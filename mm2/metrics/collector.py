@@ -596,7 +596,7 @@ def collect_partition_metrics(
 def _list_paused_lags(
     reports: Iterable[FlowReport],
 ) -> Iterator[tuple[tuple[str, str], ReportedLag]]:
-    """Yield, for each topic with paused partitions, (flow, topic) and the lag of these
+    """For each topic with paused partitions, yield (flow, topic) and the lag of the paused
     partitions."""
     for each in reports:
         paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]

@@ -74,7 +74,8 @@ class LineDisplay:
 
 
 class LiveDisplay:
-    """A table that is redrawn with each frame. The last frame remains visible."""
+    """A table on the terminal that is redrawn with each frame. After `close`, the last frame
+    remains visible."""
 
     def __init__(self, out: console.Console) -> None:
         self._console = out

@@ -24,8 +24,8 @@ JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0
 """Maximum age in seconds of the flow reports that metrics and /health/replicating use."""
 JAVA_METRICS_CACHE_TTL_S = 5.0
-"""Maximum age in seconds of the Java metrics page, which is large and shared by several
-scrapers."""
+"""Maximum age in seconds of the cached Java metrics page. The page is large, and several scrapers
+request it."""
 
 
 class NodeTelemetry:

@@ -31,8 +31,8 @@ class CatchUpState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProgress:
-    """Catch-up progress of one flow, in partitions and in records. Records are counted by offsets,
-    which is an upper bound if the log has gaps."""
+    """Catch-up progress of one flow, in partitions and in records. The number of records is
+    computed from offsets, so it is an upper bound if the log has gaps."""
 
     verdict: CatchUpState
     total: int
@@ -57,9 +57,12 @@ class FlowCatchUp:
     def update_partition(
         self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool
     ) -> None:
-        """Update a partition's progress. `copied_to` is the next source offset to replicate, and
-        `end` is the partition's last stable offset, of which only the first known value counts.
-        Both are -1 while unknown. `stopped` is true if the partition is halted."""
+        """Update a partition's progress.
+
+        `copied_to` is the next source offset to replicate. `end` is the partition's last stable
+        offset; the first known value becomes the end offset. Both are -1 while unknown. `stopped`
+        is true if the partition is halted.
+        """
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
             self._copied[partition] = copied_to
@@ -113,8 +116,8 @@ _ENDED_FLOW_STATES = (FlowState.FAILED, FlowState.STOPPED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUpSnapshot:
-    """Catch-up progress of all flows. `total` and `copied` are counted by offsets, which is an
-    upper bound if logs have gaps."""
+    """Catch-up progress of all flows. `total` and `copied` are computed from offsets, so they are
+    upper bounds if logs have gaps."""
 
     verdict: CatchUpState
     total: int

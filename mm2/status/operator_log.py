@@ -37,7 +37,8 @@ from mm2.topics.flow_config import Flow
 MAX_PENDING_ACTIONS = 1_000
 """Maximum number of actions that are waiting to be recorded."""
 WRITE_TIMEOUT_S = 30.0
-"""Timeout for writing the pending actions of one flow, which are written together."""
+"""Timeout for writing the pending actions of one flow. The actions of a flow are written
+together."""
 CLIENT_ID_SUFFIX = "operator-log"
 """Suffix of the client ids used for connections to the target."""
 _POLL_INTERVAL_S = 0.1

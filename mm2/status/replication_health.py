@@ -190,8 +190,8 @@ def _check_flow_state(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _strip_unreachable_clusters(report: FlowReport) -> str:
-    """Return the reason for the flow's state without unreachable clusters, which are reported
-    separately."""
+    """Return the reason for the flow's state without the descriptions of unreachable clusters,
+    because unreachable clusters are reported separately."""
     reason = report.reason
     for each in report.unreachable:
         reason = reason.replace(each.format_description(), "").strip("; ")

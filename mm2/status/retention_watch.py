@@ -285,8 +285,8 @@ of partitions, the states are recorded less often."""
 LAG_THRESHOLD_S = 10.0
 """Minimum lag in seconds for which the retention risk is checked."""
 UNMOVED_THRESHOLD_MS = 60_000
-"""Time in milliseconds for which a partition has been in a state other than copying, for example
-waiting, after which the source is queried for it."""
+"""Time in milliseconds. If a partition whose lag is unknown has been in the same state, for example
+waiting, for this time, the source is queried for the partition."""
 OFFSET_MAP_READ_TIMEOUT_S = 30.0
 
 

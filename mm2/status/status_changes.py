@@ -20,8 +20,8 @@ from mm2.status import topic_rows
 from mm2.status.topic_rows import FlowRow, FlowsOverview
 
 SLOT_SHORTAGE_GRACE_S = 3.0
-"""Minimum duration in seconds for which Spark slots must be missing before this is logged. Shorter
-shortages are normal during startup."""
+"""Minimum duration in seconds of a shortage of Spark slots that is logged. Shorter shortages are
+normal during startup."""
 
 _FlowPartition = tuple[str, TopicPartition]
 

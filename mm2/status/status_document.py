@@ -94,10 +94,10 @@ class PartitionReport:
 
     @property
     def lag_records(self) -> int | None:
-        """Lag in offsets, which is an upper bound if the log has gaps.
+        """Lag in offsets. It is an upper bound if the log has gaps.
 
-        None if unknown, or if the partition is halted because the source topic was recreated or its
-        log was truncated, so that the offsets are not comparable.
+        None if unknown, or if the offsets are not comparable: the partition is halted because the
+        source topic was recreated or its log was truncated.
         """
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None

@@ -116,7 +116,7 @@ class FlowExplanation:
         return status_document.sum_lag(known, self.at_ms) if known else None
 
     def format_lines(self) -> Iterator[str]:
-        """Format the explanation as lines of text."""
+        """Format the explanation as lines of output."""
         if self.exclusion_reason:
             missing = " and does not exist" if self.exists is False else ""
             yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.exclusion_reason}"
@@ -200,7 +200,7 @@ class TopicExplanation:
         return any(each.error for each in self.flows)
 
     def format_lines(self) -> Iterator[str]:
-        """Format the explanations of all flows as lines of text."""
+        """Format the explanations of all flows as lines of output."""
         for each in self.flows:
             yield from each.format_lines()
 

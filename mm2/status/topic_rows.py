@@ -178,8 +178,8 @@ class FlowRow:
     """Number of partitions that are replicated with at-least-once delivery because their writers
     are not fenced."""
     fencing_command: str
-    """Command that grants mm2 the ACLs for its transactional ids, which it needs to fence zombie
-    writers, or "" if mm2 is already authorized."""
+    """Command that grants mm2 the ACLs for its transactional ids on the target. mm2 needs these
+    ACLs to fence zombie writers. "" if mm2 is already authorized."""
     remote_partitions: int
     """Number of partitions on other nodes."""
     paused: bool = False

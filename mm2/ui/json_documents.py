@@ -510,8 +510,8 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of the consumer groups whose names contain `text`. It is limited to the
-    first `LISTED_GROUPS_MAX` groups in alphabetical order."""
+    """Build the document of the consumer groups whose names contain `text`. The document contains
+    only the first `LISTED_GROUPS_MAX` groups in alphabetical order."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}

@@ -139,7 +139,8 @@ def _count_records_copied_since(
 
 
 def timeline_to_json(points: Sequence[TimelinePoint]) -> dict[str, Any]:
-    """Encode timeline points as columns, which is compact."""
+    """Encode timeline points as one JSON array per field. This is more compact than one object per
+    point."""
     return {
         "step_ms": int(POINT_INTERVAL_S * 1000),
         "kept_ms": int(TIMELINE_LENGTH_S * 1000),
