@@ -58,8 +58,8 @@ class OperatorAction:
     """Flow name, "" for none."""
     text: str
     id: str
-    """Kind of action, for example `throttle`, without its value. It is the key in the compacted
-    topic, so that a later throttle of the same topic replaces an earlier one."""
+    """Kind of action, for example `throttle`, without its value. It is part of the record key in
+    the compacted topic, so that a later throttle of the same topic replaces an earlier one."""
     topic: str = ""
     """Source topic, or "" if the action applies to the whole flow."""
 
