@@ -1,7 +1,8 @@
 """Exit codes of every command. `--help` and `mm2 docs exit-codes` print these tables.
 
-0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable. A command with several results exits with
-the worst exit code (`combine_exit_codes`).
+The codes are 0 (success), 1 (problem found or command failed), 2 (bad input), 3 (health unknown)
+and 4 (nothing responded). A command with several results combines their codes into one
+(`combine_exit_codes`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 DONE = 0
-"""The command succeeded; everything it checked is healthy."""
+"""The command succeeded; everything that the command checked is healthy."""
 FAILED = 1
 """A problem was found, or the command failed."""
 BAD_INPUT = 2
@@ -79,8 +80,8 @@ _FLOW_CONTROL_CODES: Mapping[int, str] = {
     UNREACHABLE: _NO_PROCESS_ANSWERED,
 }
 _MOVE_CODES: Mapping[int, str] = {
-    DONE: "the verdict is GO or GO, AT A COST; with --execute: the groups were moved",
-    FAILED: "the verdict is NO-GO, a step failed, or the move was not confirmed",
+    DONE: "the verdict is GO or GO, AT A COST; with --execute: every step succeeded",
+    FAILED: "the verdict is NO-GO, a step failed, or the user did not confirm the plan",
     UNREACHABLE: "the clusters that the plan needs did not respond; nothing was changed",
 }
 
@@ -94,22 +95,24 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "config check": {DONE: "the configuration is valid; there may be warnings"},
     "config convert": {
         DONE: "the whole configuration was converted",
-        FAILED: "the other format cannot express some settings, which are listed",
+        FAILED: "the other format cannot express some settings; the command lists these settings",
     },
     "config show": {DONE: "the effective configuration was printed"},
     "demo": {
         DONE: (
-            "every record is equal on both clusters, and the group processed each record exactly "
-            "once"
+            "both clusters have the same records, and the consumer group processed each record "
+            "exactly once"
         ),
-        FAILED: "records differ, or were lost or processed twice, or the demo failed",
+        FAILED: (
+            "records differ, were lost or were processed twice, or the demo could not be completed"
+        ),
         BAD_INPUT: _WRONG_USAGE,
     },
     "docs": _TEXT_COMMAND_CODES,
     "drill": {
         DONE: "the rehearsed failover passed all checks",
-        FAILED: "replicated records were skipped, more were re-read than the report allows, a "
-        "planned move lost or repeated records, or a step failed",
+        FAILED: "groups skipped replicated records, groups re-read more records than the failover "
+        "report allows, a planned failover lost or repeated records, or a step failed",
     },
     "failback": _MOVE_CODES,
     "failover": _MOVE_CODES,
@@ -130,8 +133,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         FAILED: "the incident or the tombstone could not be written or read back; correct the "
         "reported error and run the command again",
         BAD_INPUT: (
-            "wrong usage (--from is required for the record of an era and rejected for other "
-            "records), or the record at that offset is readable or missing; nothing was done"
+            "wrong usage (--from is required for a record that describes an era, and rejected for "
+            "other records), or the record at that offset is readable or missing; nothing was done"
         ),
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
@@ -144,7 +147,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "probe": {
         DONE: "every flow can replicate exactly once",
         FAILED: "a flow cannot replicate exactly once",
-        UNKNOWN: "a flow can probably replicate exactly once, but a test could not be run",
+        UNKNOWN: "a flow can probably replicate exactly once, but not every check could be run",
         UNREACHABLE: "a cluster did not respond",
     },
     "incidents": {
@@ -188,9 +191,9 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox kafka": {
-        DONE: "the tool succeeded; a failed tool may return other codes than those listed here",
-        FAILED: "the tool failed, or no sandbox is running",
-        BAD_INPUT: "unknown tool or cluster; nothing was done",
+        DONE: "the Kafka tool succeeded; a failed tool may return codes that are not listed here",
+        FAILED: "the Kafka tool failed, or no sandbox is running",
+        BAD_INPUT: "unknown Kafka tool or cluster; nothing was done",
     },
     "sandbox logs": {
         DONE: "the logs were printed",
@@ -234,15 +237,15 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "why": {
         DONE: "the command explained how the topic is replicated, or why it is not",
-        BAD_INPUT: "wrong usage, an invalid configuration, or no flow knows the topic",
+        BAD_INPUT: "wrong usage, an invalid configuration, or the topic is on no flow's source",
         UNKNOWN: (
-            "no flow that could be queried knows the topic, and another flow or a process on this "
-            "machine did not respond"
+            "the topic is on no source that could be queried, and another source or a process on "
+            "this machine did not respond"
         ),
         UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
 }
-"""Meaning of each command's exit codes; the key is the command without `mm2`."""
+"""Command-specific meanings of exit codes. The key is the command without `mm2`."""
 
 
 def list_exit_code_meanings(command: str) -> dict[int, str]:
@@ -312,7 +315,7 @@ def render_exit_codes_page() -> str:
         "mm2 lag --max-records 0 || code=$?",
         "case $code in",
         '  0) echo "caught up" ;;',
-        '  1) echo "behind, or a cluster is unreachable: wait" ;;',
+        '  1) echo "records are unreplicated, or a cluster is unreachable: wait" ;;',
         '  *) echo "not known (exit code $code): do not cut over" ;;',
         "esac",
         "```",

@@ -1,8 +1,8 @@
-"""Builds the `mm2` and Kafka tool commands that messages suggest to operators.
+"""Builds the commands (`mm2` and Kafka's tools) that messages recommend to operators.
 
-All suggested commands are built in this module. Kafka's tools are the scripts of its distribution
+No other module builds such commands. Kafka's tools are the scripts of its distribution
 (`bin/kafka-*.sh`), used with options that every release since 2.8 accepts; `kafka-transactions.sh`
-needs 3.0. A message ends with `Remedy: ` and the command.
+needs 3.0. A message with a recommended command ends with `Remedy: ` and the command.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from connect_runtime.base import terminal_escape
 
 REMEDY_PREFIX = f"{terminal_escape.REMEDY_LABEL} "
-"""Text that precedes the remedy at the end of a message. The remedy is a command."""
+"""Prefix of the remedy at the end of a message. The remedy is a command."""
 ADMIN_PROPERTIES_PLACEHOLDER = "ADMIN.properties"
 """Placeholder for an administrator's client properties file for a secured cluster."""
 DEFAULT_CONFIG_FILE = "clusters.yaml"
@@ -32,14 +32,14 @@ def format_remedy(*lines: str) -> str:
 
 
 def extract_remedy_from_message(message: str) -> str:
-    """Return the remedy of a message, which is the command at its end; "" if the message has no
-    remedy."""
+    """Return the remedy of a message: the command at the end of the message. Return "" if the
+    message has no remedy."""
     return split_remedy_from_message(message)[1]
 
 
 def split_remedy_from_message(message: str) -> tuple[str, str]:
-    """Split a message into its text and its remedy command; the command is "" if the message has no
-    remedy."""
+    """Split a message into (text before the remedy, remedy command). The command is "" if the
+    message has no remedy."""
     text, mark, line = message.rpartition(REMEDY_PREFIX)
     return (text.rstrip(), line) if mark else (message, "")
 
@@ -69,7 +69,7 @@ def build_move_command(
 
 
 def build_translate_command(group: str, flow: str, *, file: str = DEFAULT_CONFIG_FILE) -> str:
-    """Return the command `mm2 offsets translate --csv`, whose output Kafka's tools can read."""
+    """Return the command `mm2 offsets translate --csv`. Kafka's tools can read its output."""
     words = ["mm2", "offsets", "translate", "--group", group, "--flow", flow, "--csv"]
     return shlex.join([*words, *build_config_option(file)])
 
@@ -104,15 +104,15 @@ def _split_address(address: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCommands:
-    """Builds Kafka tool commands for a cluster."""
+    """Builds the commands that run Kafka's tools on one cluster."""
 
     bootstrap: str = "HOST:PORT"
     """Value of `--bootstrap-server`."""
     principal: str = "User:NAME"
     """Principal that mm2 is authenticated as on this cluster, such as "User:mm2"."""
     secured: bool = False
-    """True if the tools need an administrator's client properties, which are shown as a placeholder
-    file."""
+    """True if the cluster is secured, so that the tools need an administrator's client properties.
+    The commands then contain a placeholder for the properties file."""
 
     # Topics
 
@@ -223,8 +223,8 @@ class ClusterCommands:
     # Groups that mm2 does not move
 
     def build_reset_share_group_command(self, group: str, topics: Sequence[str]) -> str:
-        """Return the command that resets a share group to a time (placeholder TIME), because the
-        tool does not accept offsets."""
+        """Return the command that resets a share group to the time TIME, a placeholder that the
+        operator replaces. `kafka-share-groups.sh` does not accept offsets."""
         words = ["--group", group, *(word for each in topics for word in ("--topic", each))]
         words += ["--reset-offsets", "--to-datetime", "TIME", "--execute"]
         return self._build_tool_command("share-groups", *words)
@@ -246,8 +246,8 @@ class ClusterCommands:
 class OperatorCommands:
     """Builds the commands with which an operator controls a flow.
 
-    They are `mm2` commands. If the flow runs on a plain Connect worker, which has no configuration
-    file, they are requests to Connect's REST API.
+    If the flow runs under `mm2 run`, the commands are `mm2` commands. A plain Connect worker has no
+    configuration file, so the commands are then requests to Connect's REST API.
     """
 
     file: str = DEFAULT_CONFIG_FILE
@@ -305,11 +305,11 @@ class OperatorCommands:
     def build_skip_map_record_command(
         self, flow: str, offset: int, *, position: str | None = None
     ) -> str:
-        """Return the command that skips an unreadable record of the flow's offset map. If the
-        record describes an era (generation of the mirror), replication restarts at `position`.
+        """Return the command that skips an unreadable record of the flow's offset map.
 
-        This is an `mm2` command even on a plain Connect worker. Its configuration file must define
-        both clusters and the flow.
+        If the record describes an era (generation of the mirror), replication restarts at
+        `position`. The command is an `mm2` command even if the flow runs on a plain Connect worker.
+        The command's configuration file must define both clusters and the flow.
         """
         words = ["mm2", "offsets", "skip", flow, "--offset", str(offset)]
         if position is not None:
@@ -323,10 +323,10 @@ class OperatorCommands:
         return shlex.join([*words, "--config", self.file])
 
     def describe_other_reset_positions(self, position: str) -> str:
-        """Return a sentence that explains to which other positions the topic can be reset.
-        `position` is the position in the command that `build_reset_topic_command` built."""
+        """Return a sentence that explains which other positions the operator can choose for a topic
+        reset. `position` is the position in the command that `build_reset_topic_command` built."""
         if self.connector:
-            return "Replication resumes at the record after the offset in the PATCH request."
+            return "Replication resumes with the record after the offset in the PATCH request."
         others = [
             f"{each} ({what})" for each, what in _POSITION_DESCRIPTIONS.items() if each != position
         ]

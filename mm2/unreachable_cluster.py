@@ -1,7 +1,7 @@
 """Defines when a cluster, or the leader of a partition, counts as unreachable.
 
 If a broker has not responded for `unreachable.after.seconds`, the end offsets that it reported are
-unknown, and so is the lag computed from them.
+considered unknown. The lag is computed from the end offsets and is then unknown, too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class UnreachableCluster:
     """Address of the unreachable broker; empty if the whole cluster is unreachable."""
 
     def format_description(self) -> str:
-        """Describe the unreachable cluster or broker, for example `source east unreachable since
-        22:03:28Z: connection to … refused`."""
+        """Describe the unreachable cluster or broker with the time of its last response and the
+        last connection error, for example `source east unreachable since 22:03:28Z: connection to …
+        refused`."""
         broker = f" broker {self.broker}" if self.broker else ""
         since = "" if self.since_ms is None else f" since {format_utc_time(self.since_ms)}"
         reason = f": {self.reason}" if self.reason else ""

@@ -25,8 +25,8 @@ from typing import Any
 from connect_runtime.base.errors import FatalError
 
 NAME_LENGTH_MAX = 256
-"""Steps are estimated for a name of this length, or of the next power of two if the name is longer.
-Topic names have at most 249 characters; group names may have more."""
+"""Minimum name length for which `re` steps are estimated. For a longer name, the estimate uses the
+next power of two. Topic names have at most 249 characters; group names may have more."""
 STEPS_MAX = 2_000_000
 """Maximum number of `re` steps for one match (about 30 ms)."""
 VISITS_MAX = 1_000_000
@@ -39,7 +39,8 @@ CLASS_CHARACTERS_MAX = 2_000_000
 lists each character when it compiles the expression (about 0.1 s at this limit)."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
-"""If fewer steps than this remain, lookaheads are matched by the NFA instead of `re`."""
+"""Number of `re` steps that lookaheads must leave of `STEPS_MAX`. If `re` would leave fewer steps,
+the NFA matches the lookahead instead."""
 _LOOKAHEAD_STATES_MAX = 250_000
 """Maximum number of (state, position) pairs kept for lookaheads (about 50 MB)."""
 _PARTS_MAX = 100_000
@@ -60,8 +61,8 @@ _JAVA_ESCAPES = {
     "H": r"\H: write [^ \t]",
     "R": r"\R: write [\r\n]",
     "X": r"\X: write . for one character",
-    "G": r"\G: a name is always matched as a whole, so leave it out",
-    "z": r"\z: a name is always matched as a whole, so leave it out",
+    "G": r"\G: omit \G, because a name is always matched as a whole",
+    "z": r"\z: omit \z, because a name is always matched as a whole",
     "k": r"\k<name>: write (?P=name)",
     "e": r"\e: write \x1b",
     "c": r"\cX: write \xhh",
@@ -109,8 +110,8 @@ class BoundedPattern:
         return matches
 
     def _match_within_limits(self, name: str) -> bool | None:
-        """Return whether the expression matches the whole name; None if the step limit was exceeded
-        or `re` failed because of a bug."""
+        """Return whether the expression matches the whole name. Return None if the step limit was
+        exceeded, if no NFA can be built, or if a bug in `re` raised an error."""
         try:
             if self.estimate_steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -122,7 +123,7 @@ class BoundedPattern:
     def estimate_steps(self, length: int) -> int:
         """Return an upper bound of the steps that `re` needs for a name of this length.
 
-        The length is rounded up.
+        The length is rounded up to a power of two that is at least `NAME_LENGTH_MAX`.
         """
         rounded = max(NAME_LENGTH_MAX, 1 << (length - 1).bit_length())
         if rounded not in self._steps:
@@ -188,10 +189,8 @@ def compile_literal(name: str) -> BoundedPattern:
 
 
 def _parse_pattern(pattern: str) -> Any:
-    """Parse a regular expression. If it has no backreferences, its capture groups are removed.
-
-    `re` computes the content of some capture groups incorrectly.
-    """
+    """Parse a regular expression. Remove the capture groups of an expression without
+    backreferences, because `re` computes the content of some capture groups incorrectly."""
     parsed = _parser.parse(pattern, re.ASCII)
     if not _has_backreference(parsed):
         _remove_captures(parsed)
@@ -239,8 +238,8 @@ def _count_class_characters(items: Any) -> int:
 def _estimate_cost(items: Any, length: int) -> tuple[int, int]:
     """Return (ways, steps) for matching a sequence of parts against a name of this length.
 
-    `ways` is the number of ways in which `re` may try to match the parts. `steps` is the maximum
-    number of steps.
+    `ways` is an upper bound of the number of different matches between which `re` can backtrack.
+    `steps` is an upper bound of the steps that `re` needs.
     """
     ways, steps = 1, 1
     for op, argument in items:
@@ -291,8 +290,8 @@ _SINGLE_END_OPS = (
     _constants.ATOMIC_GROUP,
     _constants.POSSESSIVE_REPEAT,
 )
-"""Kinds of expression parts for which at most one end of a match is possible at each start
-position. `re` returns this end."""
+"""Kinds of expression parts that need no backtracking: from a given start position, `re` finds at
+most one end position of a match."""
 
 
 class _NfaUnsupportedError(Exception):
@@ -304,8 +303,8 @@ class _NfaUnsupportedError(Exception):
 class _NfaState:
     """An NFA state.
 
-    If `match` succeeds, matching continues after the end of the match in all states of `following`.
-    A state without `match` continues in these states at the same position.
+    If `match` succeeds, matching continues after the end of the match in each state of `following`.
+    If `match` is None, matching continues in each state of `following` at the same position.
     """
 
     match: Callable[[str, int], re.Match[str] | None] | None
@@ -313,8 +312,8 @@ class _NfaState:
     """The parsed expression part that `match` matches."""
     following: tuple[int, ...]
     lookahead: tuple[int, int] | None = None
-    """First and last state of a lookahead's content; None if the state is not a lookahead or is
-    decided by `match`."""
+    """First and last state of a lookahead's content. None if the state is not a lookahead, or if
+    only `re` (`match`) can match the lookahead."""
 
 
 class _TooManyStepsError(Exception):
@@ -333,8 +332,8 @@ class _Nfa:
         self._first = self._add_pattern_sequence(list(parsed), parsed.state.flags, 0)
 
     def compute_max_re_steps(self, length: int) -> int:
-        """Return an upper bound on the steps that `re` needs for any one part of the expression
-        that the NFA cannot match itself."""
+        """Return an upper bound of the steps that `re` needs for one part of the expression. Only
+        parts for which the NFA depends on `re` are considered."""
         parts = [
             each.part for each in self._steps if each.match is not None and each.lookahead is None
         ]
@@ -494,8 +493,9 @@ class _NfaMatch:
         """Return whether a lookahead's content matches at position `at`: a path leads from state
         `first` to state `last`.
 
-        Results are cached by (state, position) for later evaluations of the same lookahead, because
-        each state can lead to only one `last` state.
+        Each result is cached by (state, position) for later evaluations of the same lookahead.
+        `last` is not part of the key, because a path from a given state can end at only one `last`
+        state.
         """
         came_from: dict[tuple[int, int], tuple[int, int] | None] = {(first, at): None}
         todo = [(first, at)]
@@ -564,7 +564,7 @@ def _reject_java_syntax(pattern: str) -> None:
             if pattern.startswith("]", at):
                 raise PatternError(
                     pattern,
-                    r"a ] at the start of a class differs between Java and Python: write \]",
+                    r"Java and Python interpret a ] at the start of a class differently: write \]",
                 )
             continue
         elif _JAVA_GROUP.match(pattern, at):

@@ -1,9 +1,9 @@
 r"""Finds and replaces `${provider:path:key}` and `${provider:key}` in configuration values.
 
 Matches the same placeholders as the regular expression of Kafka's `ConfigTransformer`,
-`\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}`, in one pass. That expression takes time proportional to the
-fourth power of the text's length, and anyone who may submit a connector configuration controls the
-text.
+`\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}`, in one pass. Matching with the regular expression takes time
+proportional to the fourth power of the value's length. Anyone who may submit a connector
+configuration could therefore block the worker with a long value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """A placeholder at `text[start:end]`. `path` is None for `${provider:key}`."""
+    """A placeholder in a configuration value; `start` and `end` are its character positions. `path`
+    is None for `${provider:key}`."""
 
     start: int
     end: int
@@ -24,7 +25,7 @@ class Placeholder:
 
 
 def find_placeholders(text: str) -> Iterator[Placeholder]:
-    """Yield all placeholders in a text from left to right."""
+    """Yield all placeholders in a configuration value (`text`) from left to right."""
     at = 0
     while (start := text.find("${", at)) >= 0 and (closing := text.find("}", start)) >= 0:
         at = closing + 1
@@ -41,8 +42,8 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
 
 
 def replace_placeholders(text: str, fill: Callable[[Placeholder], str]) -> str:
-    """Replace each placeholder in a text with the result of `fill`. Placeholders in results are
-    not replaced."""
+    """Replace each placeholder in a configuration value (`text`) with the result of `fill`.
+    Placeholders in the results of `fill` are not replaced."""
     pieces, at = [], 0
     for each in find_placeholders(text):
         pieces += [text[at : each.start], fill(each)]

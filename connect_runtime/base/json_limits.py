@@ -1,5 +1,5 @@
-"""Limits the number of values in JSON before it is parsed, because a parsed value needs many times
-the memory of its text."""
+"""Detects JSON with too many values before the JSON is parsed. A parsed value needs many times the
+memory of the JSON text that describes the value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ _VALUE_MARKS = (b",", b"[", b"{")
 
 
 def exceeds_json_value_limit(data: bytes, limit: int) -> bool:
-    """Return True if a JSON text contains more than `limit` values. The text is not parsed."""
+    """Return True if the JSON in `data` contains more than `limit` values. The JSON is not
+    parsed."""
     if sum(map(data.count, _VALUE_MARKS)) <= limit:
         return False
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")

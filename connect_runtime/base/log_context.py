@@ -1,8 +1,9 @@
 """Adds the current replication flow (such as `east->west`), connector and task to log records.
 
-`with bind_log_fields(flow="east->west", task=3):` applies to every line that this thread or
-coroutine logs inside the block. `LogContextFilter` sets the attribute `context` for the text format
-("" without fields). For the JSON format, it sets one attribute for each bound field of `FIELDS`.
+`with bind_log_fields(flow="east->west", task=3):` adds the fields to every record that this thread
+or coroutine logs inside the block. `LogContextFilter` makes the fields available to log formatters.
+The text log format uses the attribute `context`, which is "" without fields. The JSON log format
+uses one attribute for each bound field of `FIELDS`.
 """
 
 from __future__ import annotations

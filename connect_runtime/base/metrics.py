@@ -29,7 +29,7 @@ _UNITS = (
 )
 
 Series = Mapping[tuple[str, ...], float]
-"""Values of a metric by label values, which are in the order of the metric's labels."""
+"""Values of a metric by label values. The label values are in the order of the metric's labels."""
 
 
 class HistogramValue(NamedTuple):
@@ -137,8 +137,8 @@ class MetricRegistry:
     def add_observations(
         self, metric: Metric, added: HistogramValue, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Add observations to a histogram series. If `added` is empty, the series is only
-        created."""
+        """Add observations to a histogram series. If `added` contains no observations, create the
+        series if it does not exist yet."""
         assert metric.kind is MetricKind.HISTOGRAM, metric.name
         assert len(added.counts) == len(metric.bounds) + 1, (metric.name, added)
         assert min(added.counts) >= 0, (metric.name, added)

@@ -31,9 +31,9 @@ _REMEDY = (
 class AllowedHosts:
     """Host names that a server accepts in the `Host` header.
 
-    IP addresses and `localhost` are always accepted. Names without a dot are accepted only for
-    requests that read: they are not public DNS names, but a hostile local network can resolve them
-    to any address.
+    IP addresses and `localhost` are always accepted. Names without a dot are not public DNS names,
+    but a hostile local network can resolve them to any address. They are therefore accepted only
+    for read-only requests.
     """
 
     names: frozenset[str] = frozenset()
@@ -43,8 +43,8 @@ class AllowedHosts:
     """True to accept every host name."""
 
     def allows_reading(self, host: str | None) -> bool:
-        """Return whether the `Host` header (with or without port) is accepted for a request that
-        only reads.
+        """Return whether the `Host` header (with or without port) is accepted for a read-only
+        request.
 
         A missing header (None) is accepted, because browsers always send the header.
         """

@@ -51,9 +51,9 @@ class WindowedValues(NamedTuple):
     avg: float
     max: float
     rate: float
-    """Sum of the windows' values per second."""
+    """Sum of the values in the windows, divided by the period of the windows in seconds."""
     count_rate: float
-    """Number of the windows' values per second."""
+    """Number of values in the windows, divided by the period of the windows in seconds."""
     min: float
 
     @property
@@ -82,7 +82,7 @@ class WindowedStat:
     _windows: list[_SampleWindow] = field(default_factory=list)
 
     def observe(self, value: float, now_s: float) -> None:
-        """Observe one value."""
+        """Add one value to the current window, or to a new window if the current one has ended."""
         self.observe_many(1, value, minimum=value, maximum=value, now_s=now_s)
 
     def observe_many(

@@ -50,8 +50,8 @@ HEAD_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 """Time limit for a whole request, until the client has received the whole response."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
-"""Limit for the total size of responses that clients have not read yet. Above it, the connections
-whose responses are oldest are closed."""
+"""Maximum total size of responses that clients have not read yet. If the total size exceeds the
+limit, the server cancels the oldest of these responses and closes their connections."""
 CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, loopback=64)
 MAX_HEAD_BYTES = 16 * 1024
 _WRITE_CHUNK_BYTES = 1024 * 1024
@@ -104,8 +104,11 @@ class MetricsHttpServer:
         *,
         limits: ClientConnectionLimits = CONNECTION_LIMITS,
     ) -> None:
-        """Create the server. `opened` is the listening socket, already bound, which the caller must
-        close."""
+        """Create the server.
+
+        `opened` is the listening socket, already bound. The server does not close the socket; the
+        caller must close it.
+        """
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
@@ -146,7 +149,7 @@ class MetricsHttpServer:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._handle_http_exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
-            _log.debug("a client disconnected or timed out", exc_info=True)
+            _log.debug("a client disconnected, timed out or sent an invalid request", exc_info=True)
 
     async def _handle_http_exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -220,7 +223,8 @@ _STOP_TIMEOUT_S = 1.0
 
 
 class MetricsSource(Protocol):
-    """Source of the exported metrics. It is read for every scrape, on a thread of the exporter."""
+    """Source of the exported metrics. The exporter reads it for every scrape, on a thread of the
+    exporter."""
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]: ...
@@ -300,7 +304,8 @@ class MetricsExporter:
         self._lanes.stop(_STOP_TIMEOUT_S)
 
     async def _respond_with_page(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
-        """Render and compress a page on the page's thread pool."""
+        """Return the HTTP response to a request for a page or for the metrics. The page is rendered
+        and compressed on the page's thread pool."""
         make = self._scrape if request.path == METRICS_PATH else self._beside.get(request.path)
         if request.method not in ("GET", "HEAD"):
             told = "this server is read-only"
@@ -404,4 +409,7 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
 
 
 def _log_thread_end(end: UnexpectedThreadEnd) -> None:
-    _log.error("the metrics server failed, so metrics are no longer served: %r", end.error)
+    _log.error(
+        "the metrics server failed; metrics are not served until the process is restarted: %r",
+        end.error,
+    )

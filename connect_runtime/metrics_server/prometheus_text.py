@@ -19,7 +19,8 @@ _LabelledSeries = tuple[tuple[str, ...], str]
 
 
 def render_metric_families(families: Iterable[MetricFamily]) -> bytes:
-    """Render metric families as text. The series of a family are sorted by label values."""
+    """Render metric families in the Prometheus text format. The series of a family are sorted by
+    label values."""
     lines: list[str] = []
     written = _RenderedSeries()
     for family in families:
@@ -59,7 +60,7 @@ class _RenderedSeries:
 
 
 class _FormattedNumberCache(dict[float, str]):
-    """Caches the formatted text of numbers."""
+    """Caches numbers in the Prometheus text format."""
 
     def __missing__(self, value: float) -> str:
         text = self[value] = _format_number(value)
@@ -67,15 +68,16 @@ class _FormattedNumberCache(dict[float, str]):
 
 
 class _SortedSeriesCache:
-    """Caches the sort order and label texts of series, because several successive families usually
-    have the same label values, such as those of all partitions."""
+    """Caches the sort order and the formatted labels of series, because several successive families
+    usually have the same label values, such as those of all partitions."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Series, list[_LabelledSeries]]] = {}
         self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
 
     def get_sorted_series(self, labels: tuple[str, ...], series: Series) -> list[_LabelledSeries]:
-        """Return the label values and label text of each series, sorted by label values."""
+        """Return the label values and the formatted labels of each series, sorted by label
+        values."""
         known = self._known.get(labels)
         if known is not None and known[0].keys() == series.keys():
             return known[1]

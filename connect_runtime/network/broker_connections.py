@@ -36,8 +36,8 @@ from connect_runtime.protocol.request_errors import (
 log = logging.getLogger(__name__)
 
 _FAILURE_RELEVANCE_S = 30.0
-"""Time for which the last connection failure is reported as the reason why the broker is
-unreachable. Starts again with each failed attempt."""
+"""How long, in seconds, the last connection failure is reported as the reason why the broker is
+unreachable. Each failed attempt restarts the period."""
 MAX_IN_FLIGHT = 64
 """Maximum number of requests in flight per connection. More requests would only wait in the socket
 buffer, because brokers process one at a time."""
@@ -53,7 +53,7 @@ class ConnectionCallbacks:
     """Called when the connection fails, with the error and the calls that are returned to the
     owner."""
     wake: Callable[[BrokerConnection], None]
-    """Called to ask the owner to call `send_queued_calls` soon."""
+    """Called when there is work to do; the owner should then call `send_queued_calls` soon."""
 
 
 class BrokerConnection:
@@ -123,11 +123,11 @@ class BrokerConnection:
         return len(self._queue)
 
     def get_connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
-        """Return why the broker is unreachable; None if no call is queued and no recent attempt
-        failed.
+        """Return the last connection error as the reason why the broker is unreachable.
 
-        Failures before `broker_ready_s`, the time of the last successful connection to the broker
-        for any purpose, are ignored.
+        Return None if no attempt failed, or if the last failure is older than
+        `_FAILURE_RELEVANCE_S` and the connection is not needed. Failures before `broker_ready_s`,
+        the time of the last successful connection to the broker for any purpose, are ignored.
         """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _FAILURE_RELEVANCE_S
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None

@@ -61,8 +61,8 @@ class ClientCall:
     queued_s: float
     deadline_s: float
     waiting: bool = True
-    """False once the call was passed to a connection. From then on it can neither be rerouted nor
-    expire."""
+    """False once the call was passed to a connection, or has ended. From then on, the call cannot
+    be sent to another broker, and the connection enforces the timeout."""
 
     @property
     def api(self) -> str:
@@ -202,7 +202,7 @@ class CallDeadlines:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Return the number of tracked calls, which may include calls that have already ended."""
+        """Return the number of tracked calls. Calls that have already ended may be included."""
         return len(self._heap)
 
     def add_call(self, call: ClientCall) -> bool:

@@ -3,7 +3,8 @@ metadata fresh.
 
 Owned by one thread. Requests are submitted with `call` and `call_raw`. Their `done` callbacks
 receive the responses inside `tick`, `close` or the poller's `poll`, never inside `call`. The owner
-calls `tick` once per loop iteration: it sends submitted requests and returns when to call it again.
+calls `tick` once per loop iteration. `tick` sends submitted requests and returns the time within
+which the owner must call `tick` again.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 METADATA_PURPOSE = "metadata"
 DISCOVERY_TIMEOUT_S = 5.0
-"""Timeout of a discovery request before another broker is used. It is short, because recovery from
-every leader change depends on discovery."""
+"""Timeout of a discovery request. After the timeout, the request is sent to another broker. The
+timeout is short, because recovery from every leader change depends on discovery."""
 
 
 class DiscoveryOperations(Protocol):

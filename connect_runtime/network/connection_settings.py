@@ -36,8 +36,8 @@ class ConnectionSettings:
     connections_max_idle_s: float = 540.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
-    """Socket buffer size. None uses the system's autotuning, which is faster on high-latency
-    connections."""
+    """Socket buffer size in bytes. None means that the operating system tunes the size
+    automatically. This is faster on high-latency connections."""
     waiting_calls_max: int = 50_000
     canonical_bootstrap: bool = False
     """True to use the canonical host names of the bootstrap addresses (`client.dns.lookup`). In
@@ -64,7 +64,7 @@ _CANONICAL_LOOKUP = "resolve_canonical_bootstrap_servers_only"
 _RECOVERY_KEY = "metadata.recovery.strategy"
 BUFFER_SIZE_KEYS = ("receive.buffer.bytes", "send.buffer.bytes")
 CONNECTION_KEYS = frozenset({*_DURATION_KEYS, *BUFFER_SIZE_KEYS, _DNS_LOOKUP_KEY, _RECOVERY_KEY})
-"""Supported client properties, none of which is secret."""
+"""Client properties that `create_connection_settings` supports. None of them is secret."""
 
 _MIN_DURATION_S = 0.001
 

@@ -280,7 +280,8 @@ _MAX_ADDRESS_ATTEMPT_S = 3.0
 """Maximum time to connect to one of several addresses of a host. With many addresses, each has less
 time so that all can be tried."""
 _MAX_RESOLVE_WAIT_S = 2.0
-"""Maximum time to wait for a host name lookup if there is a cached result."""
+"""Maximum time to wait for a host name lookup in seconds, if the result of an earlier lookup is
+cached."""
 
 
 class ConnectAttempts:
@@ -320,7 +321,7 @@ class ConnectAttempts:
         returns.
 
         If the lookup is still pending at the time `attempt_ends_s`, the caller must call
-        `connect_to_next_address`, which then uses cached addresses.
+        `connect_to_next_address`. It then uses cached addresses.
         """
         self._ends_s = ends_s
         found = parse_numeric_address(self._question)
@@ -335,10 +336,10 @@ class ConnectAttempts:
         self._names.start_lookup(self._question, self._on_lookup_done)
 
     def connect_to_next_address(self, now_s: float, failed: Exception) -> Transport | Exception:
-        """Start connecting to the host's next address, because the previous attempt failed with
-        `failed`.
+        """Start connecting to the host's next address. `failed` is the error of the previous
+        attempt.
 
-        Returns the last failure if no address or no time is left.
+        Returns the last error instead of a transport if no address or no time is left.
         """
         if self._on_resolved is not None:
             self.close()

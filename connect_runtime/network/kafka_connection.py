@@ -1,8 +1,8 @@
 """One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests.
 
-All work happens in the poller's callback and in `tick`; `send` only queues. Responses arrive in
-request order, so a missing response ends the connection. Every request ends exactly once. Socket,
-TLS and framing errors are explained with the setting to check.
+All work happens in the poller's callback and in `tick`; `send` only queues. A broker sends
+responses in request order, so the connection is closed if a response is missing. Every request ends
+exactly once. The messages of socket, TLS and framing errors name the setting to check.
 
     CONNECTING -> OPENING (handshake) -> READY <-> renewing its SASL session -> CLOSED
 """
@@ -138,7 +138,7 @@ def _explain_invalid_frame_size(error: InvalidFrameSize, address: str) -> Connec
         return AuthenticationFailed(address, problem, layer=RequestFailureLayer.LISTENER)
     if raw.isascii() and raw.decode("ascii").isprintable():
         problem = (
-            f"the server responds {raw.decode('ascii')!r}…, which is not Kafka's protocol; check "
+            f"the server responds {raw.decode('ascii')!r}…; this is not Kafka's protocol: check "
             "the port"
         )
     else:
@@ -154,8 +154,8 @@ protocol may look like a larger size."""
 _MAX_READ_PER_EVENT_BYTES = 8 << 20
 """Maximum number of bytes to read from a connection before other connections are served."""
 _STREAMING_TIMEOUT_FACTOR = 4.0
-"""Limit for extending a request's timeout while its bytes are still being transferred, as a
-multiple of the timeout."""
+"""Multiple of a request's timeout, counted from when the request was queued. After this time, the
+request fails even if its bytes are still being transferred."""
 
 
 class ConnectionState(enum.Enum):

@@ -179,7 +179,8 @@ class Transport:
         return received
 
     def has_buffered_bytes(self) -> bool:
-        """Return whether decrypted bytes are buffered, which the poller does not report."""
+        """Return whether TLS has buffered decrypted bytes. The poller does not report such bytes as
+        readable."""
         return self._tls is not None and self._tls.pending() > 0
 
     def close(self) -> None:
@@ -232,7 +233,7 @@ def _allocate_buffer_memory(size: int) -> mmap.mmap:
 
 _BUFFER_ROUNDING_BYTES = 64 * 1024
 _MAX_BUFFER_WASTE = 2
-"""Maximum ratio of a free buffer's size to the requested size for reuse."""
+"""A free buffer is reused only if its size is at most this multiple of the requested size."""
 
 
 class BufferPool:
@@ -301,8 +302,8 @@ class RequestOutcome(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRequest:
-    """A request that is queued or in flight. Its chunks must not change until `done` is called,
-    which happens exactly once."""
+    """A request that is queued or in flight. `done` is called exactly once. The chunks must not
+    change before."""
 
     api_key: int
     version: int

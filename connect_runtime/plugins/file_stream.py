@@ -1,7 +1,8 @@
 """Implements FileStreamSource and FileStreamSink: converts lines of a file to records, and records
 to lines of a file.
 
-Configuration keys, offsets, checks and lines are the same as in Apache Kafka's demo connectors. The
+Configuration keys, offset keys, validation and lines are the same as in Apache Kafka's demo
+connectors. The values of source offsets differ for non-ASCII text (see `FileStreamSourceTask`). The
 source reads a growing file or standard input. It does not detect that a file was truncated or
 replaced, so it is not suitable for log shipping. The sink appends to a file or writes to standard
 output. Only files under the worker's `file.stream.allowed.paths` are used.
@@ -31,8 +32,8 @@ from connect_runtime.plugins.allowed_paths import AllowedPaths
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""Maximum length of a line, which is kept in memory until its end is read. Far larger than a record
-that brokers accept by default (1 MiB)."""
+"""Maximum length of a line. A line is kept in memory until its end is read. The limit is far above
+the record size that brokers accept by default (1 MiB)."""
 
 
 @dataclass(slots=True)
@@ -133,8 +134,8 @@ class FileStreamSourceConnector(SourceConnector):
         return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Return SUPPORTED for files, whose offsets are tracked, and UNSUPPORTED for standard
-        input."""
+        """Return SUPPORTED for files, because their offsets are tracked, and UNSUPPORTED for
+        standard input."""
         if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED
@@ -180,8 +181,8 @@ def _describe_configured_file(config: Mapping[str, Any]) -> str:
 class FileStreamSourceTask(SourceTask):
     """Reads lines from a file. A record's offset is the byte position after its line.
 
-    Java's task counts characters, but skips as many bytes after a restart, which is wrong for text
-    that is not ASCII.
+    Java's task counts characters instead of bytes, but skips the same number of bytes after a
+    restart. In a file with non-ASCII characters, Java's task therefore resumes at a wrong position.
     """
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()

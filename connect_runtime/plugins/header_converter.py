@@ -138,16 +138,17 @@ _FLOAT_TYPES = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 _MAX_INTEGER_DIGITS = 19
 _MAX_DEPTH = 100
 PARSED_LENGTH_MAX = 65_536
-"""Maximum number of characters of a text whose type is inferred. Parsing takes a few microseconds
-per character, and a task converts its records sequentially."""
+"""Maximum number of characters in a header whose type is inferred; a longer header becomes a
+STRING. Parsing takes a few microseconds per character, and a task converts its records
+sequentially."""
 
 
 class _NoValueError(Exception):
-    """Raised if a text is not a valid list or map."""
+    """Raised if a header is not a valid list or map."""
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Parse the text of a header. Text that is too long or not recognized becomes a STRING,
+    """Parse the text of a header. A header that is too long or not recognized becomes a STRING,
     unchanged."""
     if len(text) > PARSED_LENGTH_MAX:
         return SchemaAndValue(schema.STRING_SCHEMA, text)
@@ -167,7 +168,7 @@ def parse_value(text: str) -> SchemaAndValue:
 
 
 class _ValueParser:
-    """Recursive descent parser for header values, which works on tokens."""
+    """Recursive descent parser for header values. It works on tokens."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = tokens

@@ -1,8 +1,8 @@
 """Reads and writes JSON text like Jackson, the library of Java's JsonConverter.
 
 Output is identical byte for byte: no spaces, short escapes, upper-case hex, and two escapes for
-characters outside the basic plane. Input is read as leniently as by Jackson (leading zeros,
-anything after the first value) but without Python's extensions (NaN, Infinity).
+characters outside the Basic Multilingual Plane. Like Jackson, the parser accepts leading zeros and
+ignores anything after the first value. Unlike Python's `json`, it rejects NaN and Infinity.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """A cache with at most `limit` entries and a total size of at most `size_limit`, which evicts
-    the least recently used entries. Not thread-safe."""
+    """A cache with at most `limit` entries and a total size of at most `size_limit`. It evicts the
+    least recently used entries. Not thread-safe."""
 
     def __init__(self, limit: int, *, size_limit: float = math.inf) -> None:
         self._limit = limit

@@ -15,7 +15,7 @@ _INFINITY_NAMES = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def format_value(value: Any) -> str:
-    """Format a value like Java's `String.valueOf`, except where Java's text is not useful.
+    """Format a value like Java's `String.valueOf`, with two exceptions.
 
     Bytes are decoded as UTF-8 (Java prints an object address); dates and times are ISO-8601 (Java
     uses its own time zone).
@@ -50,8 +50,8 @@ def _format_struct(value: Struct) -> str:
 
 
 def format_double(value: float) -> str:
-    """Format a number like Java's Double.toString: `1.0`, `1.0E10`, `NaN`. The text has the fewest
-    digits that identify the number, and at least one after the decimal point."""
+    """Format a number like Java's Double.toString: `1.0`, `1.0E10`, `NaN`. The result has the
+    fewest digits that identify the number, and at least one after the decimal point."""
     if not math.isfinite(value):
         return _INFINITY_NAMES.get(value, "NaN")
     digits = repr(value)

@@ -56,8 +56,8 @@ class JsonConverter(SchemalessConverter):
         self._fixed = self._parse_fixed_schema(config[SCHEMA_CONTENT_CONFIG])
 
     def _parse_fixed_schema(self, text: str | None) -> Schema | None:
-        """Parse `schema.content` (KIP-1054), the common schema of all payloads, which then have no
-        envelope."""
+        """Parse `schema.content` (KIP-1054), the common schema of all payloads. The payloads then
+        have no envelope."""
         if not text:
             return None
         try:

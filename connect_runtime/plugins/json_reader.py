@@ -36,20 +36,20 @@ _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
 _MAX_NESTING = 200
-"""Maximum nesting of arrays and objects without a schema, which every converter and `java_text` can
-write. Each level takes up to three levels of Python's stack."""
+"""Maximum nesting of arrays and objects without a schema. All converters and `java_text` can write
+values of this depth. Each level takes up to three levels of Python's stack."""
 _MAX_EQUAL_HASHES = 100
 """Maximum number of map keys with the same hash. Inserting many of them takes quadratic time, and
 unlike strings, numbers can be chosen so that their hashes are equal."""
 _MAX_NON_STRING_KEYS = 5_000
 """Maximum number of entries of a map whose keys are not strings. Numbers can also be chosen so that
-a dict tries many of the same slots for each of them, which takes quadratic time: less than
-50 ms for this many keys."""
+a dict probes many of the same hash table slots for each of them. This takes quadratic time: less
+than 50 ms for this many keys."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:
-    """Create a cache of at most `limit` schemas, keyed by their JSON texts. The total length of the
-    texts is limited as well."""
+    """Create a cache of at most `limit` schemas. The key of a schema is its JSON; the total length
+    of the keys is limited, too."""
     return LruCache(limit, size_limit=json_writer.MAX_CACHED_CHARS)
 
 
@@ -61,7 +61,7 @@ class JsonReader:
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
     _expansion: SchemaExpansionLimit = field(default_factory=SchemaExpansionLimit)
-    """Data that schemas have added to the current schema or record."""
+    """Counts the data that schemas add to the current schema or record."""
 
     # Schemas
 

@@ -34,12 +34,13 @@ TYPE_NAMES: Mapping[SchemaType, str] = {
 }
 _NULL = "null"
 MAX_CACHED_CHARS = 2_000_000
-"""Maximum total length of the cached schema texts, in characters. The cached schemas need about 15
+"""Maximum total length of the cached JSON schemas, in characters. The cached schemas need about 15
 bytes of memory per character."""
 
 
 def create_text_cache(limit: int) -> LruCache[Schema, str]:
-    """Create a cache of at most `limit` schema texts, whose total length is bounded."""
+    """Create a cache of the JSON of at most `limit` schemas. The total length of the JSON is
+    limited, too."""
     return LruCache(limit, size_limit=MAX_CACHED_CHARS)
 
 
@@ -66,8 +67,7 @@ class JsonWriter:
 
     def format_schema(self, described: Schema | None) -> str:
         """Format a schema as JsonConverter writes it to the envelope, in Java's field order. Only
-        complete schemas are cached, not the schemas nested in them; the total length of the texts
-        is limited."""
+        complete schemas are cached, not the schemas nested in them."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)
@@ -184,7 +184,7 @@ class JsonWriter:
         return f"{{{','.join(entries)}}}"
 
     def _format_map_key(self, keys: Schema | None, key: Any) -> str:
-        """Format a map key as a JSON field name; a null key becomes the text null."""
+        """Format a map key as a JSON field name. A null key becomes the field name `"null"`."""
         text = self.format_value(keys, key)
         return text if text.startswith('"') else jackson_json.quote_text(text)
 

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 KAFKA_VERSION = "4.3.1"
-"""Kafka version that plugins report, so that connectors that require this version find them."""
+"""Kafka version that the worker's REST API, its metrics and the shipped plugins report."""

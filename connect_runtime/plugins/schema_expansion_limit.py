@@ -14,15 +14,16 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.structs import Struct
 
 MAX_ADDED_VALUES = 100_000
-"""Maximum number of values that schemas add to a record. For a record that is read, one value for
-each of its bytes is added to the maximum."""
+"""Maximum number of values that schemas add to a record. When a record is read, the maximum is
+higher by one value per byte of the record."""
 MAX_ADDED_BYTES = 4 * 1024 * 1024
 """Maximum total length of the strings, bytes, decimals and field names that schemas add to a
-record. For a record that is read, `ADDED_BYTES_PER_RECORD_BYTE` for each of its bytes are added to
-the maximum."""
+record. When a record is read, the maximum is higher by `ADDED_BYTES_PER_RECORD_BYTE` per byte of
+the record."""
 ADDED_BYTES_PER_RECORD_BYTE = 32
-"""As one value may be added for each byte of a record, absent fields with names of up to 32
-characters are limited by their number rather than by their length."""
+"""Increase of `MAX_ADDED_BYTES` per byte of a record that is read. `MAX_ADDED_VALUES` increases by
+one value per byte. For absent fields whose names have up to 32 characters, the limit on the number
+of values therefore applies first."""
 
 
 @dataclass(slots=True)
@@ -47,8 +48,8 @@ class SchemaExpansionLimit:
         self._max_bytes = MAX_ADDED_BYTES + ADDED_BYTES_PER_RECORD_BYTE * record_bytes
 
     def add_absent_field(self, name: str) -> None:
-        """Count a field that a struct lacks. Texts that are made from the struct contain its name
-        although the record did not."""
+        """Count a field that is absent from a struct. The field's name is not in the record, but it
+        is in all text that is later formatted from the struct."""
         self._count_values_and_bytes(1, len(name))
 
     def add_default_value(self, default: Any) -> None:

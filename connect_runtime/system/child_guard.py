@@ -1,15 +1,16 @@
 """Guard process between a program and its child, so that the child never outlives the program.
 
-Uses only the standard library. Started by path (in `processes.start_process`) as `child_guard.py
+Uses only the standard library. `processes.start_process` starts it by path, as `child_guard.py
 REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
 
-- `LIFE_FD` is the read end of a pipe whose write end is open only in the program. End of file means
-  that the program has exited or released the child. A fork of the program without exec also keeps
-  the pipe open, so the program itself is watched as well (pidfd).
-- The child's parent-death signal is SIGKILL. The kernel sends it when the *thread* that started the
-  child ends. The guard has only one thread, whereas a thread of the program may be short-lived.
-- `REPORT_FD` receives one line: the child's process id, or `!` and the error. The exit status is
-  the child's, or 128 + the number of the signal that ended it.
+- `LIFE_FD` is the read end of a pipe. Only the program has the write end, so end of file means that
+  the program has exited or released the child. A fork of the program without exec also keeps the
+  pipe open. The guard therefore also watches the process `PARENT_PID` (pidfd).
+- The guard sets SIGKILL as the child's parent-death signal. The kernel sends it when the *thread*
+  that started the child ends. The guard has only one thread, whereas a thread of the program may
+  be short-lived.
+- The guard writes one line to `REPORT_FD`: the child's process id, or `!` and the error. The guard
+  exits with the child's exit status, or with 128 + the number of the signal that ended the child.
 """
 
 from __future__ import annotations

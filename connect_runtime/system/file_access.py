@@ -27,11 +27,11 @@ may lead to a whole file system."""
 
 
 def read_file_with_limit(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
-    """Read a whole file. Raises `OSError`, also if the file has more than `max_bytes` bytes (a
-    multiple of 1 MiB) or is not a regular file, because a pipe or device may block or never end.
+    """Read a whole file of at most `max_bytes` bytes (a multiple of 1 MiB).
 
-    A path below `/dev` or `/proc` may refer to a pipe, as a shell's `<(…)` does, unless
-    `regular_only` is set.
+    Raises `OSError` if the file cannot be read, is larger, or is not a regular file, because a pipe
+    or device may block or never end. Unless `regular_only` is set, a path below `/dev` or `/proc`
+    may refer to a pipe, as a shell's `<(…)` does.
     """
     opened = _open_file_for_reading(file, regular_only=regular_only)
     try:
@@ -85,15 +85,15 @@ def open_user_owned_file(file: Path, flags: int) -> int:
     """Open a regular file that belongs to this user or root, or create a file (`O_CREAT | O_EXCL`).
     Return its descriptor.
 
-    The owner of a created file is not checked, because some network file systems map it to another
-    user. Symbolic links are not followed, and pipes do not block. Raises `OSError`, including for
-    files of other kinds or owners.
+    The owner of a created file is not checked, because some network file systems change the owner
+    of new files. Symbolic links are not followed, and pipes do not block. Raises `OSError` if the
+    file cannot be opened, is not a regular file or belongs to another user.
     """
     try:
         opened = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "a symbolic link, which is not followed") from error
+            raise OSError(errno.ELOOP, "symbolic links are not followed") from error
         raise
     found = os.fstat(opened)
     is_own = bool(flags & os.O_EXCL) or found.st_uid in (0, os.geteuid())
@@ -122,12 +122,12 @@ def ensure_private_directory(folder: Path) -> Path:
 def check_private_directory(
     folder: Path, *, uid: int, root_may_use_foreign: bool = False, opened: int | None = None
 ) -> None:
-    """Check that only the user `uid` can access the directory. `opened` is its descriptor, if it is
-    open.
+    """Check that only the user `uid` can access the directory. `opened` is the directory's
+    descriptor, if the directory is open.
 
-    Raises `DirectoryNotPrivateError` if another user can access it, and `OSError`.
-    `root_may_use_foreign` lets root use another user's directory, unless every user can create
-    directories in its parent directory.
+    Raises `DirectoryNotPrivateError` if another user can access the directory, and `OSError` if it
+    cannot be checked. If `root_may_use_foreign` is true, root may use another user's directory,
+    unless every user can create directories in its parent directory.
     """
     found = folder.stat() if opened is None else os.fstat(opened)
     # The owner of a symbolic link can redirect it.
@@ -147,7 +147,8 @@ def check_private_directory(
 def can_others_write(path: Path) -> bool:
     """Return whether a user other than the owner and root can change a file or directory.
 
-    A group that has this user's name and no other members counts as the user. Raises `OSError`.
+    Write permission for a group is ignored if the group has this user's name and no other members.
+    Raises `OSError`.
     """
     return _is_writable_by_others(path, path.stat())
 
@@ -189,12 +190,12 @@ def find_untrusted_file_writer(file: Path, opened: int) -> UntrustedWriter | Non
     """Find an untrusted user (neither this user nor root) who can change or replace an open file.
     Returns None if there is none.
 
-    `opened` is the descriptor of the file. The open file itself is checked, so a file that was
-    exchanged in the meantime is detected. Every directory and symbolic link on the path is checked.
-    In a sticky directory, users cannot replace other users' files. A read-only mount counts as
-    safe, and so does every file directly in it, whatever its owner and mode: Kubernetes mounts
-    config maps as directories of mode 0777, and containers get files of the host's users. Raises
-    `OSError`.
+    `opened` is the descriptor of the file. The open file itself is checked, too, in case the file
+    at the path was replaced in the meantime. Every directory and symbolic link on the path is
+    checked. In a sticky directory, users cannot replace other users' files. A read-only mount
+    counts as safe, and so does every file directly in it, whatever its owner and mode: Kubernetes
+    mounts config maps as directories of mode 0777, and containers get files of the host's users.
+    Raises `OSError`.
     """
     is_safe = False
     for path in _list_path_components(file.absolute()):
@@ -216,8 +217,8 @@ def find_untrusted_folder_writer(folder: Path) -> UntrustedWriter | None:
 
     The path of the folder and the symbolic links in it are checked as in
     `find_untrusted_file_writer`. The content of a read-only mount counts as safe. Raises
-    `FileNotFoundError` if the folder does not exist, and `OSError`, also for more than
-    `_MAX_SEARCHED_FOLDERS` folders.
+    `FileNotFoundError` if the folder does not exist. Raises `OSError` if more than
+    `_MAX_SEARCHED_FOLDERS` folders would have to be searched, or if a folder cannot be read.
     """
     pending = [folder]
     searched: set[Path] = set()
@@ -286,8 +287,8 @@ def _find_untrusted_writer_from_stat(path: Path, found: os.stat_result) -> Untru
 def _list_path_components(file: Path) -> Iterator[Path]:
     """List the directories and symbolic links on an absolute path, from the root to the file.
 
-    Each component is yielded before the next one is looked up, so that a component that was found
-    trustworthy cannot be exchanged afterwards.
+    Each component is yielded before the next one is looked up. If the caller has found a component
+    trustworthy, no untrusted user can replace the next component afterwards.
     """
     current, pending = Path(file.anchor), [*reversed(file.parts[1:])]
     yield current

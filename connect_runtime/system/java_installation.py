@@ -42,7 +42,9 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
     version = parse_major_version(banner)
     if version is None or version < MIN_JAVA_VERSION:
         found = f"version {version}" if version else repr(banner[:200])
-        raise JavaMissingError(f"Java at {program} is {found}: {_REMEDY}")
+        raise JavaMissingError(
+            f"Java at {program} is {found}, but {MIN_JAVA_VERSION} or newer is needed: {_REMEDY}"
+        )
     return JavaInstallation(program=program, banner=banner)
 
 

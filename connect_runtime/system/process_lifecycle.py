@@ -28,7 +28,8 @@ def prevent_test_imports() -> None:
 def exit_process(code: int) -> NoReturn:
     """Exit immediately after flushing all output.
 
-    A normal interpreter exit would first garbage-collect every object, while the caller waits.
+    A normal interpreter exit would first garbage-collect every object, and the parent process would
+    have to wait for this.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

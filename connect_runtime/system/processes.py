@@ -164,8 +164,8 @@ def _wait_for_guard_report(
 
 
 def _read_guard_report(report_fd: int) -> str:
-    """Read the guard process's report. It ends when the child's exec closes the last write end of
-    the pipe."""
+    """Read the report that the guard process writes to a pipe. The report is complete when the
+    child's exec has closed the last write end of the pipe."""
     report = b""
     while select.select([report_fd], [], [], _REPORT_TIMEOUT_S)[0]:
         chunk = os.read(report_fd, 4096)

@@ -17,8 +17,8 @@ from connect_runtime.base import connection_limits
 LISTEN_BACKLOG = 1024
 """Length of the kernel's queue of connections that have not been accepted yet."""
 ACCEPTS_PER_ITERATION = 8
-"""Maximum number of connections accepted per loop iteration. It prevents a flood of new connections
-from delaying requests that have arrived."""
+"""Maximum number of connections accepted per loop iteration, so that a flood of new connections
+does not delay requests on existing connections."""
 SILENT_CONNECTIONS_PER_S = 500
 """Number of connections per second that are accepted from one client whether or not they have sent
 data. Further connections are accepted only if data has already arrived."""
@@ -40,8 +40,8 @@ class AcceptedConnection(socket.socket):
         self.descriptor = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
-        """Function that closes the connection; None until a protocol owns it, e.g. during the TLS
-        handshake."""
+        """Function that closes the connection. None until an asyncio protocol owns the connection,
+        for example during the TLS handshake."""
         self._on_close: Callable[[AcceptedConnection], None] | None = on_close
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
@@ -55,7 +55,7 @@ class AcceptedConnection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket, and call `on_close` if it has not been called."""
+        """Close the socket. Call `on_close` on the first call only."""
         on_close, self._on_close, self.abort = self._on_close, None, None
         super().close()
         if on_close is not None:

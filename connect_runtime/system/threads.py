@@ -1,5 +1,5 @@
-"""Starts, names, supervises and joins threads. Also contains thread pools, a counter of pending
-work, and cached values.
+"""Starts, names, supervises and joins threads. Also contains thread pools, a counter of operations
+in progress, and a thread-safe cache of one value.
 
 The owner that starts a thread stops and joins it. If a thread ends before `stop` is set, with or
 without an exception, an error is reported to the owner.
@@ -26,7 +26,8 @@ class UnexpectedThreadEnd:
 
     name: str
     error: BaseException | None
-    """Exception that ended the thread; None if its function returned."""
+    """Exception that ended the thread; None if the thread's `body` returned without being
+    stopped."""
 
 
 class StoppableThread:
@@ -76,8 +77,8 @@ class StoppableThread:
 
 @dataclass(slots=True, kw_only=True)
 class ThreadGroup:
-    """The threads of one owner. Exceptions that a thread raises while it is being stopped are
-    reported too."""
+    """The threads of one owner. An exception in a thread is reported to the owner even while the
+    thread is being stopped."""
 
     on_unexpected_end: Callable[[UnexpectedThreadEnd], None]
     """Called on a thread that ends unexpectedly, just before it ends. The callback should only post
@@ -180,8 +181,8 @@ class ThreadPool:
         return self._threads.stop_all(timeout_s)
 
     def _run_calls(self, stop: threading.Event) -> None:
-        """Run queued calls until the pool is stopped or no call arrives for too long. This is the
-        body of a pool thread."""
+        """Run queued calls until the pool is stopped or the thread has been idle for
+        `_IDLE_TIMEOUT_S`. This is the body of a pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1

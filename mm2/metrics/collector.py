@@ -8,9 +8,9 @@ amount that a task of this node has counted since the previous snapshot. If a ta
 counts from zero again (`TaskStatus.counter_generation`), its state is dropped so that the next task
 starts at zero.
 
-Two amounts are missing from the counters: what a task counts between the last snapshot and its end,
-and, if a task loses a partition and is assigned it again between two snapshots, up to the amount
-that the task had counted before.
+The counters do not include what a task counts between the last snapshot and its end. If a task
+loses a partition and is assigned it again between two snapshots, the counters also miss up to the
+amount that the task had counted before.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from mm2.topics import naming
 from mm2.unreachable_cluster import ClusterSide
 
 COUNTER_RETENTION_MS = 600_000
-"""Time for which counters of a removed flow or topic are still exported, so that they are scraped
-once more."""
+"""How long counters of a removed flow or topic are still exported, so that Prometheus scrapes their
+final values."""
 
 _LatencyByTask = Mapping[str, Mapping[int, LatencySnapshot]]
 _TOPIC_COUNTERS = (
@@ -65,8 +65,8 @@ _FLOW_COUNTERS = (
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """Values that a task on this node had counted at the last snapshot. Tasks count from zero after
-    each start."""
+    """The counts of a task on this node, as of the last snapshot. Tasks count from zero after each
+    start."""
 
     life: int
     restarts: int = 0
@@ -76,7 +76,8 @@ class _TaskCounts:
 
 @dataclass(slots=True)
 class FlowCounters:
-    """Derives the process's counter metrics from successive status snapshots. Used by one thread.
+    """Increases this process's counter metrics by comparing successive status snapshots. Used by
+    one thread.
 
     Invariant: a counter has increased by the sum of all increases of the values that a task
     reported since it last started counting at zero. A value that decreased has restarted from 0.
@@ -87,7 +88,7 @@ class FlowCounters:
     _latencies: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
     _rebalances: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, set[str]] = field(default_factory=dict)
-    """Topics of each flow for which values were counted in the last snapshot."""
+    """Topics of each flow that had partitions or incidents in the last snapshot."""
     _missing_since_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Time at which a flow `(flow,)` or a topic `(flow, topic)` was first missing, in ms of Unix
     time."""
@@ -95,8 +96,8 @@ class FlowCounters:
     def count_status_increases(
         self, status: FlowStatus, before: FlowStatus | None, wall_ms: int
     ) -> None:
-        """Add the increases since `before`, the previous status of the same flow, to the flow's
-        counters."""
+        """Add what the flow's tasks have counted since the status `before` to the flow's counters.
+        `before` is the previous status of the same flow."""
         flow = status.flow
         self.registry.increase_counter(metric_declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
@@ -165,8 +166,8 @@ class FlowCounters:
                 del self._topics[key[0]]
 
     def _drop_lost_partitions(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
-        """Drop the counts of partitions that a task no longer has, because a task counts from 0
-        when the partition is assigned to it again."""
+        """Forget the counts of each partition that a task no longer has. If the partition is
+        assigned to the task again, the task counts from 0."""
         there = {(each.task, each.partition) for each in shown}
         for (name, number), task in self._tasks.items():
             if name == flow:
@@ -200,8 +201,11 @@ class FlowCounters:
     def _count_replicated_records(
         self, flow: str, now: PartitionStatus, known: _TaskCounts | None
     ) -> None:
-        """Add a partition's newly replicated records, bytes and batches to the topic's counters. If
-        `known` is None, the partition's values cannot be counted and nothing is added."""
+        """Add a partition's newly replicated records, bytes and batches to the topic's counters.
+
+        `known` contains the counts of the partition's task as of the last snapshot. If it is None,
+        the task cannot be counted, and nothing is added.
+        """
         before = now
         if known is not None:
             before = known.copied.get(now.partition, _NOTHING_COPIED)
@@ -254,9 +258,9 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_task_countable(task: TaskStatus) -> bool:
-    """Return True if a task's values can be counted: the task has not failed, and its values are
-    not from its previous start. (After a restart, `counter_generation` is 0 until the task has new
-    values.)"""
+    """Return True if a task's values can be counted: the task has not failed, and it has reported
+    values since its last start. (After a restart, `counter_generation` is 0 until the task has
+    reported new values.)"""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
@@ -340,8 +344,9 @@ class _FlowMetricValues:
     heartbeats: PartitionStatus | None
     """Status of the heartbeats topic's partition; None if this node does not replicate it."""
     unrecorded: Mapping[str, float]
-    """Monotonic time, by topic, since which the offset map does not cover some replicated records;
-    the earliest of the topic's partitions. `math.inf` if the map covers all records."""
+    """Age of the offset map, by topic, as a point in time: the monotonic time since which some
+    replicated records are not covered by the map. The earliest time of the topic's partitions
+    counts; `math.inf` if the map covers all records."""
 
 
 @dataclass(slots=True)
@@ -354,7 +359,7 @@ class FlowMetricsCollector:
 
     registry: MetricRegistry = field(default_factory=create_metrics_registry)
     times_to_data_loss: Callable[[], Series] = dict
-    """Returns the time to data loss in seconds, by flow and topic."""
+    """Function that returns the time to data loss in seconds, by flow and topic."""
     inputs: Callable[[], MetricInputs] = MetricInputs
     wall_ms: Callable[[], int] = lambda: 0
     now_s: Callable[[], float] = lambda: 0.0
@@ -366,8 +371,8 @@ class FlowMetricsCollector:
     _counters: FlowCounters = field(init=False)
     _readings: dict[str, _FlowMetricValues] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
-    """Monotonic time, by flow, up to which the flow's consumer groups had checkpoints in the last
-    snapshot."""
+    """Time of each flow's last complete round of checkpoints, as of the last snapshot, on the
+    monotonic clock."""
     _heartbeats: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Timestamp of the newest heartbeat, by flow, with the time at which this node first saw it."""
 
@@ -434,8 +439,8 @@ class FlowMetricsCollector:
         )
 
     def _set_topic_metrics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
-        """Set the metrics of all topics. The lag of paused topics is taken from the flow reports,
-        because tasks do not read paused topics."""
+        """Set the metrics of all topics. Tasks do not read paused topics, so the lag of paused
+        topics is taken from the flow reports."""
         found: dict[str, SeriesValues] = {each.name: {} for each in _TOPIC_GAUGES}
         lag_records, lag_seconds, transactional, reencoded, unfenced = found.values()
         for row in rows:
@@ -567,8 +572,8 @@ def collect_partition_metrics(
 ) -> tuple[MetricFamily, ...]:
     """Collect the current values of `metric_declarations.PARTITION_METRICS`.
 
-    A lag of 0 is omitted for partitions that are paused or not being replicated, because it is
-    outdated.
+    If a partition is paused or not being replicated, its last reported lag may be outdated. A lag
+    of 0 is then omitted.
     """
     records: SeriesValues = {}
     seconds: SeriesValues = {}
@@ -591,7 +596,7 @@ def collect_partition_metrics(
 def _list_paused_lags(
     reports: Iterable[FlowReport],
 ) -> Iterator[tuple[tuple[str, str], ReportedLag]]:
-    """Yield, for each topic with paused partitions, (flow, topic) and the lag of these
+    """For each topic with paused partitions, yield (flow, topic) and the lag of the paused
     partitions."""
     for each in reports:
         paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]

@@ -4,8 +4,9 @@
 - `/metrics/java`: the metric names used by dashboards and alerts made for MirrorMaker 2. These
   metrics have ten or more series per partition, which would make `/metrics` too large.
 
-Metrics of MM2's connectors identify the flow with the same labels as in Java. Metrics of Connect
-workers have an additional `flow` label, because a process has one worker per flow.
+Metrics of MM2's connectors have the same labels as in Java, and these labels identify the flow.
+Metrics of Connect workers have an additional `flow` label, because a process has one worker per
+flow.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ class NodeMetrics:
 
 
 class JmxMetrics:
-    """Metrics of the `/metrics/java` endpoint: the metrics of workers and MM2's connectors under
-    their Java names and under the names of other exporters. `statuses` returns the last
-    snapshot."""
+    """Metrics of the `/metrics/java` endpoint: the metrics of workers and of MM2's connectors.
+
+    Each metric has its Java name and the names that other exporters give it (`jmx_aliases`).
+    `statuses` returns the flow statuses of the last snapshot.
+    """
 
     def __init__(
         self, by_flow: FamiliesByFlow, statuses: Callable[[], Iterable[FlowStatus]]

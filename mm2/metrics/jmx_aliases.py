@@ -27,7 +27,10 @@ _PARTITION_LABELS = ("topic", "partition")
 CONSUMER_LAG = Metric(
     name="kafka_consumer_fetch_manager_records_lag",
     kind=MetricKind.GAUGE,
-    help="Source last stable offset minus next offset to replicate, as the lag of MM2's consumer.",
+    help=(
+        "Lag of the flow's task in records, under the name of MM2's consumer lag: source last "
+        "stable offset minus next offset to replicate."
+    ),
     labels=("clientid", *_PARTITION_LABELS),
 )
 REPORTER_CONSUMER_LAG = Metric(
@@ -47,8 +50,8 @@ def make_alias_families(families: Iterable[MetricFamily]) -> Iterator[MetricFami
 
 
 def make_consumer_lag_families(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
-    """Create MM2's lag metrics under the client ids of MM2's consumers, which the JMX exporter puts
-    in quotes."""
+    """Create lag metrics with the names and client ids that MM2's consumers have. The JMX exporter
+    puts the client ids in quotes; Strimzi's metrics reporter does not."""
     quoted: dict[tuple[str, ...], float] = {}
     plain: dict[tuple[str, ...], float] = {}
     for status in statuses:

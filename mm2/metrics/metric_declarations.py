@@ -2,7 +2,7 @@
 
 Metrics are per topic, not per partition, so that a thousand partitions do not overload a Prometheus
 server. `metrics.by: partition` adds `PARTITION_METRICS`. An unknown value is omitted, never
-reported as 0. If several nodes share a flow, each node exports only the part that it runs.
+reported as 0. If several nodes share a flow, each node exports only the values of its own tasks.
 
 Values are set by `mm2.metrics.collector`. The reference of all metrics is generated from this
 module.
@@ -60,7 +60,7 @@ FLOW_TASKS = Metric(
 TASK_RESTARTS = Metric(
     name="mm2_task_restarts_total",
     kind=MetricKind.COUNTER,
-    help="Restarts of copy processes after an unexpected end.",
+    help="Restarts of copy processes that ended unexpectedly.",
     unit="restarts",
     labels=("flow",),
 )
@@ -68,7 +68,8 @@ INCIDENTS = Metric(
     name="mm2_incidents_total",
     kind=MetricKind.COUNTER,
     help=(
-        "Stored incident records by kind: records that were lost, or that are or may be duplicated."
+        "Incident records that were stored, by kind. An incident record describes records that "
+        "were lost, or that are or may be duplicated."
     ),
     labels=("flow", "topic", "kind"),
 )
@@ -145,8 +146,8 @@ TRANSACTIONAL_PARTITIONS = Metric(
     name="mm2_transactional_partitions",
     kind=MetricKind.GAUGE,
     help=(
-        "Partitions that are replicated in transactions, because the target would otherwise "
-        "expire the producer state for records this old."
+        "Partitions that are replicated in transactions. Their records are so old that the target "
+        "would otherwise expire the producer state."
     ),
     unit="partitions",
     labels=_TOPIC_LABELS,
@@ -219,9 +220,9 @@ DUPLICATES_REFUSED = Metric(
     name="mm2_duplicates_refused_total",
     kind=MetricKind.COUNTER,
     help=(
-        "Records that mm2 did not duplicate on the target: they were found at the end of the "
-        "target partition when it was acquired (tail matching), or brokers rejected them as "
-        "already stored or as written by a fenced owner."
+        "Records that could have been duplicated on the target but were not: mm2 found them at "
+        "the end of the target partition when it acquired the partition (tail matching), or "
+        "brokers rejected them as already stored or as written by a fenced owner."
     ),
     labels=_TOPIC_LABELS,
 )
@@ -242,8 +243,8 @@ CHECKPOINT_AGE = Metric(
     help=(
         "Time since the last complete round of checkpoints and, if enabled, of group offset sync; "
         "the maximum of all tasks on this node. A round is complete if all groups could be read, "
-        "the target has acknowledged their checkpoints, and no group offset was rejected (groups "
-        "in use do not count as rejected). Before the first round: time since the task started. "
+        "the target has acknowledged their checkpoints, and the target rejected no group offset "
+        "(except offsets of groups in use). Before the first round: time since the task started. "
         "Absent if checkpoints are disabled, and on nodes without a checkpoint task."
     ),
     unit="seconds",
@@ -324,9 +325,9 @@ DRILL_REPORT_CONFIGURED = Metric(
     name="mm2_drill_report_configured",
     kind=MetricKind.GAUGE,
     help=(
-        "1 for flows on this node if drill.report is set to the file in which drills are "
-        "recorded, even without a successful drill. Absent otherwise, so that Mm2DrillOverdue "
-        "does not apply."
+        "1 for each flow on this node if drill.report names the file in which drills are "
+        "recorded, even if no drill has succeeded. Absent otherwise, so that the alert "
+        "Mm2DrillOverdue does not fire."
     ),
     labels=("flow",),
 )

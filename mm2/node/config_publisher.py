@@ -42,8 +42,8 @@ MISMATCH_GRACE_S = 15.0
 """How long the files of nodes may differ before the difference is logged, in seconds. Operators
 change the files one after the other."""
 _COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
-"""Keys that can be set only on the command line. Keys in `_COMMAND_LINE_OR_FILE_KEYS` may also be
-set in the file."""
+"""Configuration keys that are derived only from command-line options of `mm2 run`. The keys in
+`_COMMAND_LINE_OR_FILE_KEYS` may also be set in the configuration file."""
 _COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mm2_only_keys.THROTTLE.name}
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PendingWrites:
-    """The write requests for a plan's connector configurations whose replies are pending, and the
+    """Requests that write the connector configurations of a plan, their pending replies, and the
     deadline for the replies."""
 
     member: FleetMember
@@ -89,8 +89,8 @@ class ConfigPublisher:
         self._logged_keys: tuple[str, ...] = ()
         self._refusals: Mapping[str, _WriteRefusal] = {}
         self.other_leader_reason = ""
-        """Reason why this node does not write its differing configuration; "" if there is no such
-        reason."""
+        """Reason why another node must write this node's configuration: that node leads the group,
+        and its configuration differs. "" if this node leads or the configurations are the same."""
 
     @property
     def rejections(self) -> Mapping[str, str]:
@@ -217,7 +217,7 @@ class ConfigPublisher:
             reply = future.result(0.0)
         except (ConnectError, TimeoutError) as error:
             reason = str(error) or f"the worker did not reply within {WRITE_TIMEOUT_S:.0f} s"
-            _log.warning("%s: %s is not configured yet: %s", plan.name, name, reason)
+            _log.warning("%s: %s is not configured yet; retrying: %s", plan.name, name, reason)
             return False
         if not isinstance(reply, RequestRefused):
             self._refusals = {of: each for of, each in self._refusals.items() if of != name}
@@ -296,8 +296,8 @@ def _describe_difference_remedy(differing: Mapping[str, list[str]]) -> str:
     what = _describe_difference_cause(differing)
     action = "reload it" if what == "file" else "restart it"
     return (
-        f"uses a different {what}: give that node the same {what}, and {action}; the differences "
-        "are: "
+        f"uses a different {what}: give the leading node the same {what}, and {action}; the "
+        "differences are: "
     ) + "; ".join(_list_differing_keys(differing))
 
 

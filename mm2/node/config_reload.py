@@ -1,7 +1,7 @@
-"""Reads the configuration again while flows are running, on SIGHUP or for `mm2 reload`.
+"""Reads the configuration file again while flows are running, on SIGHUP or for `mm2 reload`.
 
-Also serves `mm2 why`, `status`, `lag`, and commands that need the address of the REST API. Runs on
-a separate thread because requests may block.
+Also answers the requests that `mm2 why`, `mm2 status`, `mm2 lag`, and commands that need the
+address of the REST API send to this process. Runs on a separate thread because requests may block.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ConfigReloader:
         except Exception as error:  # noqa: BLE001 - logged; must not stop replication
             _log.exception("answering %s failed", request)
             return ProcessResponse(
-                code=exit_codes.FAILED, lines=(f"reload failed with {error!r}: see the log",)
+                code=exit_codes.FAILED, lines=(f"the request failed with {error!r}: see the log",)
             )
 
     def _dispatch_request(self, request: ProcessRequest) -> ProcessResponse:

@@ -2,9 +2,9 @@
 flow.
 
 Kafka Connect does not restart failed connectors and tasks. `mm2 run` restarts them after a delay
-that grows with each consecutive failure; a long run without failure resets the delay. Only failures
-of the configuration in effect count: after a start, the group's topics still contain the previous
-configuration until the leader has written the configuration in its file.
+that grows with each consecutive failure; a long run without failure resets the delay. After a
+start, the group's topics contain the previous configuration until the leader has written the
+configuration in its file. Failures with the previous configuration never make `mm2 run` give up.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _FailureHistory:
     ran_s: float = 0.0
     """Observed running time since the last failure, in seconds."""
     running_at_s: float | None = None
-    """Time of the last poll if the item was running at that poll, otherwise None."""
+    """Time of the last poll if the connector or task was running at that poll, otherwise None."""
     restarted: bool = False
 
 
@@ -70,11 +70,11 @@ class RestartPlanner:
     def find_due_restarts(
         self, attempts: Mapping[str, ConnectorOrTaskRun], now_s: float
     ) -> list[str]:
-        """Return the names of the connectors and tasks to restart now. `attempts` must contain all
-        connectors and tasks that are assigned to this node.
+        """Return the names of the connectors and tasks to restart now.
 
-        A name is not returned again until the connector or task has been running or was started
-        again.
+        `attempts` contains the current run of every connector and task that is assigned to this
+        node, by name. After a name was returned, it is returned again only after the connector or
+        task has been running or was started again.
         """
         self._histories = {
             name: history for name, history in self._histories.items() if name in attempts
@@ -101,7 +101,8 @@ class RestartPlanner:
             history.failed_at_s, history.restarted = None, False
 
     def record_restart_rejection(self, name: str, now_s: float) -> None:
-        """Record that a restart was rejected, for example because of a rebalance.
+        """Record that the request to restart a connector or task was rejected, for example because
+        of a rebalance.
 
         Another restart becomes due after the same delay. The rejected restart is not counted.
         """
@@ -185,12 +186,12 @@ class StartedWorkItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision:
-    """Connectors and tasks to restart, and whether `mm2 run` gives up the flow."""
+    """Connectors and tasks to restart, and the reason if `mm2 run` stops restarting the flow."""
 
     due: tuple[StartedWorkItem, ...] = ()
     """Connectors and tasks to restart now."""
     give_up_reason: str = ""
-    """Reason why `mm2 run` gives up the flow; "" if it does not."""
+    """Failure because of which `mm2 run` stops restarting the flow; "" if the flow continues."""
 
 
 def list_started_work_items(
@@ -244,8 +245,8 @@ def _drop_null_values(config: RawConfig) -> dict[str, str]:
 class FailureTracker:
     """Decides which connectors and tasks of a flow to restart.
 
-    `_ran` contains the connector's type once the source connector has run without failure on this
-    node, and the task's type once one of the source tasks has.
+    `_ran` contains the type of `WorkItem` of the source connector and of its tasks, once one of
+    that type has run without failure on this node.
     """
 
     restarts: RestartPlanner
@@ -278,8 +279,9 @@ class FailureTracker:
         )
 
     def _is_fatal_for_flow(self, item: StartedWorkItem) -> bool:
-        """Return True if the failure of a mirroring connector or task ends the flow. Heartbeat and
-        checkpoint failures never end the flow and are not passed to this method."""
+        """Return True if `mm2 run` gives up the flow because of the failure of this source
+        connector or source task. Heartbeat and checkpoint failures never have this effect and are
+        not passed to this method."""
         if item.config_origin is ConfigOrigin.OLD:
             return False
         return self._has_failed_at_first_start(item) or bool(
@@ -287,7 +289,8 @@ class FailureTracker:
         )
 
     def _has_failed_at_first_start(self, item: StartedWorkItem) -> bool:
-        """Return True if mirroring failed at its first start, because a restart would not help.
+        """Return True if the source connector or a source task failed at its first start with the
+        configuration in this node's file. A restart would then not help.
 
         Tasks that other nodes ran before are excluded.
         """

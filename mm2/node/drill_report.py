@@ -23,14 +23,14 @@ from connect_runtime.system import file_access
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 4 << 20
 _MAX_TIME_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+"""Maximum time in the drill report: the last millisecond of the year 9999."""
 _FILE_MODE = 0o644
 
 _log = logging.getLogger(__name__)
 
 
 class DrillReportError(FatalError):
-    """The drill report cannot be read or written."""
+    """Raised if the drill report cannot be read or written."""
 
 
 def record_drill_result(
@@ -98,7 +98,7 @@ def _check_passed_at_ms(passed_at_ms: object) -> None:
     if passed_at_ms is not None and (
         type(passed_at_ms) is not int or not 0 <= passed_at_ms <= _MAX_TIME_MS
     ):
-        raise ValueError("passed_at_ms is not a Unix time in milliseconds")
+        raise ValueError("passed_at_ms must be a Unix time in milliseconds")
 
 
 class LastDrillTimes:
@@ -140,5 +140,5 @@ class LastDrillTimes:
         except DrillReportError as error:
             if str(error) != self._logged_error:
                 self._logged_error = str(error)
-                _log.warning("%s; the time of the last drill is not exposed", error)
+                _log.warning("%s; mm2_last_drill_timestamp_seconds is not exported", error)
             return {}

@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 
 
 class FlowDisplay(Protocol):
-    """Displays the status of all flows, updated with every frame, until `close` is called. Closing
-    is idempotent."""
+    """Displays the status of all flows. `show_frame` shows a new status; `close` ends the display
+    and is idempotent."""
 
     def show_frame(self, frame: LiveTableContent, now_s: float) -> None: ...
 
@@ -38,10 +38,11 @@ class FlowDisplay(Protocol):
 
 
 class LineDisplay:
-    """Logs a line per running flow every minute, and the progress of `--until-caught-up` every ten
-    seconds.
+    """Logs one line per running flow every minute. With `--until-caught-up`, also logs the progress
+    every ten seconds.
 
-    Lines that have not changed are omitted. State changes are logged by `RunLoop`.
+    A line that is the same as the flow's previous line is omitted. State changes are logged by
+    `RunLoop`.
     """
 
     def __init__(self, *, log_figures: bool = True) -> None:
@@ -73,7 +74,8 @@ class LineDisplay:
 
 
 class LiveDisplay:
-    """A table that is redrawn with each frame. The last frame remains visible."""
+    """A table on the terminal that is redrawn with each frame. After `close`, the last frame
+    remains visible."""
 
     def __init__(self, out: console.Console) -> None:
         self._console = out
@@ -106,7 +108,8 @@ def choose_display(*, table_wanted: bool, log_figures: bool = True) -> FlowDispl
 
 
 def restore_terminal() -> None:
-    """Show the cursor again after the table was aborted. Safe in signal handlers."""
+    """Show the terminal's cursor again if the live table could not do so. Safe in signal
+    handlers."""
     with contextlib.suppress(OSError, AttributeError):
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[?25h")
@@ -114,7 +117,8 @@ def restore_terminal() -> None:
 
 
 def exit_process_immediately(code: int) -> NoReturn:
-    """Exit the process immediately. Safe in signal handlers."""
+    """Restore the terminal's cursor, and exit the process without any other cleanup. Safe in signal
+    handlers."""
     restore_terminal()
     os._exit(code)
 

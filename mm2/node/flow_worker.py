@@ -72,10 +72,10 @@ class FlowWorker:
     ) -> None:
         """Create a flow worker without starting it.
 
-        `can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
-        with the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of
-        the flow is unreachable, or "" if both clusters are reachable. `rebalances` is the number of
-        rebalances that the previous worker of the flow has counted.
+        `can_copy` returns True once the engine is ready. The worker regularly passes the flow's
+        name and the number of the flow's tasks on other nodes to `set_remote_tasks`. `unreachable`
+        returns why a cluster of the flow is unreachable, or "" if both clusters are reachable.
+        `rebalances` is the number of rebalances that the previous worker of the flow has counted.
         """
         self.plan = plan
         self._can_copy = can_copy
@@ -95,16 +95,16 @@ class FlowWorker:
         self._snapshot_reader = WorkerSnapshotReader()
         self._last_status: tuple[WorkerSnapshot | None, FlowStatus | None] = (None, None)
         self._started_tasks: Set[int] = set()
-        """Tasks of this node whose copy processes have run. The set is always replaced as a
-        whole."""
+        """Numbers of the tasks on this node whose copy processes have already run. Thread-safe,
+        because the set is always replaced as a whole."""
         self._resolver = StoredConfigResolver(plan)
         self._publisher = ConfigPublisher(plan)
         self._failures = FailureTracker(RestartPlanner(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._rebalances: tuple[FleetMember | None, int] = (None, rebalances)
-        """The current member, and the rebalance count of earlier members. The pair is always
-        replaced as a whole."""
+        """The current group member, and the rebalance count of the previous members. Thread-safe,
+        because the pair is always replaced as a whole."""
         self._restart_replies: dict[str, futures.Future[WorkerReply]] = {}
 
     @property
@@ -201,8 +201,8 @@ class FlowWorker:
     def update_status(
         self, snapshot: RegistrySnapshot, before: FlowStatus | None, *, broken: str
     ) -> FlowStatus:
-        """Return the current status of the flow; the object `before` if it has not changed.
-        `broken` is the reason why this node cannot copy any partition."""
+        """Return the current status of the flow. If the status has not changed, return the object
+        `before`. `broken` is the reason why this node cannot copy any partition, or ""."""
         snapshot_now = self._build_worker_snapshot(snapshot, broken)
         last_snapshot, status = self._last_status
         if before is not None and before is status and snapshot_now == last_snapshot:
@@ -230,8 +230,8 @@ class FlowWorker:
         )
 
     def _explain_unreachable_cluster(self) -> str:
-        """Return why a cluster of the flow is unreachable, and what else prevents the worker from
-        starting."""
+        """Return why a cluster of the flow is unreachable, followed by any other reason why the
+        worker has not started; "" if both clusters are reachable."""
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
@@ -271,8 +271,8 @@ class FlowWorker:
     def _find_fatal_error_cause(self, error: FatalError) -> str:
         """Return the cause of a fatal error.
 
-        The Kafka library does not report why a login or certificate was rejected. The cluster
-        monitor finds the cause within `CAUSE_WAIT_S`.
+        The Kafka library does not report why the cluster rejected a login or certificate. The
+        cluster monitor, which connects to the same cluster, finds the cause within `CAUSE_WAIT_S`.
         """
         until_s = self._clock.now_s() + CAUSE_WAIT_S
         refused = isinstance(error, AuthenticationError)
@@ -309,15 +309,15 @@ class FlowWorker:
     def _wait_for_engine(self, among_others: Callable[[], bool]) -> None:
         """Wait until the engine is ready before joining a group that has other members.
 
-        A joining member is assigned tasks that other members then stop, so it must be able to run
-        these tasks. Raises `RetriableError` if the worker is stopped while waiting.
+        A rebalance assigns running tasks of other members to the new member, so the new member must
+        be able to run them. Raises `RetriableError` if the worker is stopped while waiting.
         """
         if self._can_copy() or not self.plan.replicates_topics or not among_others():
             return
         while not self._can_copy():
             self._reason = _ENGINE_STARTING_TEXT
             if self.stop_requested.wait(POLL_INTERVAL_S):
-                raise RetriableError("the worker was stopped before it joined the group")
+                raise RetriableError("the worker was stopped before it joined its Connect group")
 
     def _set_start_failure_reason(self, text: str) -> None:
         """Set the reason why the worker cannot start; "" if nothing prevents it."""
@@ -388,7 +388,8 @@ class FlowWorker:
 
     def _describe_rejections(self) -> list[str]:
         return [
-            f"{name} keeps its previous configuration, because the new one was rejected: {reason}"
+            f"{name} keeps its previous configuration, because the new configuration was rejected: "
+            f"{reason}"
             for name, reason in self._publisher.rejections.items()
         ]
 

@@ -24,15 +24,16 @@ JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0
 """Maximum age in seconds of the flow reports that metrics and /health/replicating use."""
 JAVA_METRICS_CACHE_TTL_S = 5.0
-"""Maximum age in seconds of the Java metrics page, which is large and shared by several
-scrapers."""
+"""Maximum age in seconds of the cached Java metrics page. The page is large, and several scrapers
+request it."""
 
 
 class NodeTelemetry:
     """Metrics and health endpoints of a running node.
 
-    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop. The
-    metrics in `source` and the pages in `pages` are served over HTTP.
+    Call `metrics.update_metrics` after every status poll and `heartbeat.record_iteration` in every
+    iteration of the main loop. The metrics in `source` and the pages in `pages` are served over
+    HTTP.
     """
 
     def __init__(
@@ -43,8 +44,8 @@ class NodeTelemetry:
         clock: Clock,
         watch: RetentionWatch,
     ) -> None:
-        """Create the telemetry of a node. `watch` creates the flow reports and estimates when
-        retention deletes unreplicated records on the sources."""
+        """Create the metrics and health endpoints of a node. `watch` builds the flow reports and
+        estimates when retention deletes unreplicated records on the sources."""
         self._node = node
         self._clock = clock
         self._drills = LastDrillTimes(settings.health.drill_report)

@@ -1,8 +1,8 @@
 """A single `mm2 run` process: a Connect worker for each flow, the data plane, the REST servers.
 
 This is the composition root: it creates the components and connects them. Nodes that run the same
-file form one group per flow and share its work. When the process exits, it waits again for workers
-that did not stop in time during a reload (`GracefulShutdown`).
+file form one Connect group per flow and share the flow's tasks. If a worker did not stop in time
+during a reload, the process waits for it again when the process exits (`GracefulShutdown`).
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class GracefulShutdown:
         for each in self.unfinished_workers:
             if each.is_group_member:
                 _log.warning(
-                    "%s did not stop in time: this process no longer waits for it. The next owner "
-                    "of its partitions will fence it",
+                    "%s did not stop in time, and this process no longer waits for it. The next "
+                    "owner of its partitions will fence it",
                     each.name,
                 )
 
@@ -105,7 +105,8 @@ ENGINE_STOP_TIMEOUT_S = 0.7
 REST_CLOSE_TIMEOUT_S = 1
 """Time limit for in-progress REST responses at shutdown, in whole seconds."""
 OPERATOR_LOG_TIMEOUT_S = 1.0
-"""How long, in seconds, the process waits at exit until the last operator actions are recorded."""
+"""Maximum time in seconds for which the process waits at exit until pending operator actions are
+recorded on the target clusters."""
 
 
 class WorkerFleetFactory(Protocol):
@@ -153,7 +154,7 @@ class Mm2Node:
         plans = flow_plan.plan_flows(settings, selection, environment=environment)
         self._pages = pages if pages is not None else {}
         self.action_log = OperatorLog(lambda: self._settings, now=self._clock)
-        """Log of operator actions in this process; closed by `stop`."""
+        """Logs operator actions on this process's flows, and records them; closed by `stop`."""
         self._fleet = create_fleet(
             flow_plan.plan_rest_server(settings, environment=environment),
             pages=self._pages,
@@ -309,11 +310,12 @@ class Mm2Node:
         return [line for each in self._workers for line in each.ineffective_changes]
 
     def apply_changes(self, settings: Mm2Settings, changes: ReloadPlan) -> None:
-        """Apply `changes`, whose result is `settings`. Call from one thread at a time.
+        """Apply a reloaded configuration. `settings` is the new configuration, and `changes` are
+        its differences from the current one. Call from one thread at a time.
 
-        Flows with changed worker settings are stopped and started. Other flows are reconfigured by
-        their leader. Raises `ConnectError` if a worker's settings are invalid; nothing is changed
-        in this case.
+        Flows with changed worker settings are stopped and started again. The configurations of the
+        other flows are written by the leaders of their groups. Raises `ConnectError` if a worker's
+        settings are invalid; nothing is changed in this case.
         """
         after = config_diff.merge_running_settings(self._settings, settings)
         plans = {

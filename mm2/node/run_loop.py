@@ -32,8 +32,8 @@ CATCH_UP_POLL_INTERVAL_S = 0.1
 """Poll interval in seconds with `--until-caught-up`."""
 MAX_POLL_INTERVAL_S = 5.0
 IDLE_POLL_INTERVAL_S = 15.0
-"""Maximum interval between status polls, in seconds, while the status is unchanged apart from
-growing lag."""
+"""Maximum interval in seconds between updates of the log, metrics and display while no flow status
+has changed."""
 POLL_CPU_SHARE = 0.01
 """Maximum share of a CPU core used for status polls. With thousands of partitions, the poll
 interval grows."""
@@ -96,7 +96,8 @@ class StopCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """Exit reason, exit code and final output lines of `mm2 run`."""
+    """Result of `mm2 run`: reason for the exit, exit code, and output lines that are printed
+    last."""
 
     reason: ExitReason
     code: int
@@ -141,7 +142,8 @@ class RunLoop:
         self._observed_s = float("-inf")
         self._observe_interval_s = 0.0
         self._retry_at_s: dict[str, float] = {}
-        """Secondary actions (metrics, display) that failed, and when each may run again."""
+        """Earliest time of the next attempt for each secondary action (metrics, display) that
+        failed."""
 
     def run(self) -> RunResult:
         """Start the node, run until there is a reason to exit, and stop the node."""
@@ -240,9 +242,11 @@ class RunLoop:
         return ("starting Spark …",) if starting else ()
 
     def _run_secondary_action(self, name: str, action: Callable[[], object]) -> None:
-        """Run a secondary action (metrics, display) and log its failure. A failed action is retried
-        after `RETRY_DELAY_S`; after a failure to draw the table, it is never drawn again, because
-        the terminal may have been closed."""
+        """Run a secondary action (metrics, display), and log its failure.
+
+        A failed action is retried after `RETRY_DELAY_S`. If drawing the table fails, the table is
+        never drawn again, because the terminal may have been closed.
+        """
         now_s = self._deps.clock.now_s()
         if now_s < self._retry_at_s.get(name, -math.inf):
             return
@@ -311,17 +315,14 @@ class RunLoop:
         if progressed.remote_flows and reason is ExitReason.VERDICT:
             lines = self._progress.format_unfinished_lines(self._seen_statuses)
             if not own_flows:
-                head = (
-                    "this process had no partitions to replicate; to show the lag of other nodes, "
-                    "run mm2 lag"
-                )
+                head = "other nodes replicate all partitions; to show their lag, run mm2 lag"
                 return (head, *lines)
             # Nothing failed and nothing is being copied any more: all other flows have caught up.
             names = ", ".join(each.flow for each in own_flows)
             counted = plurals.format_count(len(progressed.remote_flows), "flow", "are")
             return (
                 f"caught up: {partitions} of {names}, {done}",
-                f"{counted} replicated by other nodes; for the lag: mm2 lag",
+                f"{counted} replicated by other nodes; to show the lag, run mm2 lag",
                 *lines,
             )
         head = f"not caught up{late}: {progressed.done:,} of {partitions} done, {copied}"

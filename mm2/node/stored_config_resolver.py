@@ -19,18 +19,19 @@ from mm2.topics import task_assignment
 _CONNECTION_PREFIXES = ("source.", "target.", "producer.", "consumer.", "admin.")
 _CLASS_SUFFIX = ".class"
 _LITERAL_KEYS = (task_assignment.GROUPS_KEY, "task.class")
-"""Keys of task configurations that no file contains. References in them are not resolved, and no
-class is loaded from `task.class`."""
+"""Keys that occur only in stored task configurations, not in configuration files. Placeholders in
+their values are not replaced. No class is loaded from `task.class`."""
 _MAX_SHOWN_LENGTH = 200
 
 
 class StoredConfigResolver:
-    """Resolves stored configurations: connection settings, classes and values with references
-    (`${provider:path:key}`) are taken from this node's plan, all other values from the stored
-    configuration. Thread-safe.
+    """Resolves stored connector and task configurations with the settings in this node's file.
+    Thread-safe.
 
-    Thus nodes with different files, such as during a rolling update, each connect as their own file
-    says.
+    Connection settings, classes and values with placeholders (`${provider:path:key}`) are taken
+    from this node's plan, all other values from the stored configuration. If the nodes' files
+    differ, for example during a rolling update, each node connects with the settings in its own
+    file.
     """
 
     def __init__(self, plan: FlowPlan) -> None:
@@ -40,17 +41,18 @@ class StoredConfigResolver:
     def __call__(self, config: RawConfig) -> Mapping[str, str | None]:
         """Resolve a connector or task configuration.
 
-        Group names in a task's configuration are literal, because clients of the source choose
-        them. Raises `ConfigError` if the configuration is not of one of the flow's connectors.
+        Placeholders in the group names of a task's configuration are not replaced, because clients
+        of the source choose the names. Raises `ConfigError` if the configuration does not belong to
+        one of the flow's connectors.
         """
         plan = self.plan
         name = config.get(mirror_connector_keys.NAME) or ""
         planned = plan.connectors.get(name)
         if planned is None:
             raise ConfigError(
-                f"connector {name[:_MAX_SHOWN_LENGTH]!r} is not run: it is not a connector of the "
-                f"flow {plan.name}. Allowed are {', '.join(plan.connectors)}. Delete it, and run "
-                "other connectors in a Connect worker (connect-distributed)"
+                f"connector {name[:_MAX_SHOWN_LENGTH]!r} is not started: the flow {plan.name} runs "
+                f"only {', '.join(plan.connectors)}. Delete the connector, and run it in a Connect "
+                "worker (connect-distributed)"
             )
         stored = {
             key: value
@@ -66,7 +68,8 @@ class StoredConfigResolver:
 
 
 def _is_protected(key: str) -> bool:
-    """Return True for connection settings and classes."""
+    """Return True for the keys of connection settings and classes, which are never taken from the
+    stored configuration."""
     return key.startswith(_CONNECTION_PREFIXES) or key.endswith(_CLASS_SUFFIX)
 
 

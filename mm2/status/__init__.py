@@ -7,8 +7,8 @@ flow, from data stored in both clusters (`status_from_clusters`). `status_query`
 processes over their Unix socket (`process_socket`) and falls back to the clusters.
 
 `topic_rows.FlowsOverview` summarizes the snapshots of a running process for the live table, the log
-and the metrics. `replication_health.evaluate_flow` makes the decision behind all exit codes,
-`/health/replicating`, the status page and `mm2_flow_healthy`.
+and the metrics. `replication_health.evaluate_flow` decides whether a flow is healthy; exit codes,
+`/health/replicating`, the status page and `mm2_flow_healthy` all use its result.
 
 May import `mm2.clusters`, `mm2.connectors`, `mm2.config` and every package below; not
 `mm2.preflight` and `mm2.repair`.

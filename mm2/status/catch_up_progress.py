@@ -1,9 +1,9 @@
-"""Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start
-are replicated.
+"""Tracks the progress of `mm2 run --until-caught-up`: how many of the records that existed on the
+source at the start have been replicated.
 
-The end offset of a partition is its last stable offset when its copying starts; it never changes
-afterwards. A flow is included in the totals from the first snapshot in which it is RUNNING and this
-node knows its partitions.
+The end offset of a partition is its last stable offset when its copy process starts; it never
+changes afterwards. A flow is included in the totals from the first snapshot in which it is RUNNING
+and this node knows its partitions.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class CatchUpState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProgress:
-    """Catch-up progress of one flow, in partitions and in records. Records are counted by offsets,
-    which is an upper bound if the log has gaps."""
+    """Catch-up progress of one flow, in partitions and in records. The number of records is
+    computed from offsets, so it is an upper bound if the log has gaps."""
 
     verdict: CatchUpState
     total: int
@@ -57,9 +57,12 @@ class FlowCatchUp:
     def update_partition(
         self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool
     ) -> None:
-        """Update a partition's progress. `copied_to` is the next source offset to replicate and
-        `end` is the partition's end offset; each is -1 while unknown. `stopped` is true if the
-        partition is halted."""
+        """Update a partition's progress.
+
+        `copied_to` is the next source offset to replicate. `end` is the partition's last stable
+        offset; the first known value becomes the end offset. Both are -1 while unknown. `stopped`
+        is true if the partition is halted.
+        """
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
             self._copied[partition] = copied_to
@@ -101,20 +104,20 @@ class FlowCatchUp:
 
 ETA_WINDOW_S = 10.0
 LISTED_PARTITIONS_MAX = 50
-"""Maximum number of partitions that have not caught up and are listed when the command ends.
-Further partitions are only counted."""
+"""Maximum number of unfinished flows and partitions that are listed when the command ends. The
+remaining ones are only counted."""
 
 JOIN_GRACE_S = 10.0
-"""How long to wait for tasks after joining the group: a new node receives its tasks only in a
-second rebalance."""
+"""How long, in seconds, a flow may have no tasks on this node before it counts as replicated by
+other nodes. After joining the group, a new node receives its tasks only in a second rebalance."""
 
 _ENDED_FLOW_STATES = (FlowState.FAILED, FlowState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUpSnapshot:
-    """Catch-up progress of all flows. `total` and `copied` are counted by offsets, which is an
-    upper bound if logs have gaps."""
+    """Catch-up progress of all flows. `total` and `copied` are computed from offsets, so they are
+    upper bounds if logs have gaps."""
 
     verdict: CatchUpState
     total: int
@@ -126,7 +129,7 @@ class CatchUpSnapshot:
     unknown."""
     remote_flows: frozenset[str] = frozenset()
     """Flows whose tasks all run on other nodes, so that their progress is unknown on this node.
-    Empty if another flow failed."""
+    Empty if any other flow has failed."""
 
     @property
     def fraction(self) -> float:
@@ -197,8 +200,8 @@ class CatchUpTracker:
         return result.verdict
 
     def _runs_only_on_other_nodes(self, status: FlowStatus, now_s: float) -> bool:
-        """Return True if all of the flow's tasks run on other nodes. Once this has been the case
-        for `JOIN_GRACE_S`, also record the flow as remote."""
+        """Return True if the flow is running and all of its tasks run on other nodes. If this lasts
+        for `JOIN_GRACE_S`, add the flow to the remote flows."""
         runs = status.state is FlowState.RUNNING
         if not runs or status.has_local_partitions or not status.remote_partitions:
             self._nothing_since_s.pop(status.flow, None)
@@ -293,8 +296,8 @@ def _explain_unfinished_flow(status: FlowStatus) -> str:
 
 
 def _describe_other_nodes(status: FlowStatus) -> str:
-    """Describe where the flow's partitions are replicated, for example `all 2 partitions are
-    assigned to node 10.0.0.1:8083; nothing to replicate here`."""
+    """Describe which other nodes replicate all partitions of the flow, for example `all 2
+    partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
     nodes = sorted({each.node.partition("/")[0] for each in status.placements} - {""})
     where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
     what = f"all {plurals.format_count(status.remote_partitions, 'partition', 'are')}"

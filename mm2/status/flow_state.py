@@ -34,9 +34,9 @@ _OVERRIDES = {
     TargetState.STOPPED: OverrideKind.STOPPED,
 }
 _OVERRIDE_EFFECTS = {
-    flow_plan.HEARTBEAT_CONNECTOR: "no heartbeats are written to its target",
+    flow_plan.HEARTBEAT_CONNECTOR: "no heartbeats are written to the flow's target",
     flow_plan.CHECKPOINT_CONNECTOR: (
-        "no checkpoints are written; groups that fail over resume at their last checkpoints"
+        "no checkpoints are written; after a failover, groups resume at their last checkpoints"
     ),
 }
 
@@ -56,8 +56,11 @@ def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, Overrid
 
 
 def describe_paused_flow(resume: str, beside: str = "") -> str:
-    """Describe a flow that an operator paused, with the command that resumes it. `beside` is a
-    further message about the flow, for example a task failure, or "" for none."""
+    """Describe a flow that an operator paused, with the command that resumes it.
+
+    `beside` is another message about the flow that is included, for example a task failure; "" for
+    none.
+    """
     return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
 
 
@@ -126,11 +129,13 @@ class WorkerSnapshot:
     has_joined: bool = False
     """True once the worker has joined its group."""
     fatal_error: str = ""
-    """Reason why the flow cannot continue, or "" while it can."""
+    """Reason why this node cannot copy any partition or no longer restarts the flow, or "" if there
+    is none."""
     unreachable: str = ""
     """Reason why a cluster of the flow cannot be reached, or "" while both respond."""
     config_error: str = ""
-    """Reason why a part of the configuration file is not applied."""
+    """Connectors that keep their previous configuration because the new one was rejected, each with
+    the reason; "" if there are none."""
     stopped_ms: int = -1
     """Time when the flow's connector was stopped, or -1 if unknown."""
     resume: str = ""
@@ -141,13 +146,14 @@ class WorkerSnapshot:
     configured: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
     """Partitions in the configuration of each source connector task."""
     is_config_current: bool = True
-    """True if the group's stored configuration matches the leader's file and has been applied to
-    the tasks."""
+    """True if the connector configurations stored by the group match the leader's file and the
+    tasks have been reconfigured with them."""
     is_plan_current: bool = True
-    """True if the connector that reports the plan runs with the configuration in the configuration
-    file. Checked only on the leader."""
+    """True if the source connector runs with the configuration in the configuration file. Checked
+    only on the leader; True on other nodes."""
     is_assigned: bool = True
-    """True if the group's last rebalance is based on the current task configurations."""
+    """True if the group's last rebalance assigned the tasks according to the current task
+    configurations."""
     is_config_applied: bool = True
     """True if the tasks on this node run with the settings in the configuration file."""
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
@@ -219,8 +225,8 @@ def _format_task_location(number: int, told: GroupStatus) -> TaskPlacement:
 
 
 def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
-    """List the failed tasks of this node as reported to the Connect group. Their copy processes no
-    longer report a status."""
+    """List the statuses of this node's failed tasks. The copy processes of these tasks no longer
+    report a status, so the states that were reported to the Connect group are used."""
     return (
         TaskStatus(index=number, state=_TaskState.FAILED, reason=each.reason, restarts=0)
         for number, each in _list_tasks_failed_here(seen)
@@ -228,7 +234,8 @@ def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
 
 
 def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus]:
-    """List the partitions of failed tasks, which no other task replicates."""
+    """List the statuses of the failed tasks' partitions. No other task replicates these
+    partitions."""
     return (
         PartitionStatus(
             partition=partition,
@@ -294,7 +301,7 @@ def is_configuration_applied(seen: WorkerSnapshot) -> bool:
 
 
 def explain_why_no_task_runs(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
-    """Explain why none of the tasks assigned to this node is running; return "" if at least one is
+    """Explain why none of the tasks assigned to this node is running. Return "" if at least one is
     running, or if an operator stopped the flow.
 
     `made` is the flow's status. `begun` contains the numbers of the tasks whose copy processes have
@@ -375,14 +382,14 @@ def _describe_failure(seen: WorkerSnapshot) -> str:
 
 
 def _describe_other_node(connector: GroupStatus) -> str:
-    """Describe a connector that runs on another node, or that is not assigned to a node yet. The
-    last status that the other node reported may be outdated."""
+    """Describe that the flow is waiting for its connector, which runs on another node or is not
+    assigned to a node yet. The last status that the other node reported may be outdated."""
     node = connector.node.partition("/")[0]
     if connector.is_failed and node:
         why = f": {connector.reason}" if connector.reason else ""
         return f"its connector failed on node {node}{why}; see the log of that node"
-    where = f"node {node}, which last ran its connector," if node else "another node"
-    return f"waiting for {where} to list the topics and configure its tasks"
+    where = f"node {node}, which last ran the connector," if node else "another node"
+    return f"waiting for {where} to list the topics and configure the tasks"
 
 
 def _describe_wait_reason(seen: WorkerSnapshot) -> str:
@@ -391,7 +398,7 @@ def _describe_wait_reason(seen: WorkerSnapshot) -> str:
     if not seen.has_joined:
         return seen.reason or "joining its Connect group"
     if not seen.is_config_current:
-        return seen.config_error or "its connectors are being configured by the leader of its group"
+        return seen.config_error or "the leader of the Connect group is configuring the connectors"
     shown = seen.connector_snapshot
     if seen.connector.is_local and not (shown is None and seen.connector.is_paused):
         if shown is None or not shown.is_planned or not seen.is_plan_current:
@@ -401,7 +408,7 @@ def _describe_wait_reason(seen: WorkerSnapshot) -> str:
     elif not seen.tasks:
         return _describe_other_node(seen.connector)
     if not seen.is_assigned:
-        return "its tasks are being assigned to the nodes of its group"
+        return "the tasks are being assigned to the nodes of the Connect group"
     for number, each in sorted(seen.tasks.items()):
         task = seen.task_snapshots.get(number)
         known = {where.partition for where in task.partitions} if task is not None else set()

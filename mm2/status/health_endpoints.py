@@ -78,11 +78,11 @@ def make_health_pages(
     within_s: float,
     clock: Clock,
 ) -> Mapping[str, PageRenderer]:
-    """Return the handler of each health page, by URL path. `within_s` is how long a flow may go
-    without replicating a batch while its source may have more records.
+    """Return the functions that render the health pages, by URL path. `within_s` is how long a flow
+    may go without replicating a batch while its source may have more records.
 
     A node is not ready if the target does not respond, because the flow's Connect group is stored
-    there.
+    on the target.
     """
 
     def check_live() -> HealthResult:

@@ -81,7 +81,7 @@ def count_rows_that_fit(frame: LiveTableContent, *, width: int, height: int) -> 
 
 
 def _count_wrapped_lines(words: str, width: int) -> int:
-    """Return the maximum number of terminal lines that the text occupies. Wrapping at word
+    """Return the maximum number of terminal lines that the text `words` occupies. Wrapping at word
     boundaries may need one more line than wrapping at exactly `width` characters."""
     return 1 if len(words) <= width else len(words) // width + 2
 

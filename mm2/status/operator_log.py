@@ -37,27 +37,29 @@ from mm2.topics.flow_config import Flow
 MAX_PENDING_ACTIONS = 1_000
 """Maximum number of actions that are waiting to be recorded."""
 WRITE_TIMEOUT_S = 30.0
-"""Timeout for writing the pending actions of one flow, which are written together."""
+"""Timeout for writing the pending actions of one flow. The actions of a flow are written
+together."""
 CLIENT_ID_SUFFIX = "operator-log"
 """Suffix of the client ids used for connections to the target."""
 _POLL_INTERVAL_S = 0.1
 _RELOAD_ID = "reload"
 _MAX_NAMED_ACTIONS = 5
-_ENDED_REASON = "mm2 was stopped before it was acknowledged"
+_ENDED_REASON = "mm2 was stopped before the target acknowledged the records"
 _MIN_REFUSED_STATUS = 400
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
-    """One operator action, named like the corresponding `mm2` command."""
+    """One operator action. `text` describes the action in the words of the corresponding `mm2`
+    command."""
 
     flow: str
     """Flow name, "" for none."""
     text: str
     id: str
-    """Identifies the action without its value, so that a later throttle of the same topic replaces
-    an earlier one in the compacted topic."""
+    """Kind of action, for example `throttle`, without its value. It is part of the record key in
+    the compacted topic, so that a later throttle of the same topic replaces an earlier one."""
     topic: str = ""
     """Source topic, or "" if the action applies to the whole flow."""
 
@@ -99,9 +101,11 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
 
 
 def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield text, action id and topic of each operator action in a config patch. Values of operator
-    overrides are included in the text; values of other keys are omitted, because they may be
-    secret."""
+    """Yield (text, action id, topic) of each operator action in a config patch.
+
+    The text contains the values of operator overrides. The values of other keys are omitted,
+    because they may be secret.
+    """
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -140,7 +144,8 @@ def _format_rate_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Build the incident record id of an operator action from its `OperatorAction.id`."""
+    """Build the id of the incident record that stores an operator action. `action` is the action's
+    `OperatorAction.id`."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
@@ -324,15 +329,15 @@ class OperatorLog:
         entries: Sequence[_PendingAction],
         told: dict[_PendingAction, str],
     ) -> None:
-        """Write actions to the incident topic on the flow's target. Set `told[action]` to the error
-        of each action, or to "" if the action was written."""
+        """Write actions to the incident topic on the flow's target. Set `told[action]` to "" if the
+        action was written, otherwise to the reason why it was not."""
         topic = naming.format_incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
         failure = described.get_first_failure()
         if isinstance(failure, TopicMissingError):
             raise RetriableError(
-                "the topic does not exist yet; the flow creates it when it starts to replicate"
+                "the topic does not exist yet; the flow creates the topic when replication starts"
             )
         if failure is not None:
             raise failure
@@ -398,7 +403,7 @@ def _warn_about_unrecorded_actions(entries: Sequence[_PendingAction], why_not: s
 
 def _log_thread_death(end: UnexpectedThreadEnd) -> None:
     _log.error(
-        "until mm2 is restarted, operator actions are logged but not stored as incidents; the "
-        "recording thread failed: %r",
+        "the thread that records operator actions failed; until mm2 is restarted, the actions are "
+        "logged but not stored as incidents: %r",
         end.error,
     )

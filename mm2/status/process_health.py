@@ -1,11 +1,12 @@
 """Evaluates the liveness and readiness of a process, and tracks when each flow last replicated
-records. Pure.
+records. No I/O.
 
 A process is live if its main loop runs. It is ready if each flow's worker has joined its group, the
 connectors are configured as in the configuration file, and the tasks assigned to this node have
-started. A task that restarts remains ready. A task that is waiting for a Spark slot while others
-replicate is ignored. A node whose tasks have all failed is not ready. A flow that an operator has
-paused or stopped is ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
+started. A node remains ready while a task restarts. A task that is waiting for a Spark slot while
+others replicate is ignored. A node whose tasks have all failed is not ready. A flow that an
+operator has paused or stopped is ready. Whether a flow replicates is decided in
+`mm2.status.replication_health`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def find_last_replication(
     """Find the latest evidence of replication in the reports of one flow's copy processes
     (`pulses`); return None if there is none.
 
-    A batch replicated by any process counts as evidence, but NOTHING_LEFT (all records are
-    replicated) requires the reports of all processes. Set `all_move` to true if every partition of
-    the flow is being replicated; otherwise NOTHING_LEFT cannot be determined.
+    A batch that any process has replicated is evidence. NOTHING_LEFT (all records are replicated)
+    is evidence only if all processes report it and every partition of the flow is being replicated
+    (`all_move`).
     """
     found = list(pulses)
     never_s = replication_latency.NEVER_S
@@ -107,15 +108,15 @@ class ReplicationActivityTracker:
         now_s: float,
         wall_ms: int,
     ) -> ReplicationActivity | None:
-        """Process the reports of a flow's copy processes and return the flow's replication
+        """Process the reports of a flow's copy processes (`pulses`). Return the flow's replication
         activity, or None if this node does not replicate the flow.
 
-        `pulses` are the reports. `copies` is true if this node replicates partitions of the flow;
-        if it is false, the flow is forgotten. `all_move` is true if every partition of the flow is
-        being replicated. `now_s` and `wall_ms` are the current monotonic and wall-clock times.
+        `copies` is true if this node replicates partitions of the flow; if it is false, the flow is
+        forgotten. `all_move` is true if every partition of the flow is being replicated. `now_s`
+        and `wall_ms` are the current monotonic and wall-clock times.
 
-        Newer reports from the same processes replace older ones, because their clock offset to this
-        process becomes more accurate.
+        Evidence from the same processes replaces older evidence even if it has an earlier time,
+        because the estimated clock offset of the processes becomes more accurate.
         """
         if not copies:
             self._known.pop(flow, None)
@@ -154,16 +155,17 @@ class FlowReadiness:
     joined: bool
     configured: bool
     is_serving: bool
-    """True if the assigned tasks have started and not all of them have failed, or if the flow is
-    stopped."""
+    """True if the assigned tasks have started and not all of them have failed. Also true if the
+    flow is stopped."""
     reason: str = ""
     """Reason why the flow is not ready, or "" if it is ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFinding:
-    """Result of checking one condition, for example "has joined its group", of one flow, or of the
-    whole process if `flow` is "". `reason` describes the state that was found."""
+    """Result of one check, for example whether the worker has joined its group. The check applies
+    to one flow, or to the whole process if `flow` is "". `reason` describes the state that was
+    found."""
 
     is_healthy: bool
     reason: str
@@ -214,7 +216,7 @@ def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> He
 def _check_flow_readiness(of: FlowReadiness) -> HealthFinding:
     stages = (
         (of.joined, "has not joined its group"),
-        (of.configured, "its connectors are not configured as in the file"),
+        (of.configured, "the connectors do not have the configuration in the file"),
         (of.is_serving, "its tasks are not running"),
     )
     missing = next((text for reached, text in stages if not reached), None)

@@ -185,9 +185,9 @@ def query_processes(
                 f"runs, or {another}"
             )
         else:
-            remedy = f"that file does not exist; {another}"
+            remedy = f"the configuration file does not exist; {another}"
         raise ProcessSocketError(
-            f"no process runs {file.absolute()} on this machine (looked in {folder}): {remedy}"
+            f"no process runs {file.absolute()} on this machine (no socket in {folder}): {remedy}"
         )
     return answers
 
@@ -246,8 +246,8 @@ def _query_process(
 
 
 def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and the name of each socket in the directory that belongs to the
-    configuration file. `folder` is the directory's open descriptor."""
+    """Yield (process id, socket name) for each process that has a socket for the configuration file
+    in the directory. `folder` is the directory's open descriptor."""
     prefix, suffix = f"{_make_name_prefix(file)}-", ".sock"
     for name in sorted(os.listdir(folder)):
         pid = name.removeprefix(prefix).removesuffix(suffix)
@@ -275,12 +275,12 @@ def _create_socket_directory(where: pathlib.Path) -> None:
 def _check_directory_owner(
     where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
 ) -> None:
-    """Raise `ProcessSocketError` if a user other than `uid` could create sockets in the directory.
-    `opened` is the directory's descriptor, if it is open.
+    """Check that only the user `uid` could have created the sockets in the directory. `opened` is
+    the directory's descriptor, if the directory is open.
 
     If `ours` is true, the directory must be owned by user `uid`. Otherwise root may also query a
     directory that belongs to the user that runs mm2, unless every user can create directories in
-    its parent directory.
+    its parent directory. Raises `ProcessSocketError` if the check fails.
     """
     try:
         file_access.check_private_directory(

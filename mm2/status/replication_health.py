@@ -19,8 +19,8 @@ from mm2.status.status_document import FlowReport, ReportedFlowState
 from mm2.unreachable_cluster import UnreachableCluster
 
 LAG_NOTE_THRESHOLD_MS = 60_000
-"""Minimum lag in milliseconds for which the report of a running flow contains a note. The note does
-not affect the health."""
+"""Minimum lag in milliseconds of a running flow for which a note about the lag is added to the
+flow's health. The note does not affect the health."""
 _WAITING_STATES = frozenset({"waiting", "acquiring"})
 """States of partitions whose replication is currently interrupted."""
 PARTITION_WAIT_MAX_S = 10
@@ -60,7 +60,7 @@ class FlowHealthResult:
     reasons: tuple[str, ...] = ()
     """Reasons why the flow is not healthy, the most severe first; empty if it is healthy."""
     notes: tuple[str, ...] = ()
-    """Notes for the operator. They do not affect the health."""
+    """Notes for the operator, for example about a high lag. They do not affect the health."""
 
     @property
     def is_healthy(self) -> bool:
@@ -126,8 +126,8 @@ _HealthProblem = tuple[FlowHealth, str]
 
 
 def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
-    """Yield the problems that are checked in every flow state, each with the resulting health. Only
-    a running flow without such problems is checked further."""
+    """Yield the problems that can occur in every flow state, each with the health that results. A
+    running flow without such problems is checked further by `_check_running_flow`."""
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable_clusters(report):
             yield FlowHealth.UNHEALTHY, each.format_description()
@@ -190,8 +190,8 @@ def _check_flow_state(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _strip_unreachable_clusters(report: FlowReport) -> str:
-    """Return the reason for the flow's state without unreachable clusters, which are reported
-    separately."""
+    """Return the reason for the flow's state without the descriptions of unreachable clusters,
+    because unreachable clusters are reported separately."""
     reason = report.reason
     for each in report.unreachable:
         reason = reason.replace(each.format_description(), "").strip("; ")
@@ -251,9 +251,11 @@ def _is_state_older_than(since_ms: int, at_ms: int, for_s: float) -> bool:
 def _check_unreported_partition_lag(
     report: FlowReport, *, within_s: float
 ) -> Iterator[_HealthProblem]:
-    """Check the partitions for which no copy process reported its status. If their oldest
-    unreplicated record is older than `within_s` and no replicating process has reported, yield that
-    the health is unknown."""
+    """Check the lag of the partitions for which no copy process reported its status.
+
+    Yield health UNKNOWN if their oldest unreplicated record is older than `within_s` and no process
+    that replicates the flow has reported.
+    """
     unseen = [each for each in report.partitions if each.state == status_document.UNREPORTED_STATE]
     lag = status_document.sum_lag(unseen, report.at_ms)
     if report.activity is None and lag.ms is not None and lag.ms > within_s * 1000:

@@ -1,5 +1,5 @@
-"""Estimates the time to data loss: how long the source retains the oldest unreplicated record.
-Pure.
+"""Estimates the time to data loss: how long the source retains the oldest unreplicated record. No
+I/O.
 
 Kafka deletes the beginning of a log by `retention.ms` (a segment is deleted when its newest record
 is older than the limit), by `retention.bytes` (the oldest segment is deleted if the remaining log
@@ -22,7 +22,8 @@ from mm2 import text_format
 from mm2.operator_commands import ClusterCommands
 
 START_MOVES_MAX = 8
-"""Maximum number of remembered log start changes. The log start advances by whole segments."""
+"""Maximum number of remembered increases of the log start offset. The log start offset advances by
+whole segments."""
 RATE_SAMPLING_MS = 600_000
 """Interval over which the write rate is measured."""
 SHORT_SHARE = 0.25
@@ -41,8 +42,8 @@ class TopicRetention:
 
     @staticmethod
     def parse(settings: Mapping[str, str | None]) -> TopicRetention | None:
-        """Parse the retention settings from a topic's configuration; return None if they are
-        incomplete."""
+        """Parse the retention settings from a topic's configuration. Return None if a setting is
+        missing or is not a number."""
         policy = settings.get(CLEANUP_POLICY)
         if policy is None:
             return None
@@ -81,7 +82,7 @@ class RiskKind(enum.Enum):
     NOTHING_WAITS = "nothing-waits"
     """All records are replicated."""
     KEPT = "kept"
-    """Unreplicated records exist, but no retention limit applies to them."""
+    """Unreplicated records exist, but the topic has no retention limit that could delete them."""
     RUNS_OUT = "runs-out"
     """Unreplicated records exist and will be deleted unless they are replicated in time."""
     GONE = "gone"
@@ -95,8 +96,8 @@ class DeletionCause(enum.Enum):
     """Cause that is expected to be the first to delete unreplicated records."""
 
     TIME = RETENTION_MS
-    """Deletion by time, not before the estimate: a segment is deleted when its newest record
-    exceeds the retention time."""
+    """Deletion by `retention.ms`. The estimate is the earliest possible time, because a segment is
+    deleted only when its newest record exceeds the retention time."""
     SIZE = RETENTION_BYTES
     """Deletion because of the log's size, estimated from the current write rate."""
     START = "log-start"
@@ -133,9 +134,8 @@ class RetentionRiskEstimator:
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=START_MOVES_MAX))
 
     def observe(self, seen: RetentionSample) -> None:
-        """Add a sample. If the log start or end is lower than before, the topic was recreated, and
-        earlier samples are discarded. They are also discarded if the clock was set to an earlier
-        time."""
+        """Add a sample. Earlier samples are discarded if the clock was set back, or if the log
+        start or log end is lower than before, because the topic was then recreated."""
         newest = self._samples[-1] if self._samples else None
         if newest is not None:
             set_back = seen.at_ms <= newest.at_ms
@@ -176,8 +176,9 @@ class RetentionRiskEstimator:
         yield from self._estimate_by_log_start(now)
 
     def _estimate_by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
-        """Estimate when `retention.bytes` deletes the oldest unreplicated record. The record may be
-        deleted when the size of the log from this record to the end reaches the limit `keeps`."""
+        """Estimate when `retention.bytes` (`keeps`) deletes the oldest unreplicated record. The
+        record may be deleted when the size of the log from this record to the log end reaches the
+        limit."""
         first = self._samples[0]
         passed_ms = now.at_ms - first.at_ms
         if now.bytes_per_record is None or not passed_ms:
@@ -270,8 +271,12 @@ def make_retention_command(
     retention: TopicRetention | None,
     source: ClusterCommands,
 ) -> str:
-    """Build the command that doubles the topic's retention; return "" if the retention settings are
-    not the cause, or if it is too late."""
+    """Build the command that doubles the limit (`retention.ms` or `retention.bytes`) that will
+    delete unreplicated records first.
+
+    Return "" if neither limit is the expected cause, or if no unreplicated records are at risk or
+    they are already deleted.
+    """
     if retention is None or risk.kind is not RiskKind.RUNS_OUT:
         return ""
     kept = {

@@ -2,9 +2,9 @@
 
 Copy processes know the state of their source only while they are reading from it. For partitions
 that are halted, waiting, paused or lagging, a thread queries the source at intervals. The thread
-has its own clients, and its failure does not affect replication. If this process has never known
-the position of a partition, the position is read from the flow's offset map on the target. The same
-thread records the times at which flows and partitions entered their state.
+has its own clients, and its failure does not affect replication. If no copy process on this node
+has reported a partition's next source offset, the offset is read from the flow's offset map on the
+target. The same thread records the times at which flows and partitions entered their state.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ WARNED_CONFIG_MAX_AGE_S = 15.0
 """How long the configuration is cached for topics with a warning, because an operator may be about
 to change it."""
 WARNED_TOPICS_MAX = 5
-"""Maximum number of topics that are logged with a warning each, starting with the least time
-left."""
+"""Maximum number of topics for which a warning is logged at once. Topics with the least time left
+come first."""
 WARNING_INTERVAL_S = 3600.0
 """Interval at which a persisting problem is logged again."""
 
@@ -77,8 +77,8 @@ class RetentionSource(Protocol):
 
 @dataclass(slots=True)
 class _CachedReads:
-    """Values that were read from a cluster at monotonic time `at_s` and are cached for a limited
-    time."""
+    """Values that were read from the source and target clusters at monotonic time `at_s`. They are
+    cached for a limited time."""
 
     at_s: float = float("-inf")
     retentions: dict[str, TopicRetention | None] = field(default_factory=dict)
@@ -197,7 +197,10 @@ class SourceRetentionReader:
         waiting: Mapping[TopicPartition, PartitionStatus],
         ends: Mapping[TopicPartition, LogBounds],
     ) -> dict[TopicPartition, int]:
-        """Return the next source offset to replicate for each partition whose progress is known."""
+        """Return the next source offset to replicate for each partition for which it is known.
+
+        The offset is reported by the copy process, or read from the offset map.
+        """
         unknown = [each for each in ends if waiting[each].copied_to < 0]
         if unknown and not self._cache.has_positions:
             self._cache.positions = self._positions()
@@ -277,13 +280,13 @@ SOURCE_SNAPSHOT_MAX_AGE_S = 24 * SOURCE_POLL_INTERVAL_S
 """Maximum age of a snapshot. Older snapshots are ignored, because collecting takes too long or has
 stopped."""
 HISTORY_CPU_SHARE = 0.01
-"""Maximum CPU share of recording the state, as a fraction of one core. With thousands of
-partitions, the state is recorded less often."""
+"""Maximum share of a CPU core used for recording the states of flows and partitions. With thousands
+of partitions, the states are recorded less often."""
 LAG_THRESHOLD_S = 10.0
 """Minimum lag in seconds for which the retention risk is checked."""
 UNMOVED_THRESHOLD_MS = 60_000
-"""Time without replication after which the source is queried for a partition, whatever the
-partition is waiting for."""
+"""Time in milliseconds. If a partition whose lag is unknown has been in the same state, for example
+waiting, for this time, the source is queried for the partition."""
 OFFSET_MAP_READ_TIMEOUT_S = 30.0
 
 
@@ -433,8 +436,8 @@ class RetentionWatch:
         return found
 
     def _has_recent_snapshot(self, flow: Flow) -> bool:
-        """Return True if the flow's last snapshot is recent enough for its end offsets to count as
-        current. The caller must hold the lock."""
+        """Return True if the end offsets in the flow's last snapshot can be treated as current. The
+        caller must hold the lock."""
         age_s = self._clock.now_s() - self._snapshot_times_s.get(flow.name, float("-inf"))
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
@@ -500,8 +503,11 @@ class RetentionWatch:
     def _select_partitions_at_risk(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
-        """Select the partitions that lag, are paused or halted, or have not been replicated for a
-        while. Partitions on other nodes are watched by those nodes."""
+        """Select the partitions on this node for which the source must be queried.
+
+        These are the partitions that lag, are paused or halted, or have not been replicated for a
+        while. Other nodes watch their own partitions.
+        """
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = topic_rows.find_partition_state(
@@ -542,7 +548,7 @@ class RetentionWatch:
             if flow.name not in self._failing:
                 self._failing.add(flow.name)
                 _log.warning(
-                    "%s: how long %s retains unreplicated records is unknown: %s; retrying",
+                    "%s: cannot determine how long %s retains unreplicated records; retrying: %s",
                     *(flow.name, flow.source, error),
                 )
             return {}

@@ -20,8 +20,8 @@ from mm2.status import topic_rows
 from mm2.status.topic_rows import FlowRow, FlowsOverview
 
 SLOT_SHORTAGE_GRACE_S = 3.0
-"""Minimum duration in seconds for which Spark slots must be missing before this is logged. Shorter
-shortages are normal during startup."""
+"""Minimum duration in seconds of a shortage of Spark slots that is logged. Shorter shortages are
+normal during startup."""
 
 _FlowPartition = tuple[str, TopicPartition]
 
@@ -73,11 +73,11 @@ class StatusChangeLog:
             self._unfenced.add(row.flow)
             yield StatusLogLine(
                 logging.WARNING,
-                f"{row.flow}: its principal is not authorized for its transactional ids, so zombie "
-                f"writers cannot be fenced: {plurals.format_count(row.unfenced, 'partition')} "
-                "replicated at least once. The remedy grants the permission and restarts the "
-                "tasks, "
-                "which then replicate exactly once. "
+                f"{row.flow}: mm2 is not authorized for its transactional ids on the target, so "
+                "zombie writers cannot be fenced: "
+                f"{plurals.format_count(row.unfenced, 'partition', 'are')} replicated at least "
+                "once. The remedy grants the permission and restarts the tasks. The tasks then "
+                "replicate exactly once. "
                 f"{operator_commands.format_remedy(row.fencing_command)}",
             )
 
@@ -95,8 +95,8 @@ class StatusChangeLog:
             yield StatusLogLine(
                 logging.WARNING,
                 f"{row.flow}: needs {plurals.format_count(row.slots_missing, 'more Spark slot')}; "
-                "until then its waiting tasks replicate nothing. "
-                "Give the cluster more cores or lower tasks.max",
+                "the tasks that are waiting for a slot replicate nothing. Give the Spark cluster "
+                "more cores, or lower tasks.max",
             )
 
     def _log_halts(self, seen: FlowsOverview) -> Iterable[StatusLogLine]:

@@ -1,8 +1,8 @@
 """Defines the status of one flow, as contained in `mm2 status --json` and `mm2 lag --json`.
 
 The status is built by the process that runs the flow or, if no local process runs it, from data
-stored in both clusters. `report_to_json` and `parse_report` convert it to and from the JSON that
-processes send over their socket and that scripts read.
+stored in both clusters. Processes send the status over their socket as JSON, and scripts read the
+same JSON. `report_to_json` and `parse_report` convert a `FlowReport` to and from this JSON.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ class ReportedFlowState(enum.Enum):
     """State of a flow."""
 
     PLANNING = "PLANNING"
-    """The flow's process has started but is not replicating yet."""
+    """The flow's worker is starting, or the flow's connectors and tasks are being configured or
+    assigned."""
     RUNNING = "RUNNING"
     """The flow's tasks are assigned and started."""
     PAUSED = "PAUSED"
     """Paused by an operator."""
     STOPPING = "STOPPING"
-    """The flow's tasks are being stopped."""
+    """The flow's worker is stopping, together with its tasks."""
     STOPPED = "STOPPED"
-    """Stopped until an operator resumes or starts it."""
+    """The flow does not run until an operator resumes or starts it."""
     FAILED = "FAILED"
     """The flow's connector or worker has failed."""
     NOT_RUNNING = "NOT_RUNNING"
@@ -57,8 +58,8 @@ _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TR
 TASK_FAILED = "FAILED"
 """Connect state of a task that does not restart on its own."""
 UNREPORTED_STATE = ""
-"""State of a partition whose process did not report. If the partition report has a reason, the
-source or mirror log of the partition shows a problem."""
+"""State of a partition for which no copy process reported a state. If the partition report has a
+reason, the reason is a problem in the partition's source log or mirror log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +94,10 @@ class PartitionReport:
 
     @property
     def lag_records(self) -> int | None:
-        """Lag in offsets, which is an upper bound if the log has gaps.
+        """Lag in offsets. It is an upper bound if the log has gaps.
 
-        None if unknown, or if the partition is halted because the source topic was recreated or its
-        log was truncated, so that the offsets are not comparable.
+        None if unknown, or if the offsets are not comparable: the partition is halted because the
+        source topic was recreated or its log was truncated.
         """
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None
@@ -194,8 +195,8 @@ class FlowReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLag:
-    """Total lag over partitions: sum of the records and maximum of the ages. Unknown values are
-    ignored; None if no value is known."""
+    """Total lag over partitions: sum of the lags in records, and maximum of the ages. Partitions
+    with unknown values are ignored. A total is None if no partition's value is known."""
 
     records: int | None
     """Sum of the known lags in records."""
@@ -250,15 +251,15 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
 
 
 def replace_partition_with_topic_name(place: TopicPartition, text: str) -> str:
-    """Replace a partition's name in a text by its topic's name, for example `orders-3` by
-    `orders`."""
+    """Replace the name of the partition `place` in `text` by the name of its topic, for example
+    `orders-3` by `orders`."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
     return re.sub(named, lambda _: place.topic, text)
 
 
 def list_past_problems(report: FlowReport) -> list[FlowProblem]:
-    """Return the flow's recorded problems without those that describe current halts, which are
-    reported separately."""
+    """Return the flow's recorded problems, except those that describe current halts, because
+    current halts are reported separately."""
     lasting = {
         replace_partition_with_topic_name(each.source_partition, each.reason)
         for each in report.partitions
@@ -352,8 +353,9 @@ def _get_field_values(each: Any) -> dict[str, Any]:
 
 
 def parse_report(found: Mapping[str, Any]) -> FlowReport:
-    """Decode a flow report from JSON. Raises `KeyError`, `TypeError` or `ValueError` if the
-    encoding does not match, for example because another release encoded it."""
+    """Decode a flow report from the JSON of `report_to_json`. Raises `KeyError`, `TypeError` or
+    `ValueError` if the JSON does not match, for example because another release of mm2 encoded
+    it."""
     plain = {key: found[key] for key in FlowReport.__dataclass_fields__}
     return FlowReport(
         **plain

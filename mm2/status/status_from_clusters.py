@@ -1,8 +1,9 @@
-"""Determines the status of a flow from both of its clusters, for flows that no local process runs.
+"""Determines the status of a flow from data in both of its clusters, for flows that no local
+process runs.
 
 The offset map on the target shows the progress of each partition. The topics of the flow's Connect
-group show which workers run the flow. Only the process that replicates a partition knows why it is
-halted, but problems of the partition's logs are visible in the clusters, too.
+group show which workers run the flow. Only the process that replicates a partition knows why the
+partition is halted, but problems of its source log and mirror log can be read from the clusters.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 _ReportState = ReportedFlowState
 _ConnectStatus = RunState
 _GROUP_HAS_NO_MEMBERS = "its Connect group {group} has no members: no mm2 process runs it anywhere"
-_NEVER_STARTED = "it was never started: {topic} has no connector"
+_NEVER_STARTED = "it was never started: {topic} contains no connector configuration"
 
 TopicRetentions = Mapping[str, TopicRetention | None]
 
@@ -68,10 +69,11 @@ def collect_report(
     timeout_s: float,
     lost: Mapping[ClusterSide, str] = MappingProxyType({}),
 ) -> FlowReport:
-    """Collect the flow's status from both clusters; errors are included in the report.
+    """Collect the flow's status from both clusters. If a cluster cannot be read, the report
+    contains the error.
 
-    `lost` contains the clusters that must not be queried, each with the reason, for example that it
-    did not respond earlier.
+    `lost` contains the clusters that must not be queried, each with the reason, for example that
+    the cluster did not respond to an earlier request.
     """
     if lost.get(ClusterSide.TARGET):
         return _build_target_unreachable_report(flow, lost, at_ms=clock.wall_ms())
@@ -214,9 +216,9 @@ def _find_flow_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_Repo
 
 
 def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
-    """Return the time when the flow entered its state, from the timestamp of the Connect group's
-    record. None if no record contains the time, for example because the flow's processes have
-    ended."""
+    """Return the time when the flow entered its state: the timestamp of the record in the Connect
+    group's topics that contains the state. Return None if no record contains it, for example
+    because the flow's processes have ended."""
     asked = (_ReportState.PAUSED, _ReportState.STOPPED)
     told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
     if state in asked:
@@ -262,7 +264,8 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
 
 
 def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
-    """Read the operator overrides that are stored as plain text."""
+    """Read the operator overrides from the connector configuration stored by the Connect group.
+    Overrides are omitted if their values cannot be parsed."""
     stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
     how = flow_state.find_operator_override(config, flow_plan.SOURCE_CONNECTOR)
     at_rest = how is OverrideKind.PAUSED
@@ -357,7 +360,7 @@ def _list_warnings(
     yield from flow_state.describe_overrides(holds, resume=plan.resume_command)
     if found.loss_count:
         incidents = plurals.format_count(found.loss_count, "incident", "report")
-        yield f"{incidents} of lost records; mm2 incidents lists them"
+        yield f"{incidents} lost records; run mm2 incidents to list them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:
         yield f"{each.topic}-{each.partition}: {each.reason}"

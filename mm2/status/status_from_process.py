@@ -59,9 +59,11 @@ SourceSnapshots = Mapping[TopicPartition, SourcePartitionSnapshot]
 def apply_source_snapshot(
     found: PartitionReport, seen: SourcePartitionSnapshot, *, recent: bool
 ) -> PartitionReport:
-    """Merge a source snapshot into a partition report. While the partition is being replicated, its
-    copy process may know a higher end offset. If the snapshot is not `recent`, only its retention
-    risk is used."""
+    """Merge a source snapshot into a partition report.
+
+    While the partition is being replicated, its copy process may have reported a higher end offset,
+    which is then kept. If the snapshot is not `recent`, only its retention risk is used.
+    """
     if not recent:
         return dataclasses.replace(found, retention_risk=seen.retention_risk)
     copied_to = seen.copied_to if found.copied_to is None else found.copied_to
@@ -109,8 +111,8 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """Problems of a flow. `told` contains the texts of the problems that currently persist, so that
-    each problem is recorded only once while it persists."""
+    """Problems of a flow. `told` contains the descriptions of the problems that currently persist,
+    so that a persisting problem is recorded only once."""
 
     told: frozenset[str] = frozenset()
     problems: deque[FlowProblem] = field(
@@ -120,7 +122,8 @@ class _FlowProblems:
 
 @dataclass(slots=True)
 class StatusHistory:
-    """Remembers when flows and partitions entered their state, and the flows' problems.
+    """Remembers the time at which each flow and partition entered its state, and the flows' last
+    problems.
 
     Invariant: for flows and partitions that are no longer reported, only problems are remembered.
     """
@@ -233,7 +236,7 @@ def make_report(
     process: int,
     wall_ms: int,
 ) -> FlowReport:
-    """Build the report of one flow.
+    """Build the report of one flow from the state of this process.
 
     `snapshots` are snapshots of source partitions that are not being replicated. If
     `snapshots_recent` is false, the snapshots are too old to show the current end offsets.
@@ -285,9 +288,11 @@ def _is_cluster_unreachable(unreachable: tuple[UnreachableCluster, ...], side: C
 
 
 def _make_task_reports(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
-    """Report all tasks in the flow's Connect group, with more detail for the tasks of this node. If
-    `stale` is true, the Connect group's internal topics cannot be read, and the tasks of other
-    nodes are reported without a status."""
+    """Report all tasks in the flow's Connect group, with more detail for the tasks of this node.
+
+    If `stale` is true, the group's internal topics cannot be read. The tasks of other nodes are
+    then reported without a state.
+    """
     here = {each.index: each for each in status.tasks}
     known = {each.number: each for each in status.placements}
     return tuple(
@@ -352,13 +357,14 @@ def _make_partition_report(
 
 
 def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
-    """List the warnings about a running flow that an operator should see."""
+    """List what an operator should know about a running flow, for example partitions that are not
+    fenced, missing Spark slots, operator overrides and incidents."""
     found = []
     if status.fencing_command:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
-            f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, because "
-            "zombie writers cannot be fenced. "
+            f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, not "
+            "exactly once, because zombie writers cannot be fenced. "
             f"{operator_commands.format_remedy(status.fencing_command)}"
         )
     if status.slots_missing:

@@ -1,7 +1,8 @@
-"""Collects the status of flows from the local processes that run the configuration file, then from
-the clusters.
+"""Collects the status of flows. Queries the local processes that run the configuration file first,
+then the clusters.
 
-The clusters are queried only for flows whose partitions the processes do not know completely.
+The clusters are queried only for a flow for which the responses of the processes do not contain all
+partitions.
 """
 
 from __future__ import annotations
@@ -87,8 +88,11 @@ def _query_processes(
 
 
 def are_reports_complete(reports: Sequence[FlowReport]) -> bool:
-    """Return True if the reports of one flow together contain all of its partitions, or if the
-    target does not respond, because querying the clusters would then add nothing."""
+    """Return True if the clusters do not have to be queried for a flow.
+
+    This is the case if the reports of the flow together contain all of its partitions. It is also
+    the case if the target does not respond, because the clusters could then not be read.
+    """
     if any(each.find_unreachable_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}

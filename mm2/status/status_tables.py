@@ -1,7 +1,7 @@
 """Formats the tables and lines that `mm2 status` and `mm2 lag` print.
 
-Columns are named as in Kafka's own tools. A leading `>` marks a lower bound, because a part of the
-value is unknown.
+Columns are named as in Kafka's own tools. A leading `>` marks a lower bound: the lag of some
+partitions is unknown.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ def _format_state_counts(parts: Sequence[PartitionReport]) -> str:
 
 
 def format_lag_records(found: ReportedLag) -> str:
-    """Format the lag in records for a table column; `>` marks a lower bound."""
+    """Format a lag in records for a table column. A leading `>` marks a lower bound; `-` means
+    unknown."""
     if found.records is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if found.complete else '>'}{found.records}"

@@ -44,7 +44,7 @@ _OVERRIDE_ACTIONS = {
     ReportedFlowState.PAUSED.value: "pause",
     ReportedFlowState.STOPPED.value: "stop",
 }
-"""Operator action that leads to a flow state, by state."""
+"""Name of the operator action that puts a flow into the state, by flow state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,13 @@ class FlowExplanation:
     """Reason why the flow does not replicate the topic, or "" if it does."""
     partitions: tuple[PartitionExplanation, ...]
     rule: str = ""
-    """Configuration rule that selects the topic for replication."""
+    """Rule of the flow's configuration that selects the topic for replication, for example a
+    pattern in `topics`."""
     at_ms: int = 0
     """Time when the progress was determined."""
     seen_by: tuple[str, ...] = ()
-    """Sources from which the progress was read: both clusters, or the processes that reported
-    it."""
+    """Where the progress was read, as in `FlowReport.seen_by`: both clusters, or the processes that
+    reported it."""
     error: str = ""
     """Reason why the progress is unknown, or "" if it is known."""
     exists: bool | None = None
@@ -115,7 +116,7 @@ class FlowExplanation:
         return status_document.sum_lag(known, self.at_ms) if known else None
 
     def format_lines(self) -> Iterator[str]:
-        """Format the explanation as lines of text."""
+        """Format the explanation as lines of output."""
         if self.exclusion_reason:
             missing = " and does not exist" if self.exists is False else ""
             yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.exclusion_reason}"
@@ -123,8 +124,8 @@ class FlowExplanation:
             yield f"{self.flow}: the status of {self.topic} is unknown: {self.error}"
         elif not self.partitions:
             yield (
-                f"{self.flow}: the source has no topic {self.topic}; it would be replicated to "
-                f"{self.mirror}"
+                f"{self.flow}: the source has no topic {self.topic}; if the topic is "
+                f"created, it will be replicated to {self.mirror}"
             )
         for told, numbers in self._merge_identical_lines().items():
             partitions = _format_partition_numbers(numbers)
@@ -199,7 +200,7 @@ class TopicExplanation:
         return any(each.error for each in self.flows)
 
     def format_lines(self) -> Iterator[str]:
-        """Format the explanations of all flows as lines of text."""
+        """Format the explanations of all flows as lines of output."""
         for each in self.flows:
             yield from each.format_lines()
 
@@ -261,7 +262,7 @@ def find_existing_topics(
 def is_paused_or_stopped(told: Mapping[str, Any]) -> bool:
     """Return True if an operator paused or stopped the flow, or paused the topic.
 
-    `told` is the flow's `FlowExplanation`, encoded as JSON.
+    `told` is the explanation of how the flow handles the topic (`FlowExplanation`), as JSON.
     """
     parts = (each.get("state") for each in told["partitions"])
     return told["state"] in _OVERRIDE_ACTIONS or topic_rows.PAUSED_STATE in parts
@@ -293,8 +294,11 @@ def read_override_actions(
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
     """Return the last operator action that paused, stopped or resumed the topic (or the flow if
-    `topic` is ""). Return None if there is none, or if its kind is not `verb` ("pause", "stop" or
-    "resume")."""
+    `topic` is "").
+
+    Return None if there is no such action, or if the last one is not of the kind `verb` ("pause",
+    "stop" or "resume").
+    """
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each
@@ -306,7 +310,8 @@ def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> In
 
 
 def may_mirror_topic(flow: Flow, name: str) -> bool:
-    """Return True if the flow's configuration allows it to replicate the topic."""
+    """Return True if the flow's configuration selects the topic for replication. `name` is the name
+    of a source topic or of its mirror topic."""
     upstream = flow.policy.upstream_topic(name)
     came = flow.policy.topic_source(name) == flow.source and upstream is not None
     return topic_selection.should_replicate_topic(flow, name) or (
@@ -370,7 +375,8 @@ def _explain_flow(
 
 
 def _explain_unknown_topic(report: FlowReport | None, *, knows: bool) -> str:
-    """Explain why nothing is known about the topic; return "" if something is known."""
+    """Explain why the status of the topic is unknown. Return "" if it is known (`knows`), or if no
+    report was collected."""
     if report is None or knows:
         return ""
     if report.state is _UNKNOWN:
@@ -400,7 +406,7 @@ def _explain_unreported_partition(
         reason += f"{report.state.value}{why}"
     elif not reason:
         nodes = f" ({', '.join(report.nodes)})" if report.nodes else ""
-        reason = f"only the process that replicates it knows the details{nodes}"
+        reason = f"only the process that replicates the partition knows the details{nodes}"
     return PartitionExplanation(
         number=each.partition, state=state, reason=reason, path=(), remedy="", progress=each
     )

@@ -1,7 +1,8 @@
-"""Builds one row per topic and one row per flow of the running process, with lag and copy rates.
+"""Builds the rows of the live table: one row per topic and one row per flow of the running process,
+with lag and copy rates.
 
-The rows are built from immutable status snapshots. The live table, the log and the metrics all use
-these rows. Rates are averages over a sliding window.
+The rows are built from immutable status snapshots. The log and the metrics use the same rows as the
+live table. Rates are averages over a sliding window.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ class TopicRow:
     """Number of partitions that are replicated with at-least-once delivery because their writers
     are not fenced."""
     state: str
-    """Copy phase of the partition in the worst state."""
+    """State of the topic's partition in the worst state: a copy phase, or "paused"."""
     in_state: int
-    """Number of partitions whose state is `state`."""
+    """Number of partitions in the state `state`, the worst state of the topic's partitions."""
     reason: str
     throttle: int = 0
     """Rate limit of the topic in bytes per second, or 0 if the topic has no limit of its own."""
@@ -177,8 +178,8 @@ class FlowRow:
     """Number of partitions that are replicated with at-least-once delivery because their writers
     are not fenced."""
     fencing_command: str
-    """Command that grants mm2 the ACLs for its transactional ids, which it needs to fence zombie
-    writers, or "" if mm2 is already authorized."""
+    """Command that grants mm2 the ACLs for its transactional ids on the target. mm2 needs these
+    ACLs to fence zombie writers. "" if mm2 is already authorized."""
     remote_partitions: int
     """Number of partitions on other nodes."""
     paused: bool = False
@@ -201,8 +202,8 @@ class HaltedPartition:
     flow: str
     partition: TopicPartition
     has_copy: bool
-    """True if the partition's copy process detected the cause; False if the partition was not
-    assigned to a process."""
+    """True if the partition's copy process detected the cause of the halt. False if the source
+    connector detected it, and the partition was therefore not assigned to a task."""
     cause: str
     reason: str
 
@@ -276,8 +277,8 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
 
 
 def describe_state_reason(reason: str) -> str:
-    """Return the reason for a partition's state as text. A reason that is only the name of a task
-    state is replaced by a description."""
+    """Return the reason for a partition's state. If the reason is only the name of a task state,
+    return a description of the task state instead."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
 

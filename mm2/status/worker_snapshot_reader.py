@@ -29,8 +29,9 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Caches whether a connector's or task's configuration satisfies a predicate, until this
-    configuration or the `FlowPlan` (the settings derived from the configuration file) changes."""
+    """Caches a predicate's result for the configuration of each connector or task. A result is
+    reused until this configuration or the `FlowPlan` (the settings derived from the configuration
+    file) changes."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
@@ -43,9 +44,11 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Return the result of the predicate `question` for the configuration `props` of the
-        connector or task `of`. The result is cached until `props` or `plan` is a different
-        object."""
+        """Return whether the configuration `props` satisfies the predicate `question`. `of` is the
+        connector or task that has the configuration.
+
+        The result is cached until `props` or `plan` is a different object.
+        """
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -167,9 +170,11 @@ def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
 
 
 def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
-    """Read the operator overrides from the Connect group's stored configuration, whose values may
-    contain unresolved placeholders `${…}`. Values that equal those in this node's configuration
-    file are replaced by their resolved values."""
+    """Read the operator overrides from the connector configuration stored by the Connect group.
+
+    Stored values may contain placeholders `${…}`. A value that equals the value in this node's
+    configuration file is replaced by the value with resolved placeholders.
+    """
     stored, ours = (
         _convert_config_to_text(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],

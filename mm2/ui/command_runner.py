@@ -1,9 +1,10 @@
 """Runs mm2 commands for the status page: `mm2 incidents` and the dry run of `mm2 failover`.
 
-Each command runs as a child process, so that its reads and duration do not affect replication and
-it can be killed at any time. Only one command runs at a time. A result is kept until a newer result
-is requested; the JSON output is reduced to the fields that the page shows. Child processes end with
-this process and after a timeout; their temporary files are removed.
+Each command runs as a child process, so that its duration and its cluster reads do not affect
+replication, and so that it can be killed at any time. Only one command runs at a time. Each
+command's JSON output is reduced to the fields that the page shows, and kept until the command is
+run again. Child processes end with this process and after a timeout; their temporary files are
+removed.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def _check_output_version(told: Mapping[str, Any]) -> None:
 
 INCIDENTS_INTERVAL_S = 60.0
 PLAN_INTERVAL_S = 30.0
-"""Minimum interval in seconds between two runs of the same command."""
+"""Minimum intervals in seconds between two runs of the same `mm2 incidents` command, and between
+two dry runs of the same `mm2 failover` command."""
 INCIDENTS_TIMEOUT_S, PLAN_TIMEOUT_S = 30.0, 90.0
 """Command timeouts in seconds."""
 QUEUED_COMMANDS_MAX = 16
@@ -167,8 +169,9 @@ class CommandResult:
 
 
 RunCommand = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
-"""Function that runs `mm2` with the given arguments and returns the output. Stops when the command
-exits, the timeout passes, or the predicate returns True. Raises `CommandFailedError`."""
+"""Function that runs `mm2` with the given arguments and returns the output. The child process is
+killed after the given timeout in seconds, or when the predicate returns True. Raises
+`CommandFailedError`."""
 
 
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:
@@ -244,7 +247,8 @@ class CommandRunner:
         self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
 
     def _execute_command(self, question: PageCommand) -> None:
-        """Run a command and record the result, even if the command raises an exception."""
+        """Run a command and store the result. If the command raises an exception, store the error
+        with the previous output."""
         began_s = self._clock.now_s()
         before = self.get_last_result(question)
         error, found = "the run was aborted", before.output
@@ -266,7 +270,8 @@ class CommandRunner:
     def _try_run_command(
         self, question: PageCommand, before: JsonObject | None
     ) -> tuple[str, JsonObject | None]:
-        """Run a command. Return the error ("" if the command succeeded) and the latest output."""
+        """Run a command. Return ("", the new output) if it succeeded, otherwise (the error, the
+        previous output `before`)."""
         try:
             printed = self._run(question.arguments, question.timeout_s, self._stopping.is_set)
             return "", question.parse_output(json.loads(printed))

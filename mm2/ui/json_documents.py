@@ -1,13 +1,13 @@
 """Builds the JSON documents of the status page: flows, topics, consumer groups, failover estimate.
 
 The documents are built from the state of the process that runs the flows; no cluster is queried.
-Documents are bounded regardless of the number of partitions: the worst partitions come first, the
-remaining ones are only counted.
+The size of each document is limited regardless of the number of partitions: the worst partitions
+come first, the remaining ones are only counted.
 
 Each state has one of five `Badge` values. Only a state that is known to be healthy is `GOOD`; an
 unknown state is always `UNKNOWN`, regardless of the previous state. A `FailoverEstimate` is not a
-plan, because this process has no information about consumer groups and about partitions that other
-nodes replicate. `mm2 failover` builds the plan from both clusters.
+failover plan, because this process has no information about consumer groups, nor about partitions
+that other nodes replicate. `mm2 failover` builds the plan from both clusters.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ _HEALTH_BADGES = {
 
 
 def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
-    """Return the badge of a flow's health. A healthy flow with notes gets WAIT."""
+    """Return the badge of a flow. It is the worst of the badges of the flow's health, its
+    partitions and its tasks. A healthy flow with notes gets WAIT."""
     if verdict.health is FlowHealth.SUSPENDED:
         return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
     badge = _HEALTH_BADGES[verdict.health]
@@ -143,8 +144,8 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """Result of a failover estimate, which is made without building a failover plan. If the
-    failover has costs and some facts are unknown, the result is UNKNOWN."""
+    """Result of a failover estimate. The estimate is made without building a failover plan. If some
+    facts are unknown, the result is UNKNOWN even if costs are known."""
 
     UNKNOWN = "unknown"
     COSTS = "at a cost"
@@ -171,8 +172,8 @@ class FailoverEstimate:
 def estimate_failover(
     report: FlowReport, flow: Flow, *, verdict: FlowHealthResult
 ) -> FailoverEstimate:
-    """Estimate the result of a failover from the flow's state that this process knows. The reasons
-    of the flow's health are listed first."""
+    """Estimate the result of a failover from what this process knows about the flow. The findings
+    start with the reasons why the flow is not healthy."""
     found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
     found += [each for each in _find_failover_costs(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
@@ -198,14 +199,14 @@ def _find_failover_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[Estim
     if report.state is not ReportedFlowState.RUNNING:
         yield (
             EstimateKind.UNKNOWN,
-            f"the flow is {report.state.value}: new records on {source} are not observed",
+            f"the flow is {report.state.value}: the number of new records on {source} is unknown",
         )
     standing = [each for each in parts if each.state in status_document.HALTED_STATES]
     if standing:
         yield (
             EstimateKind.COSTS,
-            f"{plurals.format_count(len(standing), 'partition')} halted: their new records do not "
-            f"reach {target}",
+            f"{plurals.format_count(len(standing), 'partition', 'are')} halted: new records are "
+            f"not replicated to {target}",
         )
     lost = status_document.find_soonest_data_loss(parts)
     if lost is not None:
@@ -214,7 +215,7 @@ def _find_failover_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[Estim
         yield (
             EstimateKind.UNKNOWN,
             f"{plurals.format_count(report.partitions_on_other_nodes, 'partition', 'are')} "
-            "replicated by other processes: see their status pages",
+            "replicated by other processes: see the status pages of these processes",
         )
     if not parts:
         running = report.state is ReportedFlowState.RUNNING
@@ -458,8 +459,8 @@ def _encode_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRep
 
 
 def _has_wait_reason(each: PartitionReport) -> bool:
-    """Return True if the partition waits for a reason that is shown with its topic. Halt reasons
-    are shown separately."""
+    """Return True if the page shows the partition's reason with its topic, for example the reason
+    why the partition is waiting. Halt reasons are shown separately."""
     return bool(each.reason) and each.state not in status_document.HALTED_STATES
 
 
@@ -509,8 +510,8 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of the consumer groups whose names contain `text`. It is limited to the
-    first `LISTED_GROUPS_MAX` groups in alphabetical order."""
+    """Build the document of the consumer groups whose names contain `text`. The document contains
+    only the first `LISTED_GROUPS_MAX` groups in alphabetical order."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}

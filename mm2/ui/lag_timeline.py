@@ -22,8 +22,8 @@ TIMELINE_POINTS_MAX = int(TIMELINE_LENGTH_S / POINT_INTERVAL_S)
 """Maximum number of timeline points per flow."""
 
 CopiedCounts = tuple[int, int]
-"""Number of records and bytes of a partition that were copied since its copy process started
-counting."""
+"""Number of records and number of bytes of a partition that its copy process has copied since it
+started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class TimelinePoint:
 
 @dataclass(slots=True)
 class _FlowTimeline:
-    """Timeline points of a flow. `counted` contains the copied records and bytes at the last
-    snapshot; None before the first."""
+    """Timeline points of a flow. `counted` contains the counts of copied records and bytes per
+    partition, as of the snapshot at monotonic time `at_s`; None before the first snapshot."""
 
     points: deque[TimelinePoint] = field(default_factory=lambda: deque(maxlen=TIMELINE_POINTS_MAX))
     at_s: float = 0.0
@@ -124,10 +124,10 @@ class Timeline:
 def _count_records_copied_since(
     before: Mapping[TopicPartition, CopiedCounts], now: Mapping[TopicPartition, CopiedCounts]
 ) -> CopiedCounts:
-    """Return the records and bytes copied since the last snapshot.
+    """Return the records and bytes copied between the snapshots `before` and `now`.
 
-    A decreased count means that counting has restarted from zero. Partitions that moved to other
-    nodes are ignored.
+    If a partition's count has decreased, counting has restarted from zero. Partitions that are now
+    assigned to other nodes are ignored.
     """
     records = size = 0
     for place, (records_now, bytes_now) in now.items():
@@ -139,7 +139,8 @@ def _count_records_copied_since(
 
 
 def timeline_to_json(points: Sequence[TimelinePoint]) -> dict[str, Any]:
-    """Encode timeline points as columns, which is compact."""
+    """Encode timeline points as one JSON array per field. This is more compact than one object per
+    point."""
     return {
         "step_ms": int(POINT_INTERVAL_S * 1000),
         "kept_ms": int(TIMELINE_LENGTH_S * 1000),

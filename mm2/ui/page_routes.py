@@ -28,7 +28,8 @@ API_PATH = f"{PAGE_PATH}/api"
 SEARCH_CHARS_MAX = 249
 """Maximum length of a search text, equal to the maximum length of topic names."""
 SEARCHES_MAX = 16
-"""Maximum number of different consumer group searches per snapshot, for all flows together."""
+"""Maximum number of different consumer group searches per snapshot. The limit applies to the
+searches in all flows together."""
 _STATIC_FILES = importlib.resources.files("mm2.ui") / "static"
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
@@ -89,10 +90,11 @@ class _DocumentCache:
         *,
         text: str = "",
     ) -> T:
-        """Return the document `name` of the snapshot `seen`. If it is not cached, it is built with
-        `make`. `text` is the search text, "" for no search.
+        """Return the document `name` of the snapshot `seen`. If the document is not cached, build
+        it with `make`. `text` is the search text, "" for no search.
 
-        Raises `TooManySearchesError` if `text` is one search too many for this snapshot.
+        Raises `TooManySearchesError` if `text` is a new search and `SEARCHES_MAX` searches are
+        already cached.
         """
         with self._lock:
             if self._of is not seen:
@@ -101,7 +103,7 @@ class _DocumentCache:
             if key not in self._made:
                 if text and self._searches >= SEARCHES_MAX:
                     raise TooManySearchesError(
-                        f"more than {SEARCHES_MAX} different searches; try again"
+                        f"more than {SEARCHES_MAX} different group searches; try again in a second"
                     )
                 self._made[key] = make()
                 self._searches += bool(text)
@@ -199,14 +201,15 @@ class StatusSite:
     def _get_command_result(
         self, asked: PageRequest, seen: PageSnapshot, question: PageCommand
     ) -> PageResponse:
-        """Return a command's last result, and run the command again if requested.
+        """Return the last result of a command. If the query string contains `look=1`, also run the
+        command again.
 
-        Because the command queries the clusters, running it requires a header that browsers do not
+        The command queries the clusters. `look=1` therefore requires a header that browsers do not
         send with cross-site requests.
         """
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
-            told = "look=1 requires the header X-Requested-With, with any value"
+            told = "look=1 requires the request header X-Requested-With, with any value"
             return _make_json_page(
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,
@@ -221,7 +224,8 @@ class StatusSite:
         )
 
     def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
-        """Wrap a page renderer so that it receives the flow that the query string names."""
+        """Return a page renderer that finds the flow named in the query string, and calls `make`
+        with the flow's snapshot. If the flow does not exist, the response is an error."""
 
         def render_flow_page(asked: PageRequest) -> PageResponse:
             seen = self._seen.get_current_snapshot()

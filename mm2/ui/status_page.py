@@ -32,8 +32,8 @@ from mm2.ui.lag_timeline import Timeline, TimelinePoint
 from mm2.ui.page_routes import StatusSite
 
 SNAPSHOT_MAX_AGE_S = 1.0
-"""Maximum age in seconds of a snapshot that is returned to a client. An older snapshot is replaced
-first."""
+"""Maximum age in seconds of a snapshot that is returned to a client. If the last snapshot is older,
+a new one is taken first."""
 SNAPSHOT_CPU_SHARE = 0.02
 """Maximum share of a CPU core for snapshots: with thousands of partitions, snapshots are taken less
 often."""
@@ -176,8 +176,8 @@ class StatusPage:
 
     @contextlib.contextmanager
     def record_chart_points(self) -> Iterator[None]:
-        """Context manager that records the charts on a separate thread until the `with` block
-        ends."""
+        """Context manager: a separate thread records the points of the charts until the `with`
+        block ends."""
         owned = ThreadGroup(on_unexpected_end=_log_unexpected_thread_end)
         owned.start("status page", self._watch.run)
         try:
@@ -188,4 +188,8 @@ class StatusPage:
 
 
 def _log_unexpected_thread_end(end: UnexpectedThreadEnd) -> None:
-    _log.error("the status page's charts are no longer updated: %r", end.error)
+    _log.error(
+        "the thread that records the status page's charts failed; the charts are not updated until "
+        "the process is restarted: %r",
+        end.error,
+    )

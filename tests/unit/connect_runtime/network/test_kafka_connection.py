@@ -83,7 +83,7 @@ def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=F
         (
             InvalidFrameSize(b"HTTP", 0x48545450),
             {},
-            "the server responds 'HTTP'…, which is not Kafka's",
+            "the server responds 'HTTP'…; this is not Kafka's",
         ),
         (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "the response size of -1 bytes is invalid"),
         (tls_error(ssl.SSLError, "INTERNAL_ERROR"), {"security": SSL}, "TLS: internal error"),

@@ -48,7 +48,7 @@ def test_what_is_missing_is_said_with_what_to_install(tmp_path):
 
     with pytest.raises(JavaMissingError, match=f"not found: .*{remedy}"):
         java_installation.find_java({"PATH": str(tmp_path)})
-    with pytest.raises(JavaMissingError, match=f"is version 8: .*{remedy}"):
+    with pytest.raises(JavaMissingError, match=f"is version 8, but .*{remedy}"):
         java_installation.find_java({"PATH": str(old.parent)})
     with pytest.raises(JavaMissingError, match=f"JAVA_HOME is set to /nowhere, .*{remedy}"):
         java_installation.find_java({"JAVA_HOME": "/nowhere", "PATH": str(old.parent)})

@@ -57,7 +57,7 @@ def test_a_pipe_and_a_link_are_no_journals(path):
         JournalFile(path)
     link = path.with_name("link.jsonl")
     link.symlink_to(path)
-    with pytest.raises(FatalError, match="a symbolic link, which is not followed"):
+    with pytest.raises(FatalError, match="symbolic links are not followed"):
         JournalFile(link)
 
 

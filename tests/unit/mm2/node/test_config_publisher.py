@@ -113,7 +113,10 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     assert "not configured yet" not in caplog.text
     member.herder.silent = False
     made.write_or_compare_configs(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
-    assert "MirrorSourceConnector is not configured yet: the worker did not reply" in caplog.text
+    assert (
+        "MirrorSourceConnector is not configured yet; retrying: the worker did not reply"
+        in caplog.text
+    )
     assert made.has_written_configs
 
 
@@ -235,8 +238,8 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     follower = dataclasses.replace(member, is_leader=False, leader_url="http://h:1/")
     made.write_or_compare_configs(fleets.as_member(follower), 0.0)
     assert made.other_leader_reason == (
-        "a->b: the node at http://h:1/ leads, and uses a different file: give that node the same "
-        "file, and reload it; the differences are: MirrorSourceConnector: topics; "
+        "a->b: the node at http://h:1/ leads, and uses a different file: give the leading node the "
+        "same file, and reload it; the differences are: MirrorSourceConnector: topics; "
         "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
     )
     follower.leader_url = ""

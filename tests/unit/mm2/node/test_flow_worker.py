@@ -417,8 +417,8 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
 
     flow.does(flow.looks, changes, flow.looks, tells)
     assert told[0] == (
-        "a->b: MirrorSourceConnector keeps its previous configuration, because the new one was "
-        "rejected: topics: not a pattern"
+        "a->b: MirrorSourceConnector keeps its previous configuration, because the new "
+        "configuration was rejected: topics: not a pattern"
     )
     assert flow.seen[-1].state is State.PLANNING
     assert flow.seen[-1].reason.startswith("MirrorSourceConnector keeps its previous")

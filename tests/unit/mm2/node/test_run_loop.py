@@ -116,7 +116,7 @@ def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caug
     ending = World(*[[other]] * 30).run(CAUGHT_UP)
     assert (ending.reason, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
     assert ending.results == (
-        "this process had no partitions to replicate; to show the lag of other nodes, run mm2 lag",
+        "other nodes replicate all partitions; to show their lag, run mm2 lag",
         "  east->west: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate "
         "here",
     )
@@ -133,7 +133,7 @@ def test_flows_that_caught_up_here_are_reported_beside_those_of_other_nodes():
     assert caught_up.startswith("caught up: 1 partition of east->west, 10 records (1.0 kB) in ")
     assert "more partition" not in caught_up, "that counts partitions of the flows that are here"
     assert rest == [
-        "1 flow is replicated by other nodes; for the lag: mm2 lag",
+        "1 flow is replicated by other nodes; to show the lag, run mm2 lag",
         "  a->b: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here",
     ]
 

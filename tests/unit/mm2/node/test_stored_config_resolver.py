@@ -103,7 +103,7 @@ def test_connections_classes_and_references_are_those_of_the_file(plan, key, val
 
 @pytest.mark.parametrize("name", ["other", None])
 def test_connectors_that_are_not_the_flows_are_rejected(plan, name):
-    with pytest.raises(ConfigError, match="it is not a connector of the flow a->b"):
+    with pytest.raises(ConfigError, match="is not started: the flow a->b runs only "):
         resolved(plan, name=name)
 
 

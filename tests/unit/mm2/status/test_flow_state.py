@@ -77,9 +77,9 @@ def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
         OperatorOverrides(paused=True, other_connectors=both), resume=RESUME
     ) == [
         "MirrorCheckpointConnector is paused by an operator: no checkpoints are written; "
-        "groups that fail over resume at their last checkpoints. Remedy: mm2 resume x",
-        "MirrorHeartbeatConnector is stopped by an operator: no heartbeats are written to its "
-        "target. Remedy: mm2 resume x",
+        "after a failover, groups resume at their last checkpoints. Remedy: mm2 resume x",
+        "MirrorHeartbeatConnector is stopped by an operator: no heartbeats are written to the "
+        "flow's target. Remedy: mm2 resume x",
     ]
     assert flow_state.describe_overrides(operator_overrides.NO_OVERRIDES, resume=RESUME) == []
 
@@ -148,7 +148,7 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
         ),
         ({"configured": {}, "tasks": {}}, "tasks are being configured"),
         ({"is_assigned": False}, "assigned to the nodes"),
-        ({"is_config_current": False}, "configured by the leader"),
+        ({"is_config_current": False}, "the leader of the Connect group is configuring"),
         ({"is_plan_current": False}, "connector is starting"),
         ({"task_snapshots": {}}, "task 0 is starting"),
         ({"task_snapshots": {0: shown(0)}}, "task 0 is starting"),
@@ -158,7 +158,7 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
         ),
         (
             {"connector": ELSEWHERE, "connector_snapshot": None, "tasks": {}},
-            "waiting for node b:8083, which last ran its connector, to list the topics",
+            "waiting for node b:8083, which last ran the connector, to list the topics",
         ),
         (
             {

@@ -209,7 +209,7 @@ def test_nothing_is_created(warnings):
     assert scene.target.cluster.topics == {}
     assert warnings() == [
         f"east->west: 1 operator action not recorded in {TOPIC} on west: the topic does not exist "
-        "yet; the flow creates it when it starts to replicate. Recorded only in this log: "
+        "yet; the flow creates the topic when replication starts. Recorded only in this log: "
         "pause east->west"
     ]
 

@@ -146,7 +146,7 @@ def standing(joined=True, configured=True, serves=True, reason=""):
         (
             standing(configured=False, serves=False),
             False,
-            "its connectors are not configured as in the file",
+            "the connectors do not have the configuration in the file",
         ),
         (
             standing(serves=False, reason="task 3 is being started"),

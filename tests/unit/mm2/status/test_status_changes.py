@@ -125,9 +125,9 @@ def test_partitions_that_nobody_may_fence_are_told_once_with_the_right_they_lack
     unfenced = dataclasses.replace(statuses.flow(*partitions), fencing_command="kafka-acls.sh x")
     lines = watched.see(unfenced)
     assert [text for level, text in lines if level == logging.WARNING] == [
-        "east->west: its principal is not authorized for its transactional ids, so zombie writers "
-        "cannot be fenced: 2 partitions replicated at least once. The remedy grants the "
-        "permission and restarts the tasks, which then replicate exactly once. Remedy: "
+        "east->west: mm2 is not authorized for its transactional ids on the target, so zombie "
+        "writers cannot be fenced: 2 partitions are replicated at least once. The remedy grants "
+        "the permission and restarts the tasks. The tasks then replicate exactly once. Remedy: "
         "kafka-acls.sh x"
     ]
     assert watched.see(unfenced) == []

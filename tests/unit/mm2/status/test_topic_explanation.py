@@ -133,7 +133,8 @@ def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
     assert not found.explains_whether_topic_is_replicated
     (line,) = found.format_lines()
     assert line == (
-        "east->west: the source has no topic orders-new; it would be replicated to east.orders-new"
+        "east->west: the source has no topic orders-new; if the topic is created, it will be "
+        "replicated to east.orders-new"
     )
 
 
@@ -268,7 +269,7 @@ def test_how_far_it_is_stands_behind_its_partitions():
     [
         (
             report(far(), nodes=("a:1",)),
-            "unseen: only the process that replicates it knows the details (a:1)",
+            "unseen: only the process that replicates the partition knows the details (a:1)",
         ),
         (report(far(reason="its mirror was deleted")), "unseen: its mirror was deleted"),
         (

@@ -63,7 +63,7 @@ def test_what_is_not_copied_yet_costs_and_is_counted():
 @pytest.mark.parametrize(
     ("parts", "fields", "kind", "words"),
     [
-        ([{"state": "halted"}], {}, Kind.COSTS, "1 partition halted"),
+        ([{"state": "halted"}], {}, Kind.COSTS, "1 partition is halted"),
         ([{"end": None}], {}, Kind.UNKNOWN, "lag of some partitions is unknown"),
         (
             [{}],
