@@ -79,7 +79,7 @@ _FLOW_CONTROL_CODES: Mapping[int, str] = {
     BAD_INPUT: "wrong usage, or no such flow or topic; nothing was done",
     UNREACHABLE: _NO_PROCESS_ANSWERED,
 }
-_MOVE_CODES: Mapping[int, str] = {
+_FAILOVER_CODES: Mapping[int, str] = {
     DONE: "the verdict is GO or GO, AT A COST; with --execute: every step succeeded",
     FAILED: "the verdict is NO-GO, a step failed, or the user did not confirm the plan",
     UNREACHABLE: "the clusters that the plan needs did not respond; nothing was changed",
@@ -114,8 +114,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         FAILED: "groups skipped replicated records, groups re-read more records than the failover "
         "report allows, a planned failover lost or repeated records, or a step failed",
     },
-    "failback": _MOVE_CODES,
-    "failover": _MOVE_CODES,
+    "failback": _FAILOVER_CODES,
+    "failover": _FAILOVER_CODES,
     "lag": {
         DONE: "the lag of every flow is known, and within --max-records and --max-seconds",
         FAILED: "the lag of a flow is above --max-records or --max-seconds, or a cluster is "

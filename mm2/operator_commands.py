@@ -50,7 +50,7 @@ def insert_sentence_before_remedy(message: str, note: str) -> str:
     return f"{text}{note} {mark}{line}" if mark else f"{message.removesuffix('.')}. {note}"
 
 
-def build_move_command(
+def build_failover_command(
     verb: str, origin: str, destination: str, *extra_arguments: str, file: str = DEFAULT_CONFIG_FILE
 ) -> str:
     """Return the command `mm2 failover` or `mm2 failback`, selected by `verb`, with

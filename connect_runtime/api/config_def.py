@@ -375,7 +375,7 @@ def format_default(key: ConfigKey) -> str:
     Formats null as `null`, an empty string as `""`, and durations and sizes with a readable unit,
     such as `60000 (1 minute)`.
     """
-    text = config_types.convert_to_text(key.default, key.type)
+    text = config_types.format_config_value(key.default, key.type)
     if text is None:
         return "null"
     if not text:

@@ -116,7 +116,7 @@ def build_key_info(key: ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
         name=prefix + key.name,
         type=key.type.value,
         required=not key.has_default,
-        default_value=config_types.convert_to_text(key.default, key.type)
+        default_value=config_types.format_config_value(key.default, key.type)
         if key.has_default
         else None,
         importance=key.importance.value,
@@ -135,9 +135,9 @@ def build_value_info(
     item = Type.STRING if value_type is Type.LIST else value_type
     return ConfigValueInfo(
         name=prefix + result.name,
-        value=config_types.convert_to_text(result.value, value_type),
+        value=config_types.format_config_value(result.value, value_type),
         recommended_values=tuple(
-            config_types.convert_to_text(each, item) for each in result.recommended_values
+            config_types.format_config_value(each, item) for each in result.recommended_values
         ),
         errors=tuple(result.error_messages),
         visible=result.visible,

@@ -256,7 +256,7 @@ def _parse_class(name: str, value: object, load: ClassLoader) -> type:
         ) from error
 
 
-def convert_to_text(value: Any, value_type: Type | None) -> str | None:
+def format_config_value(value: Any, value_type: Type | None) -> str | None:
     """Format a parsed value as a configuration string. Passwords are masked; None remains None."""
     if value is None:
         return None

@@ -164,7 +164,7 @@ class WorkerAssembly:
         """
         self._ended = threading.Event()
         self._broken: str | None = None
-        self.kind = kind = build_mode(self.report_failure)
+        self.mode = kind = build_mode(self.report_failure)
         self._on_leading = on_leading
         self._clock = SystemClock()
         self._calls = ThreadPool(
@@ -229,7 +229,7 @@ class WorkerAssembly:
     def read_kafka_cluster_id(self) -> None:
         """Read the Kafka cluster id. Raises `ConnectError` if no broker responds."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
-        self._cluster_id = self.kind.admin.get_cluster_id(end)
+        self._cluster_id = self.mode.admin.get_cluster_id(end)
         _LOG.info("connected to Kafka cluster %s", self._cluster_id)
 
     def build_rest_dependencies(self, home: WorkerAddress) -> RestDependencies:
@@ -237,15 +237,15 @@ class WorkerAssembly:
 
         Afterwards, requests can be submitted, but they are rejected until the worker is ready.
         """
-        settings = self.kind.settings
+        settings = self.mode.settings
         self._home = home
         levels = LogLevels(clock=self._clock)
         self.metrics = WorkerMetrics(
             worker_id=home.worker_id,
             clock=self._clock,
-            sampling=self.kind.config.metrics.sampling,
+            sampling=self.mode.config.metrics.sampling,
         )
-        member = self.kind.make_group(
+        member = self.mode.make_group(
             WorkerGroupDeps(
                 worker_id=home.worker_id,
                 url=home.url,
@@ -257,7 +257,7 @@ class WorkerAssembly:
         self._worker = Worker(around, _HerderEventPoster(self._inbox))
         checks = ConnectorValidator(
             installed=settings.plugins,
-            worker=self.kind.config,
+            worker=self.mode.config,
             resolve=settings.resolve_connector_config,
         )
         ordered = self._build_background_action_runner(
@@ -280,7 +280,7 @@ class WorkerAssembly:
         assert self._home is not None
         for store in (self._offsets, self._statuses, self._configs):
             store.start(TOPIC_READ_TIMEOUT_S)
-        self.kind.check_startup(
+        self.mode.check_startup(
             WorkerStateBeforeJoining(
                 worker_id=self._home.worker_id, configs=self._configs, statuses=self._statuses
             )
@@ -301,7 +301,7 @@ class WorkerAssembly:
     def stop(self) -> None:
         """Stop all connectors and tasks, leave the group and release resources. Idempotent."""
         with contextlib.ExitStack() as last_first:  # run each step even if an earlier one fails
-            last_first.callback(self.kind.admin.close)
+            last_first.callback(self.mode.admin.close)
             for store in (self._offsets, self._statuses, self._configs):
                 last_first.callback(store.stop, _STOP_TIMEOUT_S)
             last_first.callback(self._stop_thread_pools)
@@ -310,7 +310,7 @@ class WorkerAssembly:
     def _stop_herder(self) -> None:
         if self._loop is not None:
             self._loop.request_stop()
-            if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
+            if not self._loop.join(self.mode.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
                 _LOG.error("the herder did not stop in time and was abandoned")
         self._inbox.close()
         self._tickets.refuse_all_requests(background_actions.SHUTTING_DOWN_REPLY)
@@ -333,11 +333,11 @@ class WorkerAssembly:
                 configs=self._configs,
                 statuses=self._statuses,
                 plugin_validator=checks,
-                session_key_settings=self.kind.settings.herder.session_keys,
+                session_key_settings=self.mode.settings.herder.session_keys,
                 thread_pool=self._calls,
                 plugin_thread_pool=self._plugin_calls,
                 cluster_id=self._cluster_id,
-                is_standalone=isinstance(self.kind.config, StandaloneConfig),
+                is_standalone=isinstance(self.mode.config, StandaloneConfig),
             )
         )
 
@@ -356,7 +356,7 @@ class WorkerAssembly:
             worker=self._worker,
             offsets=ConnectorOffsetRequests(around),
             peer_client=peers,
-            signature_algorithm=self.kind.settings.herder.session_keys.signature_algorithm,
+            signature_algorithm=self.mode.settings.herder.session_keys.signature_algorithm,
             validate=checks.validate_connector_config,
             thread_pool=self._calls,
             plugin_thread_pool=self._plugin_calls,
@@ -372,9 +372,9 @@ class WorkerAssembly:
     def _build_worker_deps(
         self, home: WorkerAddress, metrics: WorkerMetrics, membership: WorkerGroup
     ) -> WorkerDeps:
-        settings = self.kind.settings
+        settings = self.mode.settings
         return WorkerDeps(
-            config=self.kind.config,
+            config=self.mode.config,
             worker_id=home.worker_id,
             generation=lambda: self._standing.generation,
             configs=self._configs.snapshot,
@@ -396,7 +396,7 @@ class WorkerAssembly:
         self, ordered: BackgroundActionRunner, around: WorkerDeps, member: WorkerGroup
     ) -> HerderLoop:
         assert self._worker is not None
-        settings = self.kind.settings
+        settings = self.mode.settings
         asks = BlockingActionRunner(
             BlockingActionDeps(
                 configs=self._configs,

@@ -26,7 +26,7 @@ class WorkerProcess:
         Raises `FatalError` if the Kafka client library rejects the settings.
         """
         self.core = WorkerAssembly(build_mode)
-        settings = self.core.kind.settings
+        settings = self.core.mode.settings
         self._rest = RestServer(
             settings.rest,
             main_https=settings.https,
@@ -50,7 +50,7 @@ class WorkerProcess:
 
         Raises `ConnectError` if this fails; nothing is left running in this case.
         """
-        kind = self.core.kind
+        kind = self.core.mode
         try:
             self.core.read_kafka_cluster_id()
             self._rest.start()
@@ -84,14 +84,14 @@ class WorkerProcess:
             last_first.callback(self._rest.stop, rest_graceful_s)
 
     def _serve_metrics(self, measured: WorkerMetrics) -> None:
-        listener = self.core.kind.config.metrics.listener
+        listener = self.core.mode.config.metrics.listener
         if listener is not None:
             self._exporter = MetricsExporter(measured, host=listener.host, port=listener.port)
             self._exporter.start()
             _LOG.info("Prometheus metrics at %s", self._exporter.url)
 
     def _create_peer_client(self) -> RestClient:
-        https = self.core.kind.settings.https
+        https = self.core.mode.settings.https
         return RestClient(tls=None if https is None else https.client)
 
     def _on_thread_death(self, ended: UnexpectedThreadEnd) -> None:

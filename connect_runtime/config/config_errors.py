@@ -42,7 +42,7 @@ class ConfigProblem:
         """Format the problem as one line: `file:line: key: problem`."""
         place = f"{file}:{self.line}" if self.line else file
         key = self.key if self.key.isprintable() else repr(self.key)
-        text = f"{place}: {key + ': ' if key else ''}{_redact_url_passwords(self.text)}"
+        text = f"{place}: {key + ': ' if key else ''}{_redact_login_passwords(self.text)}"
         if self.given is not None:
             text += f"; given: {_quote_value(redact_secrets_in_value(self.given))}"
         if self.allowed is not None:
@@ -152,11 +152,13 @@ def is_sensitive_key(name: str) -> bool:
 
 def redact_secrets_in_value(value: str) -> str:
     """Replace the secrets in the value of a key that is not itself sensitive."""
-    value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _redact_url_passwords(value))
+    value = _URL_SIGNATURE.sub(
+        lambda found: found[1] + HIDDEN_VALUE, _redact_login_passwords(value)
+    )
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)
 
 
-def _redact_url_passwords(text: str) -> str:
+def _redact_login_passwords(text: str) -> str:
     """Replace each password in a URL, or in a string of the form `user:password@host`."""
     for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
         text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)

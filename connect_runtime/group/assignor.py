@@ -162,7 +162,7 @@ class DelayedRebalance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostAssignments:
+class LostWorkDecision:
     """Decision on how to reassign lost work (the connectors and tasks of departed members)."""
 
     delayed_rebalance: DelayedRebalance
@@ -188,7 +188,7 @@ def handle_lost_assignments(
     *,
     members_before: Set[str],
     times: RebalanceTimes,
-) -> LostAssignments:
+) -> LostWorkDecision:
     """Decide how to reassign the sorted `lost` work. `loads` contains the work that members keep.
 
     The work is reassigned immediately if all members of the previous rebalance are present and no
@@ -197,18 +197,18 @@ def handle_lost_assignments(
     waits for the whole delay although no work was lost.
     """
     if not lost and not waiting.revoked_before:
-        return LostAssignments(delayed_rebalance=DelayedRebalance())
+        return LostWorkDecision(delayed_rebalance=DelayedRebalance())
     all_present = loads.members >= members_before
     if (waiting.scheduled_ms is None and all_present) or times.delay_max_ms == 0:
-        return LostAssignments(delayed_rebalance=waiting, reassign=lost)
+        return LostWorkDecision(delayed_rebalance=waiting, reassign=lost)
     if waiting.scheduled_ms is None or times.now_ms < waiting.scheduled_ms:
-        return LostAssignments(
+        return LostWorkDecision(
             delayed_rebalance=_schedule_rebalance(waiting, loads.idle_members, times)
         )
     present = [member for member in waiting.candidates if member in loads.members]
     if not present:
-        return LostAssignments(delayed_rebalance=DelayedRebalance(), reassign=lost)
-    return LostAssignments(
+        return LostWorkDecision(delayed_rebalance=DelayedRebalance(), reassign=lost)
+    return LostWorkDecision(
         delayed_rebalance=DelayedRebalance(), returned=_assign_round_robin(lost, present)
     )
 
@@ -259,7 +259,7 @@ class AssignorState:
     """Members of the previous rebalance."""
     generation: int = -1
     delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
-    revoking_rounds: int = 0
+    consecutive_revocations: int = 0
     """Number of rebalances that had to revoke work although the previous rebalance had already
     revoked work. Determines the revocation backoff. Reset as soon as no further revocation is
     needed."""
@@ -390,17 +390,17 @@ def _update_revocation_delay(
     """
     waiting = state.delayed_rebalance
     if not needed:
-        rounds = 0 if waiting.revoked_before else state.revoking_rounds
+        rounds = 0 if waiting.revoked_before else state.consecutive_revocations
         return _record_whether_work_was_revoked(
-            dataclasses.replace(state, revoking_rounds=rounds), value=False
+            dataclasses.replace(state, consecutive_revocations=rounds), value=False
         )
     if not waiting.revoked_before:
         return _record_whether_work_was_revoked(state, value=True)
-    rounds = state.revoking_rounds + 1
+    rounds = state.consecutive_revocations + 1
     delay_ms = compute_revocation_backoff_ms(rounds, times.delay_max_ms)
     if delay_ms:
         waiting = dataclasses.replace(waiting, scheduled_ms=times.now_ms + delay_ms)
-    return dataclasses.replace(state, revoking_rounds=rounds, delayed_rebalance=waiting)
+    return dataclasses.replace(state, consecutive_revocations=rounds, delayed_rebalance=waiting)
 
 
 def _record_whether_work_was_revoked(state: AssignorState, *, value: bool) -> AssignorState:

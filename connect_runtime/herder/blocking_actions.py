@@ -90,7 +90,7 @@ class _GeneratedTaskConfigs:
 
 
 @dataclass(slots=True, kw_only=True)
-class _TimedOutTaskConfigsCall:
+class _TaskConfigsCall:
     """A call to a connector's `task_configs` that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedTaskConfigs | None]
@@ -115,7 +115,7 @@ class TaskConfigGenerator:
         self._worker = worker
         self._calls = calls
         self._resolve = resolve
-        self._pending: dict[str, _TimedOutTaskConfigsCall] = {}
+        self._pending: dict[str, _TaskConfigsCall] = {}
         self._applied: dict[str, _AppliedConfig] = {}
 
     def forget_pending_call(self, name: str) -> None:
@@ -141,7 +141,7 @@ class TaskConfigGenerator:
         call, timeout_s = self._pending.pop(name, None), 0.0
         if call is None or (call.outdated and call.answer.done()):
             answer = self._calls.submit(self._prepare_task_configs_call(name, config, view))
-            call, timeout_s = _TimedOutTaskConfigsCall(answer=answer), GENERATE_TIMEOUT_S
+            call, timeout_s = _TaskConfigsCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
             return self._build_task_configs_outcome(name, call.answer)
         self._pending[name] = call

@@ -58,7 +58,7 @@ from connect_runtime.herder.herder_requests import (
     RestartConnector,
 )
 from connect_runtime.herder.herder_state import (
-    HerderScript,
+    HerderProcedure,
     HerderSettings,
     HerderState,
     PendingConfigChanges,
@@ -82,7 +82,7 @@ def record_config_change(herder: HerderState, change: ConfigChange) -> None:
     match change:
         case ConnectorConfigured(connector, created):
             changes.needs_rebalance = changes.needs_rebalance or created
-            if not created or herder.config.has_connector(
+            if not created or herder.applied_config.has_connector(
                 connector
             ):  # recreated since the last tick
                 changes.connectors.add(connector)
@@ -104,14 +104,14 @@ def record_config_change(herder: HerderState, change: ConfigChange) -> None:
             pass  # the key is always read from the newest config state
 
 
-def apply_logger_levels(herder: HerderState) -> HerderScript[None]:
+def apply_logger_levels(herder: HerderState) -> HerderProcedure[None]:
     """Set the logger levels that were written to the config topic."""
     levels, herder.changes.levels = herder.changes.levels, []
     for each in levels:
         yield SetLoggerLevel(each.namespace, each.level)
 
 
-def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
+def run_requested_restarts(herder: HerderState) -> HerderProcedure[None]:
     """Restart this worker's connectors and tasks for which restart requests were read from the
     config topic."""
     wanted, herder.changes.restarts = herder.changes.restarts, {}
@@ -135,7 +135,7 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
         yield from herder_state.start_connectors_and_tasks(herder, own_items)
 
 
-def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
+def apply_config_changes(herder: HerderState) -> HerderProcedure[bool]:
     """Apply changed configurations. Return False if they require a rebalance.
 
     Under the eager protocol, a required rebalance is enough: it stops all work and starts it with
@@ -143,7 +143,7 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
     """
     if not herder.changes.has_config_changes():
         return True
-    herder.config = herder.snapshot.config
+    herder.applied_config = herder.snapshot.config
     changes = herder.changes
     herder.changes = PendingConfigChanges(restarts=changes.restarts, levels=changes.levels)
     if not (herder.uses_eager_protocol and changes.needs_rebalance):
@@ -158,9 +158,9 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
     return True
 
 
-def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[None]:
+def _restart_connectors(herder: HerderState, names: set[str]) -> HerderProcedure[None]:
     own_items = tuple(name for name in herder.running.connectors if name in names)
-    remaining = tuple(name for name in own_items if herder.config.has_connector(name))
+    remaining = tuple(name for name in own_items if herder.applied_config.has_connector(name))
     yield from herder_state.stop_connectors_and_tasks(
         herder, ConnectorsAndTasks(connectors=own_items), for_good=False
     )
@@ -169,14 +169,14 @@ def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[No
     )
 
 
-def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[None]:
+def _apply_target_states(herder: HerderState, names: set[str]) -> HerderProcedure[None]:
     for name in sorted(names):
-        state = herder.config.target_state(name)
-        if herder.config.has_connector(name) and state is not None:
+        state = herder.applied_config.target_state(name)
+        if herder.applied_config.has_connector(name) and state is not None:
             yield ApplyTargetState(connector=name, state=state)
 
 
-def _reconfigure_running_tasks(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
+def _reconfigure_running_tasks(herder: HerderState, connectors: set[str]) -> HerderProcedure[None]:
     """Pass changed configurations to running tasks. Tasks that do not accept their new
     configuration are stopped now and restarted after the rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
@@ -204,7 +204,7 @@ class DistributedHerder:
 
     def __init__(self, settings: HerderSettings, seen: StoreSnapshot) -> None:
         self._state = HerderState(settings=settings, snapshot=seen)
-        self._script: HerderScript[bool] | None = None
+        self._script: HerderProcedure[bool] | None = None
         self._blocking_action: BlockingAction | None = None
         self._sleeps_until_s: float | None = None
         self._forward_results: list[TaskConfigsForwarded] = []
@@ -249,7 +249,7 @@ class DistributedHerder:
             if not self._record_event(event):
                 actions += self._handle_event(event)
         if self._blocking_action is None:
-            self._run_herder_scripts(outcome, actions)
+            self._run_procedures(outcome, actions)
         return actions
 
     def _record_event(self, event: HerderEvent) -> bool:
@@ -258,7 +258,7 @@ class DistributedHerder:
         herder = self._state
         match event:
             case StoresLoaded():
-                herder.stores_loaded, herder.config = True, herder.snapshot.config
+                herder.stores_loaded, herder.applied_config = True, herder.snapshot.config
             case ConfigRecordRead(change):
                 record_config_change(herder, change)
             case JoinRequested(stop):
@@ -310,12 +310,10 @@ class DistributedHerder:
                 return []
         return [] if event.ticket is None else [SendReply(event.ticket, reply)]
 
-    def _run_herder_scripts(
-        self, outcome: ActionOutcome | None, actions: list[HerderAction]
-    ) -> None:
-        """Run the current `HerderScript` until it blocks or sleeps. When it ends, start the next
+    def _run_procedures(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
+        """Run the current `HerderProcedure` until it blocks or sleeps. When it ends, start the next
         iteration (`_tick`) if new events have arrived."""
-        if not self._can_resume_script():
+        if not self._can_resume_procedure():
             return
         while self._script is not None or self._has_new_events:
             if self._script is None:
@@ -331,7 +329,7 @@ class DistributedHerder:
             outcome = None
             if isinstance(action, SleepUntil):
                 self._sleeps_until_s = action.until_s
-                if not self._can_resume_script():
+                if not self._can_resume_procedure():
                     return
                 continue
             actions.append(action)
@@ -342,9 +340,9 @@ class DistributedHerder:
                 self._blocking_action = action
                 return
 
-    def _can_resume_script(self) -> bool:
-        """Return True unless the current `HerderScript` is sleeping. A shutdown request or the loss
-        of the coordinator cancels a sleeping script."""
+    def _can_resume_procedure(self) -> bool:
+        """Return True unless the current `HerderProcedure` is sleeping. A shutdown request or the
+        loss of the coordinator cancels a sleeping script."""
         if self._sleeps_until_s is None:
             return True
         herder = self._state
@@ -357,7 +355,7 @@ class DistributedHerder:
         self._sleeps_until_s = None
         return True
 
-    def _tick(self) -> HerderScript[bool]:
+    def _tick(self) -> HerderProcedure[bool]:
         """Run one iteration of the herder's loop. Return True if the next iteration must follow
         immediately."""
         herder = self._state
@@ -383,7 +381,7 @@ class DistributedHerder:
             return False
         return (yield from self._run_tick_as_group_member())
 
-    def _handle_group_events(self) -> HerderScript[None]:
+    def _handle_group_events(self) -> HerderProcedure[None]:
         herder = self._state
         if herder.coordinator_loss is not None:
             reason, herder.coordinator_loss = herder.coordinator_loss, None
@@ -392,7 +390,7 @@ class DistributedHerder:
             arrived, herder.new_assignment = herder.new_assignment, None
             yield from rebalance.accept_assignment(herder, arrived)
 
-    def _run_tick_as_group_member(self) -> HerderScript[bool]:
+    def _run_tick_as_group_member(self) -> HerderProcedure[bool]:
         herder = self._state
         if not (yield from rebalance.apply_assignment(herder)):
             return not herder.is_config_topic_readable
@@ -405,7 +403,7 @@ class DistributedHerder:
             herder.lost_write_privilege and herder.is_leader
         )
 
-    def _handle_requests(self) -> HerderScript[None]:
+    def _handle_requests(self) -> HerderProcedure[None]:
         herder = self._state
         forward_results, self._forward_results = self._forward_results, []
         for event in forward_results:
@@ -427,7 +425,7 @@ class DistributedHerder:
             or (herder.lost_write_privilege and herder.is_leader)
         )
 
-    def _shut_down(self) -> HerderScript[None]:
+    def _shut_down(self) -> HerderProcedure[None]:
         herder = self._state
         yield from herder_state.stop_connectors_and_tasks(herder, herder.running)
         yield from herder_request_handler.refuse_all_requests(herder)

@@ -49,7 +49,7 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
     StopConnector,
 )
-from connect_runtime.herder.herder_state import HerderScript, HerderState
+from connect_runtime.herder.herder_state import HerderProcedure, HerderState
 from connect_runtime.herder.request_routing import HandleRequestLocally
 from connect_runtime.herder.zombie_fencing import (
     FencePreviousProducers,
@@ -64,7 +64,7 @@ NO_TICKET = -1
 """Ticket of the herder's own requests. Replies to this ticket are dropped."""
 
 
-def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[None]:
+def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderProcedure[None]:
     """Execute one queued request, and send its reply if the request has a ticket."""
     if isinstance(queued.request, ReconfigureConnectorTasks):
         yield from task_reconfiguration.reconfigure_connector_tasks(herder, queued.request)
@@ -76,7 +76,7 @@ def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[N
 
 def _execute_request(
     herder: HerderState, waiting: QueuedRequest
-) -> HerderScript[HerderReply | None]:
+) -> HerderProcedure[HerderReply | None]:
     """Execute a request and return its reply; None if the reply is sent later or by another
     thread."""
     decision = request_routing.route_request(waiting.request, herder.build_routing_state())
@@ -108,7 +108,7 @@ def _execute_request(
 
 def _start_deferred_request(
     herder: HerderState, waiting: QueuedRequest
-) -> HerderScript[HerderReply | None]:
+) -> HerderProcedure[HerderReply | None]:
     """Start a request whose reply is sent by another thread or after a later event."""
     ticket = NO_TICKET if waiting.ticket is None else waiting.ticket
     match waiting.request:
@@ -157,7 +157,7 @@ def _describe_connector(herder: HerderState, name: str) -> HerderReply:
     )
 
 
-def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[HerderReply]:
+def _put_connector(herder: HerderState, request: PutConnector) -> HerderProcedure[HerderReply]:
     created = not herder.snapshot.config.has_connector(request.connector)
     tasks = tuple(herder.snapshot.config.tasks(request.connector))
     failure = yield from herder_state.write_to_config_topic(
@@ -181,7 +181,7 @@ def _apply_config_patch(herder: HerderState, request: PatchConnector) -> RawConf
     return kept | {"name": request.connector} if "name" in removed else kept
 
 
-def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]:
+def _stop_connector(herder: HerderState, name: str) -> HerderProcedure[HerderReply]:
     """Remove the task configs, then set the target state. If the second write fails, a running
     connector without tasks is easier to understand than a stopped connector with tasks."""
     writes: tuple[ConfigWrite, ...] = (
@@ -201,7 +201,7 @@ def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]
 
 def _restart_connector_and_tasks(
     herder: HerderState, request: RestartConnectorAndTasks
-) -> HerderScript[HerderReply]:
+) -> HerderProcedure[HerderReply]:
     failure = yield from herder_state.write_to_config_topic(
         herder, WriteRestartRequest(request.request)
     )
@@ -218,7 +218,7 @@ def _restart_connector_and_tasks(
 
 def _restart_connector(
     herder: HerderState, name: str, ticket: int | None
-) -> HerderScript[HerderReply | None]:
+) -> HerderProcedure[HerderReply | None]:
     items = ConnectorsAndTasks(connectors=(name,))
     yield from herder_state.stop_connectors_and_tasks(herder, items, for_good=False)
     if ticket is not None:
@@ -231,7 +231,7 @@ def _restart_connector(
     return _build_refusal(f"Failed to start connector: {name}: {started.failed[0][1]}")
 
 
-def _restart_task(herder: HerderState, request: RestartTask) -> HerderScript[HerderReply]:
+def _restart_task(herder: HerderState, request: RestartTask) -> HerderProcedure[HerderReply]:
     items = ConnectorsAndTasks(tasks=(request.task,))
     yield from herder_state.stop_connectors_and_tasks(herder, items, for_good=False)
     started = yield from herder_state.start_connectors_and_tasks(herder, items)
@@ -242,7 +242,7 @@ def _restart_task(herder: HerderState, request: RestartTask) -> HerderScript[Her
 
 def _fence_zombie_tasks(
     herder: HerderState, name: str, ticket: int
-) -> HerderScript[HerderReply | None]:
+) -> HerderProcedure[HerderReply | None]:
     if not (yield from herder_state.read_config_topic(herder)):
         return _build_refusal(
             "Failed to read to end of config topic before performing zombie fencing"
@@ -268,7 +268,7 @@ def _fence_zombie_tasks(
 
 def _modify_offsets(
     herder: HerderState, request: ModifyConnectorOffsets, ticket: int
-) -> HerderScript[HerderReply | None]:
+) -> HerderProcedure[HerderReply | None]:
     if not (yield from herder_state.read_config_topic(herder)):
         return _build_refusal(
             "Failed to read to end of config topic before modifying connector offsets"
@@ -300,7 +300,7 @@ def handle_connector_state_reached(
     return [SendReply(ticket, reply) for ticket in waiting]
 
 
-def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
+def refuse_all_requests(herder: HerderState) -> HerderProcedure[None]:
     """Refuse all pending requests, because the worker is shutting down."""
     tickets: list[int] = []
     for each in herder.queue.pop_all_requests():

@@ -1,7 +1,8 @@
 """State of the herder between events, and the steps that the herder's procedures share.
 
-A procedure (`HerderScript`) is a generator. It yields actions, receives the outcome of a blocking
-action (None after a background action), and may yield `SleepUntil`. One procedure runs at a time.
+A procedure (`HerderProcedure`) is a generator. It yields actions, receives the outcome of a
+blocking action (None after a background action), and may yield `SleepUntil`. One procedure runs at
+a time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SleepUntil:
 
 
 T = TypeVar("T")
-HerderScript: TypeAlias = Generator["HerderAction | SleepUntil", "ActionOutcome | None", T]
+HerderProcedure: TypeAlias = Generator["HerderAction | SleepUntil", "ActionOutcome | None", T]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class HerderState:
     settings: HerderSettings
     snapshot: StoreSnapshot
     stores_loaded: bool = False
-    config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
+    applied_config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
     """Configurations that this worker has applied or is applying. They can be older than
     `snapshot.config`."""
     is_config_topic_readable: bool = True
@@ -208,7 +209,7 @@ class HerderState:
         self.queue.check_invariants()
 
 
-def request_group_rejoin(herder: HerderState, reason: str) -> HerderScript[None]:
+def request_group_rejoin(herder: HerderState, reason: str) -> HerderProcedure[None]:
     """Request a rebalance. From now on, the herder ignores the current assignment."""
     herder.is_joined = False
     herder.has_left = False
@@ -217,7 +218,7 @@ def request_group_rejoin(herder: HerderState, reason: str) -> HerderScript[None]
 
 def stop_connectors_and_tasks(
     herder: HerderState, items: ConnectorsAndTasks, *, for_good: bool = True
-) -> HerderScript[None]:
+) -> HerderProcedure[None]:
     """Stop connectors and tasks.
 
     If `for_good` is True, also remove them from `running`, because they are no longer assigned to
@@ -233,7 +234,7 @@ def stop_connectors_and_tasks(
 
 def start_connectors_and_tasks(
     herder: HerderState, items: ConnectorsAndTasks
-) -> HerderScript[ConnectorsAndTasksStarted]:
+) -> HerderProcedure[ConnectorsAndTasksStarted]:
     """Start connectors and tasks."""
     if not items:
         return ConnectorsAndTasksStarted()
@@ -244,17 +245,17 @@ def start_connectors_and_tasks(
     )
 
 
-def read_config_topic(herder: HerderState) -> HerderScript[bool]:
+def read_config_topic(herder: HerderState) -> HerderProcedure[bool]:
     """Read the config topic to its end, and store the new configurations in `herder.config`. Return
     False on timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
     herder.is_config_topic_readable = isinstance(outcome, ActionSucceeded)
     if herder.is_config_topic_readable:
-        herder.config = herder.snapshot.config
+        herder.applied_config = herder.snapshot.config
     return herder.is_config_topic_readable
 
 
-def write_to_config_topic(herder: HerderState, write: ConfigWrite) -> HerderScript[str | None]:
+def write_to_config_topic(herder: HerderState, write: ConfigWrite) -> HerderProcedure[str | None]:
     """Write to the config topic. Return the reason if the write failed, otherwise None."""
     outcome = yield WriteConfigTopic(write)
     if isinstance(outcome, ActionFailed):

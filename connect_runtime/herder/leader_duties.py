@@ -12,7 +12,7 @@ from connect_runtime.herder.herder_actions import (
     WriteSessionKey,
 )
 from connect_runtime.herder.herder_events import ActionFailed, ActionSucceeded
-from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
+from connect_runtime.herder.herder_state import HerderProcedure, HerderState, SleepUntil
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_topic import StatusSnapshot
@@ -20,7 +20,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 WRITE_RETRY_DELAY_S = 0.25
 
 
-def assume_leadership(herder: HerderState) -> HerderScript[None]:
+def assume_leadership(herder: HerderState) -> HerderProcedure[None]:
     """Delete stale statuses and fence other writers, after a rebalance that made this worker the
     leader."""
     stale = find_stale_statuses(herder.snapshot.config, herder.snapshot.statuses)
@@ -46,7 +46,7 @@ def find_stale_statuses(
     return tuple(stale)
 
 
-def perform_due_leader_duties(herder: HerderState) -> HerderScript[bool]:
+def perform_due_leader_duties(herder: HerderState) -> HerderProcedure[bool]:
     """Perform the leader's duties that are due. Return False if a duty failed and will be
     retried later."""
     if herder.lost_write_privilege:
@@ -66,7 +66,7 @@ def perform_due_leader_duties(herder: HerderState) -> HerderScript[bool]:
     return True
 
 
-def _fence_config_writers(herder: HerderState) -> HerderScript[None]:
+def _fence_config_writers(herder: HerderState) -> HerderProcedure[None]:
     outcome = yield FenceConfigWriters()
     herder.lost_write_privilege = not isinstance(outcome, ActionSucceeded)
     if isinstance(outcome, ActionFailed):
@@ -84,7 +84,7 @@ def compute_key_rotation_time_s(herder: HerderState) -> float:
     return herder.snapshot.now_s + (due_ms - herder.snapshot.wall_ms) / 1000
 
 
-def _rotate_session_key(herder: HerderState) -> HerderScript[bool]:
+def _rotate_session_key(herder: HerderState) -> HerderProcedure[bool]:
     created_ms = herder.snapshot.wall_ms
     failure = yield from herder_state.write_to_config_topic(
         herder, WriteSessionKey(created_ms=created_ms)

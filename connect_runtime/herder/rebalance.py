@@ -24,14 +24,14 @@ from connect_runtime.herder.herder_actions import (
     WriteLogLine,
 )
 from connect_runtime.herder.herder_events import AssignmentReceived
-from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
+from connect_runtime.herder.herder_state import HerderProcedure, HerderState, SleepUntil
 
 _BACKOFF_FRACTION = 10
 """Divisor that determines the wait between two attempts to read the config topic: the maximum
 rebalance delay is divided by this number and by the number of remaining attempts."""
 
 
-def prepare_to_join_group(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+def prepare_to_join_group(herder: HerderState, stop: ConnectorsAndTasks) -> HerderProcedure[None]:
     """Stop the work that must not run during the rebalance, then confirm to the group that this
     worker is ready to join."""
     herder.is_joined = False
@@ -40,7 +40,7 @@ def prepare_to_join_group(herder: HerderState, stop: ConnectorsAndTasks) -> Herd
     yield ConfirmJoinPrepared()
 
 
-def _stop_and_flush_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+def _stop_and_flush_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderProcedure[None]:
     """Stop work and flush its statuses, so that other workers can start the stopped connectors
     and tasks."""
     if not stop:
@@ -56,7 +56,7 @@ def _stop_and_flush_work(herder: HerderState, stop: ConnectorsAndTasks) -> Herde
 
 def accept_assignment(
     herder: HerderState, assignment_event: AssignmentReceived
-) -> HerderScript[None]:
+) -> HerderProcedure[None]:
     """Accept the assignment of a completed rebalance: stop revoked work and take over
     leadership."""
     lost = assignment_event.assignment.delay_ms > 0 or assignment_event.assignment.failed
@@ -92,7 +92,7 @@ def _describe_assignment(assignment_event: AssignmentReceived) -> str:
     return text
 
 
-def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[None]:
+def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderProcedure[None]:
     """Stop all work, because other workers may receive it while the group has no coordinator."""
     yield WriteLogLine(f"stopping all connectors and tasks: {reason}", is_warning=True)
     yield from _stop_and_flush_work(herder, herder.running)
@@ -104,7 +104,7 @@ def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[No
     )
 
 
-def apply_assignment(herder: HerderState) -> HerderScript[bool]:
+def apply_assignment(herder: HerderState) -> HerderProcedure[bool]:
     """Read the config topic up to the offset that the assignment is based on, and start the
     assigned work.
 
@@ -120,7 +120,7 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
         return True
     assert herder.last_rebalance is not None
     assignment = herder.last_rebalance.assignment
-    is_behind = herder.config.offset < assignment.config_offset
+    is_behind = herder.applied_config.offset < assignment.config_offset
     if (is_behind or (assignment.failed and herder.last_rebalance.is_leader)) and not (
         yield from sync_config_topic(herder)
     ):
@@ -130,11 +130,11 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
             herder, "the rebalance failed: another worker had read more of the config topic"
         )
         return False
-    if herder.config.offset != assignment.config_offset:
+    if herder.applied_config.offset != assignment.config_offset:
         yield from herder_state.request_group_rejoin(
             herder,
             f"the assignment is based on config offset {assignment.config_offset}, but this worker"
-            f" has read the config topic up to offset {herder.config.offset}",
+            f" has read the config topic up to offset {herder.applied_config.offset}",
         )
         return False
     yield from _start_assigned_work(herder)
@@ -154,7 +154,7 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
     return True
 
 
-def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
+def _start_assigned_work(herder: HerderState) -> HerderProcedure[None]:
     yield from _stop_and_flush_work(herder, herder.running.difference(herder.assigned_work.items))
     herder.running = herder.running.difference(herder.tasks_to_restart)
     herder.tasks_to_restart.clear()
@@ -163,7 +163,7 @@ def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
     )
 
 
-def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
+def sync_config_topic(herder: HerderState) -> HerderProcedure[bool]:
     """Read the config topic to its end. On timeout, leave the group, wait and return False.
 
     A worker that keeps an assignment that it cannot apply would block the whole group. A follower
@@ -189,7 +189,7 @@ def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
     return False
 
 
-def _wait_before_sync_retry(herder: HerderState) -> HerderScript[None]:
+def _wait_before_sync_retry(herder: HerderState) -> HerderProcedure[None]:
     if herder.uses_eager_protocol:
         yield SleepUntil(herder.snapshot.now_s + herder.settings.sync_retry_backoff_s)
         return
@@ -208,7 +208,7 @@ def _wait_before_sync_retry(herder: HerderState) -> HerderScript[None]:
     yield from _revoke_all_work(herder)
 
 
-def _revoke_all_work(herder: HerderState) -> HerderScript[None]:
+def _revoke_all_work(herder: HerderState) -> HerderProcedure[None]:
     """Stop all work and join without an assignment."""
     yield from _stop_and_flush_work(herder, herder.running)
     yield RevokeAssignment()

@@ -29,7 +29,7 @@ from connect_runtime.herder.herder_events import (
     TaskConfigsGenerated,
 )
 from connect_runtime.herder.herder_requests import ReconfigureConnectorTasks, RequestSucceeded
-from connect_runtime.herder.herder_state import ForwardedTaskConfigs, HerderScript, HerderState
+from connect_runtime.herder.herder_state import ForwardedTaskConfigs, HerderProcedure, HerderState
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig, TargetState
 
 RETRY_INITIAL_DELAY_S = 0.25
@@ -118,7 +118,7 @@ def schedule_reconfiguration(
 
 def reconfigure_connector_tasks(
     herder: HerderState, request: ReconfigureConnectorTasks
-) -> HerderScript[None]:
+) -> HerderProcedure[None]:
     """Generate a connector's task configs, publish them if they changed, and reply to the
     callers that wait for them."""
     failure = yield from _generate_and_publish_task_configs(
@@ -132,7 +132,7 @@ def reconfigure_connector_tasks(
 
 def _generate_and_publish_task_configs(
     herder: HerderState, request: ReconfigureConnectorTasks
-) -> HerderScript[str | None]:
+) -> HerderProcedure[str | None]:
     """Generate task configs, and publish them if they changed. Return the reason for a retry, or
     None on success."""
     name = request.connector
@@ -155,7 +155,7 @@ def _generate_and_publish_task_configs(
 
 def _publish_task_configs(
     herder: HerderState, request: ReconfigureConnectorTasks, generated: TaskConfigsGenerated
-) -> HerderScript[str | None]:
+) -> HerderProcedure[str | None]:
     name, configs = request.connector, generated.configs
     if herder.is_leader:
         write = WriteTaskConfigs(connector=name, configs=configs)
@@ -173,7 +173,9 @@ def _publish_task_configs(
     return None
 
 
-def handle_forward_result(herder: HerderState, event: TaskConfigsForwarded) -> HerderScript[None]:
+def handle_forward_result(
+    herder: HerderState, event: TaskConfigsForwarded
+) -> HerderProcedure[None]:
     """Schedule a retry if forwarding task configs to the leader failed."""
     published = herder.forwarded_task_configs.pop(event.token, None)
     if published is not None and event.error is not None:
@@ -186,7 +188,7 @@ def _schedule_retry(
     reason: str,
     *,
     status: int | None = None,
-) -> HerderScript[None]:
+) -> HerderProcedure[None]:
     failed = request.failed_attempts + 1
     delay_s = compute_retry_delay_s(failed)
     is_forbidden = status == session_keys.FORBIDDEN_STATUS

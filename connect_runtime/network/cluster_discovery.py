@@ -146,9 +146,9 @@ class ClusterDiscovery:
                 self._cluster.fail_calls(None, reply.failure)
             return
         self.rejected_metadata = None
-        before = self._view.generation
+        before = self._view.change_count
         self._view.apply_response(reply.body, now_s)
-        if self._view.generation != before:
+        if self._view.change_count != before:
             self._cluster.schedule_call_routing()
 
     def _log_refused_metadata(self, failure: MalformedResponseError) -> None:

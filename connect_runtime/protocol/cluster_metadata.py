@@ -61,7 +61,7 @@ class ClusterMetadata:
     change it, except through `update_leader`."""
 
     def __init__(self, rng: random.Random, *, retry: Backoff, max_age_s: float) -> None:
-        self.generation = 0
+        self.change_count = 0
         """Number of metadata changes so far. To detect changes, compare it with an earlier
         value."""
         self.controller_id = NO_NODE
@@ -126,7 +126,7 @@ class ClusterMetadata:
         self._topics[topic] = TopicMetadata(
             name=topic, topic_id=view.topic_id, error_code=view.error_code, leaders=leaders
         )
-        self.generation += 1
+        self.change_count += 1
         if node_id not in self.brokers:
             self.request_refresh()
 
@@ -167,7 +167,7 @@ class ClusterMetadata:
             if topic.name in self._wanted:
                 self._apply_topic_metadata(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
-            self.generation += 1
+            self.change_count += 1
         is_complete = again_s == math.inf and self._is_metadata_complete()
         self._due_s = now_s + self._max_age_s if is_complete else self._not_before_s
 

@@ -32,10 +32,10 @@ from connect_runtime.storage.status_records import (
 from connect_runtime.storage.status_topic import (
     AdmittedStatusWrite,
     StatusChange,
+    StatusRecordOrigin,
     StatusSnapshot,
     StatusTopicState,
     StatusWriteGuard,
-    StatusWriter,
 )
 from connect_runtime.storage.topic_backed_state import TopicStateListener
 from connect_runtime.system.threads import PendingOperations, ThreadGroup, UnexpectedThreadEnd
@@ -234,5 +234,5 @@ class StatusBackingStore:
 def _apply_status_record(
     fold: StatusTopicState, record: SharedLogRecord
 ) -> StatusChange | SkippedRecord | None:
-    author = StatusWriter(is_own=record.is_own, wall_ms=record.wall_ms)
+    author = StatusRecordOrigin(is_own=record.is_own, wall_ms=record.wall_ms)
     return fold.apply_record(record.key, record.value, offset=record.offset, author=author)

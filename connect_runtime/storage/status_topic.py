@@ -43,7 +43,7 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusWriter:
+class StatusRecordOrigin:
     """Kind of worker that wrote a status record, and the time of the write."""
 
     is_own: bool
@@ -85,7 +85,7 @@ class TaskRunHistory:
     _others: dict[ConnectorTaskId, _JavaTaskRun] = field(default_factory=dict)
 
     def apply_status(
-        self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter
+        self, task: ConnectorTaskId, status: RunStatus | None, author: StatusRecordOrigin
     ) -> None:
         """Apply the next status of a task; None means that the status was deleted."""
         if status is None:
@@ -97,7 +97,7 @@ class TaskRunHistory:
         elif status.state in _ENDED_STATES:
             self._apply_java_run_end(task, status, author)
 
-    def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
+    def _apply_removal(self, task: ConnectorTaskId, author: StatusRecordOrigin) -> None:
         """Apply the deletion of a task's status by the leader.
 
         If the last run was on a Java worker and may not have ended, the run is kept, with the time
@@ -113,7 +113,7 @@ class TaskRunHistory:
             self._others[task] = replace(run, seen=replace(run.seen, removed_ms=author.wall_ms))
 
     def _apply_own_status(
-        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusRecordOrigin
     ) -> None:
         """Apply a task status written by this implementation. Only RUNNING means that the task has
         started."""
@@ -128,7 +128,7 @@ class TaskRunHistory:
             self._ours[task] = replace(run, ended=True)
 
     def _apply_java_run_start(
-        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusRecordOrigin
     ) -> None:
         before = self._others.get(task)
         paused = status.state is RunState.PAUSED
@@ -148,7 +148,7 @@ class TaskRunHistory:
         )
 
     def _apply_java_run_end(
-        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusRecordOrigin
     ) -> None:
         run = self._others.get(task)
         if run is None or run.seen.ended_ms is not None:
@@ -183,7 +183,7 @@ class TaskRunHistory:
         assert not self._ours.keys() & self._others.keys()
 
 
-_UNKNOWN_WRITER = StatusWriter(is_own=True, wall_ms=-1)
+_UNKNOWN_WRITER = StatusRecordOrigin(is_own=True, wall_ms=-1)
 _NO_TASKS: Mapping[int, RunStatus] = MappingProxyType({})
 _NO_TOPICS: Mapping[str, TopicStatus] = MappingProxyType({})
 
@@ -283,7 +283,7 @@ class StatusTopicState:
         value: bytes | None,
         *,
         offset: int,
-        author: StatusWriter = _UNKNOWN_WRITER,
+        author: StatusRecordOrigin = _UNKNOWN_WRITER,
     ) -> StatusChange | SkippedRecord | None:
         """Apply the record at `offset` of its partition. Return the change, if any.
 
@@ -313,7 +313,7 @@ class StatusTopicState:
         self,
         subject: StatusSubject | TopicStatusKey,
         value: bytes | None,
-        author: StatusWriter,
+        author: StatusRecordOrigin,
     ) -> StatusChange | None:
         match subject:
             case TopicStatusKey():
@@ -333,7 +333,7 @@ class StatusTopicState:
         return StatusChanged(name)
 
     def _apply_task_status(
-        self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
+        self, task: ConnectorTaskId, value: bytes | None, author: StatusRecordOrigin
     ) -> StatusChange | None:
         """Apply a task status.
 

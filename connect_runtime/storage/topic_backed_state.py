@@ -31,7 +31,7 @@ class TopicState(Protocol[Change_co]):
     ) -> Change_co | SkippedRecord | None: ...
 
 
-AnyFold = TypeVar("AnyFold", bound=TopicState[Any])
+AnyTopicState = TypeVar("AnyTopicState", bound=TopicState[Any])
 
 
 def _apply_record(
@@ -41,7 +41,7 @@ def _apply_record(
     return fold.apply_record(record.key, record.value, offset=record.offset)
 
 
-class TopicStateListener(Generic[AnyFold, Change]):
+class TopicStateListener(Generic[AnyTopicState, Change]):
     """Implements `LogListener`: applies each record of a log to a topic state. Hold `lock` while
     reading `state`.
 
@@ -53,11 +53,13 @@ class TopicStateListener(Generic[AnyFold, Change]):
     def __init__(
         self,
         *,
-        create_fold: Callable[[], AnyFold],
+        create_fold: Callable[[], AnyTopicState],
         on_change: Callable[[Change], None],
-        on_replayed: Callable[[AnyFold | None, AnyFold], None] = lambda _before, _now: None,
+        on_replayed: Callable[[AnyTopicState | None, AnyTopicState], None] = lambda _before, _now: (
+            None
+        ),
         apply_record: Callable[
-            [AnyFold, SharedLogRecord], Change | SkippedRecord | None
+            [AnyTopicState, SharedLogRecord], Change | SkippedRecord | None
         ] = _apply_record,
     ) -> None:
         """Create a listener with an empty topic state.
@@ -74,7 +76,7 @@ class TopicStateListener(Generic[AnyFold, Change]):
         self._on_replayed = on_replayed
         self._apply = apply_record
         self._replayed_once = False
-        self._rebuilding: AnyFold | None = None
+        self._rebuilding: AnyTopicState | None = None
 
     def on_record(self, record: SharedLogRecord) -> None:
         """Apply the next record to the topic state. This and the following methods are documented

@@ -129,9 +129,9 @@ class WorkerPipelineTask:
         self._deps.stopping.set()
         steps = CloseSteps(self._deps.connector)
         if self._start_attempted:
-            steps.run_conversion_step("stopping it", self._task.stop)
+            steps.run_shutdown_step("stopping it", self._task.stop)
         if not self._deps.given_up.is_set():
-            steps.run_conversion_step(
+            steps.run_shutdown_step(
                 "committing its last offsets", self._commits.commit_all, is_fatal=False
             )
         self._context.close()

@@ -44,7 +44,7 @@ class ErrorOperator(Protocol):
     """Runs one step of a record conversion, retries it after errors, and decides whether an error
     skips the record or fails the task."""
 
-    def run_conversion_step(
+    def run_shutdown_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
         """Run one conversion step of `record`.
@@ -60,7 +60,7 @@ class FailFastOperator:
     def __init__(self, metrics: TaskMetrics) -> None:
         self._metrics = metrics
 
-    def run_conversion_step(
+    def run_shutdown_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
         """Run a conversion step as documented in `ErrorOperator.run_conversion_step`. Any error
@@ -135,7 +135,7 @@ class RecordConversion:
         Raises `ConnectError`.
         """
         try:
-            changed = self._operator.run_conversion_step(
+            changed = self._operator.run_shutdown_step(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
                 record=record,
@@ -152,7 +152,7 @@ class RecordConversion:
         """
         try:
             record = self._deserialize_record(consumed)
-            return self._operator.run_conversion_step(
+            return self._operator.run_shutdown_step(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
                 record=consumed,
@@ -182,7 +182,7 @@ class RecordConversion:
     def _serialize_record(self, record: SourceRecord) -> ProducerRecord:
         """Serialize a record. Headers are serialized last, because key and value converters may add
         headers."""
-        key = self._operator.run_conversion_step(
+        key = self._operator.run_shutdown_step(
             ConversionStage.KEY_CONVERTER,
             lambda: _require_bytes_or_none(
                 self._converters.key.from_connect_data(
@@ -193,7 +193,7 @@ class RecordConversion:
             ),
             record=record,
         )
-        value = self._operator.run_conversion_step(
+        value = self._operator.run_shutdown_step(
             ConversionStage.VALUE_CONVERTER,
             lambda: _require_bytes_or_none(
                 self._converters.value.from_connect_data(
@@ -204,7 +204,7 @@ class RecordConversion:
             ),
             record=record,
         )
-        raw = self._operator.run_conversion_step(
+        raw = self._operator.run_shutdown_step(
             ConversionStage.HEADER_CONVERTER, lambda: self._serialize_headers(record), record=record
         )
         return ProducerRecord(
@@ -229,7 +229,7 @@ class RecordConversion:
         )
 
     def _deserialize_record(self, consumed: ConsumerRecord) -> SinkRecord:
-        run, topic = self._operator.run_conversion_step, consumed.topic
+        run, topic = self._operator.run_shutdown_step, consumed.topic
         raw = Headers(
             Header(name, value, schema.OPTIONAL_BYTES_SCHEMA)
             for name, value in consumed.headers or ()

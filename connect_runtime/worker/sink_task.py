@@ -208,15 +208,15 @@ class WorkerSinkTask:
         steps = CloseSteps(str(self._context.task_id))
         if self._start_attempted and self._offsets.assigned:
             let_go = functools.partial(self._release_partitions, self._offsets.assigned)
-            steps.run_conversion_step("closing its partitions", let_go)
+            steps.run_shutdown_step("closing its partitions", let_go)
         if self._start_attempted:
-            steps.run_conversion_step("stopping it", self._task.stop)
+            steps.run_shutdown_step("stopping it", self._task.stop)
         self._context.close()
         if self._consumer is not None:
-            steps.run_conversion_step(
+            steps.run_shutdown_step(
                 "closing its consumer", functools.partial(self._consumer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run_conversion_step("closing its converters", self._deps.pipeline.close)
+        steps.run_shutdown_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
     # RebalanceListener

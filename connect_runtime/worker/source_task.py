@@ -119,17 +119,17 @@ class WorkerSourceTask:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
-            steps.run_conversion_step(
+            steps.run_shutdown_step(
                 "committing its last offsets", self._commit_final_offsets, is_fatal=False
             )
         if self._start_attempted:
-            steps.run_conversion_step("stopping it", self._task.stop)
+            steps.run_shutdown_step("stopping it", self._task.stop)
         self._deps.context.close()
         if self._producer is not None:
-            steps.run_conversion_step(
+            steps.run_shutdown_step(
                 "closing its producer", functools.partial(self._producer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run_conversion_step("closing its converters", self._deps.pipeline.close)
+        steps.run_shutdown_step("closing its converters", self._deps.pipeline.close)
         steps.raise_first_error()
 
     def _poll_task(self) -> Sequence[SourceRecord]:

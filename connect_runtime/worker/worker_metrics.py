@@ -89,7 +89,7 @@ class MergedMetricFamilies:
 
     families: tuple[MetricFamily, ...]
     """Metric families, sorted by name."""
-    refused: frozenset[str]
+    dropped_names: frozenset[str]
     """Names of plugin metrics from which at least one series was dropped."""
 
 
@@ -113,7 +113,8 @@ def merge_plugin_families(
             refused.add(name)
         shown[name] = MetricFamily(metric=family.metric, series={**family.series, **before})
     return MergedMetricFamilies(
-        families=tuple(family for _, family in sorted(shown.items())), refused=frozenset(refused)
+        families=tuple(family for _, family in sorted(shown.items())),
+        dropped_names=frozenset(refused),
     )
 
 
@@ -261,7 +262,7 @@ class WorkerMetrics:
     def all_families(self) -> tuple[MetricFamily, ...]:
         """Current metric families of the worker and its plugins."""
         found = merge_plugin_families(self.worker_families, self._read_plugin_families())
-        for name in sorted(found.refused):
+        for name in sorted(found.dropped_names):
             self._log_warning_once(
                 f"metric {name}",
                 "dropped plugin series that are invalid, already exist, or belong to a metric with "

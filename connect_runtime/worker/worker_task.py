@@ -83,7 +83,7 @@ class CloseSteps:
         self._of = of
         self._failure: BaseException | None = None
 
-    def run_conversion_step(
+    def run_shutdown_step(
         self, doing: str, step: Callable[[], object], *, is_fatal: bool = True
     ) -> None:
         """Run one shutdown step. If `is_fatal` is False, a failure of the step is only logged."""

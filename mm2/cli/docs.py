@@ -285,7 +285,7 @@ def _render_options(
         default = "required" if name in required else _format_default_value(option.default)
         if option in flow_keys.FACTOR_OPTIONS:
             default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
-        yield f"`{name}`", default, _format_inline_code(option.kind.allowed), meaning
+        yield f"`{name}`", default, _escape_markdown(option.kind.allowed), meaning
 
 
 def _render_spark_options() -> Iterator[tuple[str, ...]]:
@@ -342,7 +342,7 @@ def _render_refused_keys() -> Iterator[str]:
         ("flow", {**flow_keys.REFUSED_KEYS, **families}),
         ("cluster", client_keys.REFUSED_PROPERTIES),
     ):
-        rows = ((f"`{name}`", _format_inline_code(why)) for name, why in sorted(found.items()))
+        rows = ((f"`{name}`", _escape_markdown(why)) for name, why in sorted(found.items()))
         yield from _render_markdown_table((f"{where} key", "reason"), rows)
         yield ""
 
@@ -358,7 +358,7 @@ def _format_default_value(default: str | tuple[str, ...] | None) -> str:
     return f"`{default}`" if default else "empty"
 
 
-def _format_inline_code(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Escape `*` and `<`, for example in regular expressions, because Markdown interprets them."""
     return text.replace("*", r"\*").replace("<", r"\<")
 

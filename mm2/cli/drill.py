@@ -75,11 +75,11 @@ def drill_command(
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import client_library_logs
-    from mm2.failover.move_request import MoveKind
+    from mm2.failover.move_request import FailoverKind
     from mm2.sandbox.scenarios.failover_drill import Drill
 
     logging.getLogger().setLevel(logging.ERROR)
-    kind = MoveKind.PLANNED if planned else MoveKind.EMERGENCY
+    kind = FailoverKind.PLANNED if planned else FailoverKind.EMERGENCY
     with client_library_logs.redirect_library_logs():
         made = Drill(
             settings,

@@ -29,9 +29,9 @@ from mm2.config import config_loader
 if TYPE_CHECKING:
     from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
     from mm2.failover.journal_file import JournalFile
-    from mm2.failover.move_components import MoveComponentFactory
-    from mm2.failover.move_plan import MovePlan
-    from mm2.failover.move_request import ClusterIds, MoveRequest
+    from mm2.failover.move_components import FailoverComponentFactory
+    from mm2.failover.move_plan import FailoverPlan
+    from mm2.failover.move_request import ClusterIds, FailoverRequest
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +41,7 @@ _APPLICATION_PROPERTIES = ("bootstrap.servers", "security.protocol", "sasl.", "s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveOptions:
+class FailoverOptions:
     """Command-line options of `mm2 failover` and `mm2 failback`."""
 
     origin: str
@@ -96,7 +96,7 @@ class MoveOptions:
             )
 
 
-def add_move_options(command: F) -> F:
+def add_failover_options(command: F) -> F:
     """Add the options that `failover` and `failback` share."""
     for option in reversed(_MOVE_OPTIONS):
         command = option(command)
@@ -204,7 +204,7 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def run_move(order: MoveOptions) -> int:
+def run_failover(order: FailoverOptions) -> int:
     """Plan, execute or resume a failover or failback of consumer groups, and return the exit code.
 
     The exit code is 0 if the failover or failback completed, or if the verdict is GO or GO, AT A
@@ -217,7 +217,7 @@ def run_move(order: MoveOptions) -> int:
     from mm2.cli import client_library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
-    from mm2.failover.move_components import MoveComponentFactory, MoveTimeouts
+    from mm2.failover.move_components import FailoverComponentFactory, FailoverTimeouts
 
     clock = SystemClock()
     if not order.resume:  # a plan needs the destination cluster
@@ -231,11 +231,11 @@ def run_move(order: MoveOptions) -> int:
         client_library_logs.redirect_library_logs(),
         FlowPair(settings, flow, purpose=order.command_name, clock=clock) as both,
     ):
-        found = MoveComponentFactory(
+        found = FailoverComponentFactory(
             settings=settings,
             pair=both,
             clock=clock,
-            timeouts=MoveTimeouts(
+            timeouts=FailoverTimeouts(
                 quiescence_s=order.quiescence_s,
                 wait_s=order.wait_s,
                 snapshot_s=order.snapshot_timeout_s,
@@ -243,22 +243,26 @@ def run_move(order: MoveOptions) -> int:
             lost=order.origin_lost,
             report_progress=lambda line: terminal.print_line(line, err=True),
         )
-        return _resume_move(order, found) if order.resume else plan_and_execute_move(order, found)
+        return (
+            _resume_failover(order, found)
+            if order.resume
+            else plan_and_execute_failover(order, found)
+        )
 
 
-def plan_and_execute_move(order: MoveOptions, found: MoveComponentFactory) -> int:
+def plan_and_execute_failover(order: FailoverOptions, found: FailoverComponentFactory) -> int:
     """Print the plan of a failover or failback. With `--execute` and a verdict other than NO-GO,
     ask for confirmation and execute the plan.
 
     The journal is created only after the confirmation.
     """
     from mm2.failover import journal
-    from mm2.failover.journal import MoveIdentity
+    from mm2.failover.journal import FailoverIdentity
     from mm2.failover.plan_findings import PlanVerdict
 
-    wanted = _build_move_request(order)
+    wanted = _build_failover_request(order)
     path = order.journal or _build_default_journal_path(order, found.clock.wall_ms())
-    planned, clusters = _plan_move(found, wanted, path)
+    planned, clusters = _plan_failover(found, wanted, path)
     no_go = planned.verdict is PlanVerdict.NO_GO
     if no_go or not order.execute:
         export = "" if order.execute or _has_export_problem(planned) else wanted.export
@@ -278,12 +282,14 @@ def plan_and_execute_move(order: MoveOptions, found: MoveComponentFactory) -> in
         )
         return exit_codes.FAILED
     hooks = tuple(sorted(found.settings.hooks))
-    begun = MoveIdentity(request=wanted, flow=found.pair.flow.name, hooks=hooks, clusters=clusters)
+    begun = FailoverIdentity(
+        request=wanted, flow=found.pair.flow.name, hooks=hooks, clusters=clusters
+    )
     begin = journal.encode_begun_entry(begun, at_ms=found.clock.wall_ms())
-    return _execute_move(order, found, path, begin=begin, planned=planned)
+    return _execute_failover(order, found, path, begin=begin, planned=planned)
 
 
-def _confirm_with_flow_name(order: MoveOptions, planned: MovePlan) -> bool:
+def _confirm_with_flow_name(order: FailoverOptions, planned: FailoverPlan) -> bool:
     """Ask the user to type the flow's name, and return True if it matches. Without a terminal,
     return True without a prompt."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -301,7 +307,7 @@ def _confirm_with_flow_name(order: MoveOptions, planned: MovePlan) -> bool:
 
 
 def _describe_next_step(
-    order: MoveOptions, planned: MovePlan, *, no_go: bool, exported: bool
+    order: FailoverOptions, planned: FailoverPlan, *, no_go: bool, exported: bool
 ) -> str:
     """Return the last line of a printed plan: the command to run next.
 
@@ -323,9 +329,9 @@ def _describe_next_step(
     )
 
 
-def _plan_move(
-    found: MoveComponentFactory, wanted: MoveRequest, path: pathlib.Path
-) -> tuple[MovePlan, ClusterIds]:
+def _plan_failover(
+    found: FailoverComponentFactory, wanted: FailoverRequest, path: pathlib.Path
+) -> tuple[FailoverPlan, ClusterIds]:
     """Build the plan of a failover or failback, with findings: problems that block its execution,
     and warnings. Return the plan and the ids of both clusters."""
     from mm2.failover import move_plan, readiness
@@ -341,22 +347,22 @@ def _plan_move(
     return move_plan.add_findings(planned, readiness.check_readiness(wanted, ready)), ready.clusters
 
 
-def _resume_move(order: MoveOptions, found: MoveComponentFactory) -> int:
+def _resume_failover(order: FailoverOptions, found: FailoverComponentFactory) -> int:
     assert order.journal is not None, "checked before"
-    return _execute_move(order, found, order.journal, begin=None)
+    return _execute_failover(order, found, order.journal, begin=None)
 
 
-def _execute_move(
-    order: MoveOptions,
-    found: MoveComponentFactory,
+def _execute_failover(
+    order: FailoverOptions,
+    found: FailoverComponentFactory,
     path: pathlib.Path,
     *,
     begin: str | None,
-    planned: MovePlan | None = None,
+    planned: FailoverPlan | None = None,
 ) -> int:
     from mm2.failover.journal_file import JournalFile
-    from mm2.failover.move_executor import MoveExecutor
-    from mm2.failover.move_steps import MoveStep
+    from mm2.failover.move_executor import FailoverExecutor
+    from mm2.failover.move_steps import FailoverStep
 
     def print_progress(line: str) -> None:
         terminal.print_line(line, err=order.as_json)
@@ -364,18 +370,18 @@ def _execute_move(
     print_progress(f"journal: {path}")
     with JournalFile(path, begin=begin) as file:
         if begin is None:
-            now = ResumedMoveSettings(
+            now = ResumedFailoverSettings(
                 flow=found.pair.flow.name,
                 hooks=frozenset(found.settings.hooks),
                 clusters=found.fetch_cluster_ids(silent=_was_origin_unreachable(file)),
             )
-            check_journal_matches_move(order, file, now, now_ms=found.clock.wall_ms())
+            check_journal_matches_failover(order, file, now, now_ms=found.clock.wall_ms())
         with (
             _convert_retriable_errors(),
             contextlib.closing(found.build_context(print_progress)) as about,
         ):
-            MoveExecutor(file, about, plan=planned).run_remaining_steps()
-        report = dict(file.journal.details[MoveStep.REPORT])
+            FailoverExecutor(file, about, plan=planned).run_remaining_steps()
+        report = dict(file.journal.details[FailoverStep.REPORT])
     if order.as_json:
         click.echo(json.dumps(report, indent=2))
     else:
@@ -407,7 +413,7 @@ def _was_origin_unreachable(file: JournalFile) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumedMoveSettings:
+class ResumedFailoverSettings:
     """Flow, hooks and cluster ids with which a failover or failback is resumed. They are compared
     with the journal."""
 
@@ -416,8 +422,8 @@ class ResumedMoveSettings:
     clusters: ClusterIds
 
 
-def check_journal_matches_move(
-    order: MoveOptions, file: JournalFile, now: ResumedMoveSettings, *, now_ms: int
+def check_journal_matches_failover(
+    order: FailoverOptions, file: JournalFile, now: ResumedFailoverSettings, *, now_ms: int
 ) -> None:
     """Check that the journal belongs to the failover or failback to be resumed.
 
@@ -428,7 +434,7 @@ def check_journal_matches_move(
 
     begun = file.journal.identity
     assert begun is not None, "the file was read"
-    said = move_request.describe_contradictions(begun.request, _build_move_request(order))
+    said = move_request.describe_contradictions(begun.request, _build_failover_request(order))
     if begun.flow != now.flow:
         said.append(f"its flow is {begun.flow}")
     said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
@@ -447,14 +453,14 @@ def check_journal_matches_move(
         file.append_entry(journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
-def _build_move_request(order: MoveOptions) -> MoveRequest:
-    from mm2.failover.move_request import MoveKind, MoveRequest
+def _build_failover_request(order: FailoverOptions) -> FailoverRequest:
+    from mm2.failover.move_request import FailoverKind, FailoverRequest
 
-    kind = MoveKind.PLANNED if order.planned else MoveKind.EMERGENCY
-    return MoveRequest(
+    kind = FailoverKind.PLANNED if order.planned else FailoverKind.EMERGENCY
+    return FailoverRequest(
         origin=order.origin,
         destination=order.destination,
-        kind=MoveKind.BACK if order.is_failback else kind,
+        kind=FailoverKind.BACK if order.is_failback else kind,
         rewind=order.rewind,
         accepted=frozenset(order.accepted),
         groups=frozenset(order.groups),
@@ -464,7 +470,7 @@ def _build_move_request(order: MoveOptions) -> MoveRequest:
 
 
 def _print_plan(
-    order: MoveOptions, planned: MovePlan, found: MoveComponentFactory, *, export: str
+    order: FailoverOptions, planned: FailoverPlan, found: FailoverComponentFactory, *, export: str
 ) -> None:
     """Print the plan. If `export` is the name of a file (not empty), also write the unreplicated
     records to this file."""
@@ -493,7 +499,7 @@ def _print_plan(
         )
 
 
-def _has_export_problem(planned: MovePlan) -> bool:
+def _has_export_problem(planned: FailoverPlan) -> bool:
     """Return True if a finding of the plan already reports that the export file cannot be
     written."""
     from mm2.failover import readiness
@@ -501,7 +507,7 @@ def _has_export_problem(planned: MovePlan) -> bool:
     return any(each.code == readiness.NO_EXPORT_CODE for each in planned.findings)
 
 
-def _format_plan(planned: MovePlan, settings: Mm2Settings) -> Iterator[str]:
+def _format_plan(planned: FailoverPlan, settings: Mm2Settings) -> Iterator[str]:
     from mm2.failover import plan_output
 
     return plan_output.format_plan(
@@ -509,11 +515,11 @@ def _format_plan(planned: MovePlan, settings: Mm2Settings) -> Iterator[str]:
     )
 
 
-def _build_destination_properties(planned: MovePlan, settings: Mm2Settings) -> dict[str, str]:
+def _build_destination_properties(planned: FailoverPlan, settings: Mm2Settings) -> dict[str, str]:
     return list_client_properties(settings.clusters[planned.request.destination])
 
 
-def _export_unreplicated_records(found: MoveComponentFactory, planned: MovePlan) -> int:
+def _export_unreplicated_records(found: FailoverComponentFactory, planned: FailoverPlan) -> int:
     from mm2.failover import move_executor
 
     with contextlib.closing(found.build_context(lambda _: None)) as about:
@@ -532,7 +538,7 @@ def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
     }
 
 
-def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
+def _build_default_journal_path(order: FailoverOptions, now_ms: int) -> pathlib.Path:
     moment = datetime.datetime.fromtimestamp(now_ms / 1000, tz=datetime.UTC)
     return pathlib.Path(
         f"{order.command_name}-{order.origin}-{order.destination}-{moment:%Y%m%dT%H%M%SZ}.jsonl"
@@ -540,7 +546,7 @@ def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path
 
 
 @click.command("failover")
-@add_move_options
+@add_failover_options
 @click.option(
     "--planned",
     is_flag=True,
@@ -594,11 +600,11 @@ def failover_command(**given: Any) -> int:
       mm2 failover --from east --to west --accept group-active:billing --execute
       mm2 failover --from east --to west --resume --journal FILE
     """
-    return run_move(MoveOptions(**given))
+    return run_failover(FailoverOptions(**given))
 
 
 @click.command("failback")
-@add_move_options
+@add_failover_options
 @click.option(
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
@@ -626,4 +632,4 @@ def failback_command(**given: Any) -> int:
       mm2 failback --from west --to east --execute
       mm2 failback --from west --to east --resume --journal FILE
     """
-    return run_move(MoveOptions(**given, is_failback=True))
+    return run_failover(FailoverOptions(**given, is_failback=True))

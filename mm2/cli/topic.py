@@ -357,7 +357,7 @@ def parse_reset_position(start: str) -> str:
         return start
     kind = value_types.start_position_type()
     try:
-        return kind.parse((start,)).text
+        return kind.parse((start,)).config_text
     except ValueError:
         raise click.BadParameter(
             f"{start!r}; allowed: {kind.allowed}, milliseconds since 1970, or offset:N",

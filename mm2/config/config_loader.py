@@ -463,9 +463,9 @@ def _read_root_section(
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        collector, [_omit_flow_with_custom_classes(each) for each in flows], aliases=known.aliases
+        collector, [_hide_flow_with_custom_classes(each) for each in flows], aliases=known.aliases
     )
-    clients = _read_clients(collector, flows, known)
+    clients = _resolve_flow_clients(collector, flows, known)
     spark, spark_shown = spark_section.read_spark_section(
         collector, _get_section(collector, root, "spark")
     )
@@ -514,7 +514,7 @@ def _read_root_section(
     return _ParsedSections(settings=found, flows=flows, aliases=known.aliases)
 
 
-def _omit_flow_with_custom_classes(item: FlowEntry) -> FlowEntry:
+def _hide_flow_with_custom_classes(item: FlowEntry) -> FlowEntry:
     """Return the flow entry for checks against other flows. If the flow uses custom classes,
     `flow` is None in the returned entry, because the classes are not instantiated yet. Only the
     source and target aliases of such a flow are checked."""
@@ -571,7 +571,7 @@ def _read_flows(
     return flows
 
 
-def _read_clients(
+def _resolve_flow_clients(
     collector: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
 ) -> dict[str, FlowClients]:
     """Resolve the connection settings of the enabled flows' clients, by flow name. Reports

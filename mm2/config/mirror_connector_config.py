@@ -87,7 +87,7 @@ class OffsetSyncsTopic:
     name: str
 
     @property
-    def location(self) -> str:
+    def cluster_role(self) -> str:
         return "source" if self.on_source else "target"
 
 

@@ -82,7 +82,7 @@ class PropertyProblems:
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
             return False
-        if mm2_property_keys.is_supported_property(name):
+        if mm2_property_keys.is_validated_property(name):
             return True
         why = mm2_property_keys.explain_ineffective_property(name)
         if why:

@@ -174,7 +174,7 @@ they check certificates as OpenSSL does."""
 KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
 
 
-def is_supported_property(name: str) -> bool:
+def is_validated_property(name: str) -> bool:
     """Return True if a section reader validates this client property. Other properties are ignored
     with a warning."""
     known = (

@@ -529,11 +529,12 @@ def _collect_client_settings(found: Mm2Settings, name: str) -> Sequence[object]:
         clients.target_admin,
     )
     return [
-        (each.bootstrap_servers, each.security, _remove_paths(each.properties)) for each in ends
+        (each.bootstrap_servers, each.security, _drop_file_path_properties(each.properties))
+        for each in ends
     ]
 
 
-def _remove_paths(properties: Mapping[str, str]) -> dict[str, str]:
+def _drop_file_path_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the client properties without file paths. The contents of the files are compared
     instead: they are in the field `security`."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

@@ -546,7 +546,7 @@ class MirrorCheckpointTask(SourceTask):
             min(ROUND_RETRY_DELAY_S, interval_s) if made is None else interval_s
         )
         at_ms = self.context.clock.wall_ms()
-        self._acknowledged.count_sent_records(len(made or ()))
+        self._acknowledged.count_sent_checkpoints(len(made or ()))
         if made is not None and rounds.is_complete:
             groups = len(rounds.table.list_groups())
             self._acknowledged.end_round(CheckpointRound(ended_at_s=now_s, groups=groups))

@@ -264,7 +264,7 @@ class KafkaCheckpointClients:
         topic = self._config.syncs_topic
         role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
         return self._create_topic_reader(
-            role, topic.name, use=f"offset-syncs-{topic.location}-consumer"
+            role, topic.name, use=f"offset-syncs-{topic.cluster_role}-consumer"
         )
 
     def create_checkpoints_reader(self) -> TopicTail:
@@ -410,7 +410,7 @@ class KafkaSourceTaskClients:
         return create_topic_reader(
             self._config.common,
             client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER,
-            use=f"offset-syncs-{topic.location}-consumer",
+            use=f"offset-syncs-{topic.cluster_role}-consumer",
             clock=self._clock,
             task=self._task,
             topic=topic.name,
@@ -420,7 +420,7 @@ class KafkaSourceTaskClients:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
-        name = self._build_client_properties(role, f"offset-syncs-{topic.location}-producer")[
+        name = self._build_client_properties(role, f"offset-syncs-{topic.cluster_role}-producer")[
             client_roles.CLIENT_ID
         ]
         return KafkaRecordWriter(
@@ -573,7 +573,7 @@ class KafkaSourceConnectorClients:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
-        return self._create_admin(role, f"offset-syncs-{topic.location}-admin")
+        return self._create_admin(role, f"offset-syncs-{topic.cluster_role}-admin")
 
     def create_source_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)

@@ -106,7 +106,7 @@ class MirrorTopicsResult:
         )
 
 
-def collect_mirror_topics(
+def pair_source_and_mirror_topics(
     flow: Flow,
     operator: OperatorCommands,
     *,
@@ -173,7 +173,7 @@ def prevents_replication(finding: MirrorTopicFinding) -> bool:
     return finding.severity is MirrorFindingSeverity.STOP
 
 
-def may_topic_become_visible(error: ConnectError) -> bool:
+def is_transient_describe_error(error: ConnectError) -> bool:
     """Return True if a failed description of a mirror topic may soon succeed: after a transient
     error, or because a broker does not know the new topic yet."""
     return isinstance(error, (RetriableError, TopicMissingError))
@@ -210,7 +210,7 @@ def _exclude_topics(by_topic: Mapping[str, T], names: Collection[str]) -> dict[s
 def _is_transient_mirror_error(error: ConnectError) -> bool:
     """Return True if an error of a mirror topic is transient. The mirror topic may exist although a
     broker does not know it yet."""
-    return may_topic_become_visible(error) or isinstance(error, TopicExistsError)
+    return is_transient_describe_error(error) or isinstance(error, TopicExistsError)
 
 
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
@@ -394,7 +394,7 @@ class MirrorTopicWriter:
         mirrors: PerTopicResult[ObservedTopic],
         findings: Iterable[MirrorTopicFinding],
     ) -> MirrorTopicsResult:
-        return collect_mirror_topics(
+        return pair_source_and_mirror_topics(
             self._flow,
             self._operator,
             source=source,
@@ -502,7 +502,7 @@ class MirrorTopicWriter:
         while True:
             incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
             incomplete |= {
-                name for name, error in failed.items() if may_topic_become_visible(error)
+                name for name, error in failed.items() if is_transient_describe_error(error)
             }
             if (
                 not incomplete

@@ -165,7 +165,7 @@ class PartitionSetupBuilder:
             transactional_id="",
             source_cluster=source_id,
             target_cluster=target_id,
-            start=flow.start.text,
+            start=flow.start.config_text,
             target_topics=flow.target_topics,
             delivery=flow.delivery,
             on_source_gap=flow.on_source_gap,

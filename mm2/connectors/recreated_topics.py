@@ -23,7 +23,7 @@ class RecreatedTopicSplit(NamedTuple):
     """A task's partitions: those that may be replicated, and those that are halted because their
     topic was recreated."""
 
-    copyable: list[PartitionSetup]
+    replicable: list[PartitionSetup]
     """Partitions that may be replicated."""
     halted: list[tuple[PartitionSetup, PartitionHalt]]
     """Partitions that must not be replicated, each with its halt, which contains the reason."""
@@ -48,7 +48,7 @@ def split_recreated_topics(
             _find_recreated_topic_halt(each, eras.get(each.topic, [])) if has_no_progress else None
         )
         if stop is None:
-            result.copyable.append(each)
+            result.replicable.append(each)
         else:
             result.halted.append((each, stop))
     return result

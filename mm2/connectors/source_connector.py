@@ -66,7 +66,7 @@ _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
 is restarted in the same process does not log an unchanged line again."""
 
 
-class SourceTopicWatcher:
+class SourceTopicRefreshThread:
     """Refreshes the flow's topics on a separate thread. Can be started and stopped only once."""
 
     def __init__(
@@ -306,7 +306,7 @@ class MirrorSourceConnector(SourceConnector):
         self, create_clients: SourceConnectorClientsFactory = KafkaSourceConnectorClients
     ) -> None:
         self._make_clients = create_clients
-        self._watcher: SourceTopicWatcher | None = None
+        self._watcher: SourceTopicRefreshThread | None = None
 
     def version(self) -> str:
         return java_classes.KAFKA_VERSION
@@ -335,7 +335,7 @@ class MirrorSourceConnector(SourceConnector):
             return
         for key, words in connector_checks.find_ignored_keys(props):
             _LOG.warning("%s %s", key, words)
-        self._watcher = SourceTopicWatcher(config, self.context, self._make_clients)
+        self._watcher = SourceTopicRefreshThread(config, self.context, self._make_clients)
         self._watcher.start()
 
     def stop(self) -> None:
@@ -361,7 +361,7 @@ class MirrorSourceConnector(SourceConnector):
         connect_offsets.check_source_offsets(offsets)
         config = mirror_connector_config.parse_source_config(props)
         positions = connect_offsets.find_start_positions(
-            offsets, cluster=config.common.source, start=config.flow.start.text
+            offsets, cluster=config.common.source, start=config.flow.start.config_text
         )
         if positions:
             self._request_new_eras(config, positions)

@@ -180,7 +180,9 @@ def complete_plan_with_offset_map(
     unreadable_halts = [(each, stop) for each, stop in unreadable if stop is not None]
     findings = (
         PartitionFinding(
-            partition=get_source_partition(where), cause=stop.cause.value, message=stop.text
+            partition=get_source_partition(where),
+            cause=stop.cause.value,
+            message=stop.coded_message,
         )
         for where, stop in (*unreadable_halts, *halted)
     )

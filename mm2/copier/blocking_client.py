@@ -155,7 +155,7 @@ class BlockingClient:
         metadata = self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
-    def find_any_node(self) -> int:
+    def find_lowest_node(self) -> int:
         """Return the lowest broker id in the cluster metadata."""
 
         brokers = self.send_request(

@@ -344,7 +344,7 @@ class ClusterProbe:
 
 
 def _probe_api_versions(questions: BlockingClient, side: ClusterRole) -> dict[str, int | None]:
-    node_id = questions.find_any_node()
+    node_id = questions.find_lowest_node()
     return {
         api.name: questions.negotiate_version(node_id, api.key, (api.low, api.high))
         for api in cluster_capabilities.REQUIRED_APIS[side]

@@ -302,7 +302,7 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
         )
         if era
         else None,
-        anchor=_decode_resume_point(plain["anchor"]),
+        resume_point=_decode_resume_point(plain["anchor"]),
         is_era_empty=plain["untaken"],
         era_ordinal=plain["era_ordinal"],
         producers={int(key): ordinal for key, ordinal in plain["producers"].items()},
@@ -364,10 +364,10 @@ def decode_reverse_flow_producers(
 
 def _encode_recovered_fields(found: RecoveredState) -> JsonMessage:
     anchor = None
-    if found.anchor is not None:
+    if found.resume_point is not None:
         anchor = [
-            _encode_base64(offset_map_records.encode_map_key(found.anchor.key)),
-            _encode_base64(offset_map_records.encode_map_value(found.anchor.segment)),
+            _encode_base64(offset_map_records.encode_map_key(found.resume_point.key)),
+            _encode_base64(offset_map_records.encode_map_value(found.resume_point.segment)),
         ]
     return {
         "era_number": found.era_number,

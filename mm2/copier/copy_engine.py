@@ -134,7 +134,7 @@ class CopyEngine(Protocol):
         """Stop all copy processes and release all resources within about `deadline_s` seconds."""
 
 
-class CopyProgress:
+class CopyStateTracker:
     """Thread-safe state of a copy process for its `CopyHandle`. The state never returns to an
     earlier one, and only the first error is kept."""
 

@@ -195,7 +195,7 @@ class CopyLoop:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
             self._active.update((id(each), each) for each in self.partitions)
-            self._check_topics_and_leaders(now_s)
+            self._detect_lost_leaders_and_recreated_topics(now_s)
         if not self._active:
             return
         acquiring = sum(copy.state.phase is PartitionPhase.ACQUIRING for copy in self.partitions)
@@ -215,13 +215,13 @@ class CopyLoop:
                 break  # the remaining partitions come first in the next iteration
 
     def _handle_leader_changes(self, now_s: float) -> None:
-        generations = (self._source.view.generation, self._target.view.generation)
+        generations = (self._source.view.change_count, self._target.view.change_count)
         if generations == self._generations:
             return
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
         self._fetcher.update_all_partitions()
-        self._check_topics_and_leaders(now_s)
+        self._detect_lost_leaders_and_recreated_topics(now_s)
         if not target_moved:
             return
         for copy in self.partitions:
@@ -265,7 +265,7 @@ class CopyLoop:
                 self._changed.add(id(copy))
                 self._obstacles[id(copy)] = obstacle
 
-    def _check_topics_and_leaders(self, now_s: float) -> None:
+    def _detect_lost_leaders_and_recreated_topics(self, now_s: float) -> None:
         """Check each partition for missing leaders and for a deleted or recreated source topic."""
         self._record_unavailable_leaders()
         for copy in self.partitions:
@@ -337,7 +337,7 @@ class CopyLoop:
 
     def _handle_batch_acknowledged(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
-        self._fetcher.update_acknowledged_partition(copy)
+        self._fetcher.reassign_idle_partition(copy)
         if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
@@ -455,8 +455,8 @@ class _ClusterLeaders:
         """Check which leaders of the partitions respond. Return True if the set of unresponsive
         leaders has changed."""
         view = self.connections.view
-        if view.generation != self._generation:
-            self._generation = view.generation
+        if view.change_count != self._generation:
+            self._generation = view.change_count
             found = (view.get_leader(*self._to_topic_partition(copy)) for copy in copies)
             self._leaders = frozenset(each.node_id for each in found if each is not None)
         silent = self.monitor.find_silent_leaders(self._leaders, now_s)

@@ -157,7 +157,7 @@ class Fetcher:
             self._caught_up.discard(key)
         self._add_partition_to_session(connection, key, copy)
 
-    def update_acknowledged_partition(self, copy: PartitionReplicator) -> None:
+    def reassign_idle_partition(self, copy: PartitionReplicator) -> None:
         """Assign a partition to a fetch session if it is in none and needs data again. Call after
         one of the partition's batches was acknowledged."""
         if (copy.setup.topic, copy.setup.partition) not in self._connection_of:

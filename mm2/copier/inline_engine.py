@@ -14,7 +14,7 @@ from collections.abc import Callable
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.copier import copy_engine
-from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
+from mm2.copier.copy_engine import CopyJob, CopyState, CopyStateTracker, EngineState, SlotUsage
 
 INLINE_SLOTS = 64
 
@@ -27,7 +27,7 @@ class InlineCopy:
 
     def __init__(self, copy: CopyJob) -> None:
         self.copy = copy
-        self.progress = CopyProgress()
+        self.progress = CopyStateTracker()
 
     @property
     def state(self) -> CopyState:

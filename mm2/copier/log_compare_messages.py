@@ -130,7 +130,7 @@ def encode_compare_result(result: LogCompareResult) -> Iterator[JsonMessage]:
     }
 
 
-class LogCompareResultDecoder:
+class LogComparisonResultDecoder:
     """Assembles the result messages of partitions that are compared sequentially."""
 
     def __init__(self) -> None:

@@ -1,10 +1,11 @@
 """Moves consumer groups between the two clusters of a flow: `mm2 failover`, `mm2 failback`.
 
-1. A `MoveRequest` states what the operator requests.
-2. `MovePlanner` collects a `ClusterPairSnapshot` and builds the `MovePlan`: the action for each
+1. A `FailoverRequest` states what the operator requests.
+2. `FailoverPlanner` collects a `ClusterPairSnapshot` and builds the `FailoverPlan`: the action for
+each
    group, the data loss and re-reads, and the findings that forbid the failover unless the operator
    accepts them.
-3. `MoveExecutor` runs the steps of `move_steps` in order. Each step is executed, verified and
+3. `FailoverExecutor` runs the steps of `move_steps` in order. Each step is executed, verified and
    recorded in the journal before the next one begins, so an interrupted failover can be resumed.
 
 Pure: `move_request`, `move_steps`, `move_plan`, `plan_findings`, `plan_rules`, `group_plan`,

@@ -25,8 +25,8 @@ from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.flow_pair import FlowSide
 from mm2.config import dedicated_mode
 from mm2.failover import plan_findings, readiness, writer_fencing
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_request import FailoverRequest
 from mm2.failover.writer_fencing import FencingRounds
 from mm2.kafka.client_interfaces import RecordWriter
 
@@ -155,7 +155,7 @@ class StoppedFlow:
     """Tasks that have not reported that they ended."""
 
 
-def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
+def stop_flow(context: FailoverContext, request: FailoverRequest) -> StoppedFlow:
     """Stop the flow durably, then wait up to `TASK_END_TIMEOUT_S` until its workers report that all
     tasks have ended."""
     stopped = list(context.stop_connectors())
@@ -179,7 +179,7 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
     return StoppedFlow(connectors=stopped, running=left)
 
 
-def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult]:
+def fence_flow(context: FailoverContext, request: FailoverRequest) -> list[FencingResult]:
     """Fence the flow's writers in all of its partitions. A partition is fenced again if a worker
     that has not yet read the stop record acquires it.
 
@@ -199,7 +199,7 @@ def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult
 
 
 def fence_flow_again(
-    context: MoveContext, request: MoveRequest, fenced: Collection[FencingResult]
+    context: FailoverContext, request: FailoverRequest, fenced: Collection[FencingResult]
 ) -> list[FencingResult]:
     """Fence all partitions of the flow again if a partition was acquired or created since they were
     last fenced. Return the fencing results; empty if fencing again was not necessary."""

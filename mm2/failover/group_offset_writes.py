@@ -11,8 +11,8 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2.failover import move_context, plan_findings
 from mm2.failover.journal_step_results import FinalPositions
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_request import FailoverRequest
 from mm2.kafka.client_interfaces import GroupInUseError
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState
@@ -67,7 +67,7 @@ def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
     """Select the committed offsets that are lower than the failover's final positions and that the
-    operator has not accepted (`MoveRequest.accepted`)."""
+    operator has not accepted (`FailoverRequest.accepted`)."""
     return [
         each
         for each in found
@@ -77,7 +77,7 @@ def select_unaccepted_positions(
 
 
 def explain_unaccepted_positions(
-    found: Collection[VerifiedPosition], wanted: MoveRequest, *, journal: str
+    found: Collection[VerifiedPosition], wanted: FailoverRequest, *, journal: str
 ) -> str:
     """Explain which groups are below their final positions, and which commands to use next."""
     groups = sorted({each.group for each in found})
@@ -104,9 +104,9 @@ def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
 
 
 def write_group_offsets(
-    context: MoveContext,
+    context: FailoverContext,
     finals: Mapping[str, FinalPositions],
-    request: MoveRequest,
+    request: FailoverRequest,
     *,
     moved: Collection[str],
     on_moved: Callable[[str], object],
@@ -162,7 +162,7 @@ def _choose_finding_code(failure: ConnectError) -> str:
 
 
 def record_written_groups(
-    context: MoveContext,
+    context: FailoverContext,
     finals: Mapping[str, FinalPositions],
     *,
     moved: Collection[str],
@@ -181,7 +181,7 @@ def record_written_groups(
 
 
 def read_group_offsets(
-    context: MoveContext, finals: Mapping[str, FinalPositions]
+    context: FailoverContext, finals: Mapping[str, FinalPositions]
 ) -> Mapping[str, CommittedPositions]:
     """Read the groups' committed offsets on the destination."""
     found = context.clusters.target.groups.fetch_committed_offsets(

@@ -13,8 +13,8 @@ from typing import IO
 
 from connect_runtime.base.errors import FatalError
 from mm2.config.mm2_settings import HookCommand
-from mm2.failover.move_request import MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
 MAX_OUTPUT_CHARS = 4_000
 """Maximum number of characters that are kept of a hook command's output. Longer output is truncated
@@ -25,7 +25,7 @@ HookCommands = Mapping[str, HookCommand]
 """Hook commands by step name; see `move_steps.HOOK_STEPS`."""
 
 
-def run_hook(hook: HookCommand, step: MoveStep, *, request: MoveRequest, flow: str) -> str:
+def run_hook(hook: HookCommand, step: FailoverStep, *, request: FailoverRequest, flow: str) -> str:
     """Run the hook command and return the end of its output.
 
     The command inherits this process's environment and also receives MM2_STEP, MM2_FROM, MM2_TO and

@@ -15,16 +15,16 @@ from mm2.clusters import fencing_results
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover import journal_step_results
-from mm2.failover.journal import MoveJournal
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverJournal
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_steps import FailoverStep
 from mm2.offsets.offset_map import OffsetMap
 
-_Step = MoveStep
+_Step = FailoverStep
 _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _Step.AGREE)
 
 
-def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
+def find_outdated_steps(found: FailoverJournal) -> list[FailoverStep]:
     """Return the completed steps that must be repeated.
 
     If the flow has not been stopped yet, the steps that stop applications are repeated, because
@@ -40,7 +40,7 @@ def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
     return [] if all_moved else [_Step.FINAL_POSITIONS]
 
 
-def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
+def drop_moved_groups(found: FailoverPlan, moved: Collection[str]) -> FailoverPlan:
     """Return the plan without the groups that were already moved."""
     return dataclasses.replace(
         found,
@@ -49,7 +49,7 @@ def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
     )
 
 
-def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str:
+def explain_how_to_abandon(found: FailoverJournal, *, path: str, resume: str) -> str:
     """Explain how to abandon the failover. Return "" if groups were already moved, because that
     cannot be undone.
 
@@ -65,7 +65,7 @@ def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str
     )
 
 
-def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
+def read_last_fencing(found: FailoverJournal) -> list[FencingResult]:
     """Return the fencing results of the last step that fenced partitions."""
     voided = found.voided.get(_Step.FINAL_POSITIONS, {})
     again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
@@ -75,7 +75,7 @@ def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
 
 
 def explain_outdated_positions(
-    found: MoveJournal,
+    found: FailoverJournal,
     *,
     offset_map: OffsetMap,
     to_fence: Collection[TopicPartition],

@@ -26,8 +26,8 @@ from typing import Any
 
 from connect_runtime.base.errors import FatalError
 from mm2.failover import move_steps
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
 JOURNAL_VERSION = 3
 _YEAR_10000_MS = 253_402_300_800_000
@@ -50,38 +50,38 @@ class JournalEntryKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveIdentity:
+class FailoverIdentity:
     """Identity and options of a failover; constant for the whole failover."""
 
-    request: MoveRequest
+    request: FailoverRequest
     flow: str
     hooks: tuple[str, ...] = ()
     clusters: ClusterIds = field(default_factory=ClusterIds)
 
     @property
-    def steps(self) -> tuple[MoveStep, ...]:
+    def steps(self) -> tuple[FailoverStep, ...]:
         """Steps of the failover, in order."""
         return move_steps.order_steps(self.request, self.hooks)
 
 
 @dataclass(slots=True)
-class MoveJournal:
+class FailoverJournal:
     """State of a failover, rebuilt from its journal."""
 
-    identity: MoveIdentity | None = None
+    identity: FailoverIdentity | None = None
     begun_at_ms: int = 0
-    details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    details: dict[FailoverStep, Mapping[str, Any]] = field(default_factory=dict)
     """Results of the completed steps."""
-    voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    voided: dict[FailoverStep, Mapping[str, Any]] = field(default_factory=dict)
     """Previous results of the steps that must be repeated."""
-    started_ms: dict[MoveStep, int] = field(default_factory=dict)
-    done_ms: dict[MoveStep, int] = field(default_factory=dict)
-    failures: list[tuple[MoveStep, str]] = field(default_factory=list)
+    started_ms: dict[FailoverStep, int] = field(default_factory=dict)
+    done_ms: dict[FailoverStep, int] = field(default_factory=dict)
+    failures: list[tuple[FailoverStep, str]] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
     """Groups that were moved."""
 
     @property
-    def next_step(self) -> MoveStep | None:
+    def next_step(self) -> FailoverStep | None:
         """The first step that is not completed, or None if all are. A step that was started but not
         completed is repeated."""
         assert self.identity is not None, "the failover has not begun"
@@ -104,22 +104,22 @@ class MoveJournal:
             case JournalEntryKind.GROUP:
                 self.moved.add(str(line["group"]))
             case JournalEntryKind.STARTED:
-                self.started_ms.setdefault(MoveStep(line["step"]), at_ms)
+                self.started_ms.setdefault(FailoverStep(line["step"]), at_ms)
             case JournalEntryKind.DONE:
-                step = MoveStep(line["step"])
+                step = FailoverStep(line["step"])
                 self.details[step], self.done_ms[step] = line["detail"], at_ms
             case JournalEntryKind.VOIDED:
-                step = MoveStep(line["step"])
+                step = FailoverStep(line["step"])
                 self.voided[step] = self.details.pop(step)
                 del self.done_ms[step]
             case JournalEntryKind.FAILED:
-                self.failures.append((MoveStep(line["step"]), str(line["error"])))
+                self.failures.append((FailoverStep(line["step"]), str(line["error"])))
 
 
-def read_journal(text: str) -> MoveJournal:
+def read_journal(text: str) -> FailoverJournal:
     """Read a whole journal; text after the last line feed is ignored. Raises `JournalError` if the
     journal is invalid."""
-    found = MoveJournal()
+    found = FailoverJournal()
     whole, _, _ = text.rpartition("\n")
     for number, line in enumerate(whole.split("\n") if whole else (), start=1):
         try:
@@ -146,7 +146,7 @@ def decode_entry(line: str) -> Mapping[str, Any]:
     return found
 
 
-def encode_begun_entry(begin: MoveIdentity, *, at_ms: int) -> str:
+def encode_begun_entry(begin: FailoverIdentity, *, at_ms: int) -> str:
     """Encode the first journal line, including its line feed."""
     wanted = begin.request
     return _encode_entry(
@@ -176,19 +176,19 @@ def encode_group_moved_entry(group: str, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.GROUP, at_ms, {"group": group})
 
 
-def encode_step_started(step: MoveStep, *, at_ms: int) -> str:
+def encode_step_started(step: FailoverStep, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.STARTED, at_ms, {"step": step.value})
 
 
-def encode_step_done(step: MoveStep, detail: Mapping[str, Any], *, at_ms: int) -> str:
+def encode_step_done(step: FailoverStep, detail: Mapping[str, Any], *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.DONE, at_ms, {"step": step.value, "detail": detail})
 
 
-def encode_step_failed(step: MoveStep, error: str, *, at_ms: int) -> str:
+def encode_step_failed(step: FailoverStep, error: str, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.FAILED, at_ms, {"step": step.value, "error": error})
 
 
-def encode_step_voided(step: MoveStep, *, at_ms: int) -> str:
+def encode_step_voided(step: FailoverStep, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.VOIDED, at_ms, {"step": step.value})
 
 
@@ -197,12 +197,12 @@ def _encode_entry(what: JournalEntryKind, at_ms: int, more: Mapping[str, Any]) -
     return json.dumps(whole, separators=(",", ":")) + "\n"
 
 
-def _decode_begun_entry(line: Mapping[str, Any]) -> MoveIdentity:
-    return MoveIdentity(
-        request=MoveRequest(
+def _decode_begun_entry(line: Mapping[str, Any]) -> FailoverIdentity:
+    return FailoverIdentity(
+        request=FailoverRequest(
             origin=_require_string(line["from"]),
             destination=_require_string(line["to"]),
-            kind=MoveKind(line["kind"]),
+            kind=FailoverKind(line["kind"]),
             rewind=bool(line["rewind"]),
             accepted=frozenset(_convert_to_strings(line["accepted"])),
             groups=frozenset(_convert_to_strings(line["groups"])),

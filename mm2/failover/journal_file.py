@@ -21,8 +21,8 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError
 from connect_runtime.system import file_access
 from mm2.failover import journal
-from mm2.failover.journal import JournalError, MoveJournal
-from mm2.failover.readiness import UnfinishedMove
+from mm2.failover.journal import FailoverJournal, JournalError
+from mm2.failover.readiness import UnfinishedFailover
 
 MAX_JOURNALS = 1_000
 MAX_FIRST_LINE_BYTES = 1 << 20
@@ -43,9 +43,9 @@ def explain_unusable_path(path: pathlib.Path) -> str:
     return ""
 
 
-def find_unfinished_moves(
+def find_unfinished_failovers(
     folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
-) -> list[UnfinishedMove]:
+) -> list[UnfinishedFailover]:
     """Find the unfinished failovers between two clusters, in either direction, in the journals
     (`*.jsonl`) of a directory. The journal `excluded`, files that are not journals, and files of
     users other than root and the current user are skipped."""
@@ -54,7 +54,7 @@ def find_unfinished_moves(
     for path in sorted(itertools.islice(own, MAX_JOURNALS)):
         try:
             if path.absolute() != excluded.absolute() and (
-                other := _read_unfinished_move(path, set(ends))
+                other := _read_unfinished_failover(path, set(ends))
             ):
                 found.append(other)
         except OSError:
@@ -63,8 +63,8 @@ def find_unfinished_moves(
 
 
 def describe_foreign_journals(folder: pathlib.Path) -> str:
-    """Describe the journals that `find_unfinished_moves` skips because other users own them; return
-    "" if none is skipped."""
+    """Describe the journals that `find_unfinished_failovers` skips because other users own them;
+    return "" if none is skipped."""
     foreign = [
         path
         for path in folder.glob("*.jsonl")
@@ -87,7 +87,9 @@ def _has_trusted_owner(path: pathlib.Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid())
 
 
-def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> UnfinishedMove | None:
+def _read_unfinished_failover(
+    path: pathlib.Path, ends: Collection[str]
+) -> UnfinishedFailover | None:
     with os.fdopen(file_access.open_user_owned_file(path, os.O_RDONLY), "rb") as file:
         try:
             first = journal.read_journal(file.readline(MAX_FIRST_LINE_BYTES).decode())
@@ -110,7 +112,7 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
             busy = False
         except BlockingIOError:
             busy = True
-    return UnfinishedMove(path=str(path), request=whole.identity.request, busy=busy)
+    return UnfinishedFailover(path=str(path), request=whole.identity.request, busy=busy)
 
 
 def _explain_existing_file(path: pathlib.Path) -> str:
@@ -175,7 +177,7 @@ class JournalFile:
                 "stop it"
             ) from error
 
-    def _read_journal(self) -> MoveJournal:
+    def _read_journal(self) -> FailoverJournal:
         with open(self._fd, "rb", closefd=False) as file:
             file.seek(0)
             data = file.read()

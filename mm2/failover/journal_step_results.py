@@ -18,20 +18,20 @@ from mm2.clusters import reread_estimate
 from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover.group_plan import GroupMove
-from mm2.failover.journal import MoveJournal
-from mm2.failover.move_request import MoveKind
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverJournal
+from mm2.failover.move_request import FailoverKind
+from mm2.failover.move_steps import FailoverStep
 from mm2.offsets.checkpoint_rules import CommittedPositions, OffsetAndMetadata
 from mm2.offsets.log_bounds import LogBounds
 
 _ReadBackDetail = Mapping[str, Any]
-_Step = MoveStep
+_Step = FailoverStep
 _MAX_HOOK_LINE_CHARS = 200
 """Length to which a hook's last output line is truncated when the verification of its step is
 described."""
 
 
-def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
+def describe_step_verification(step: FailoverStep, detail: _ReadBackDetail) -> str:
     """Describe how a step was verified, as one line without a full stop."""
     return (
         _OPERATOR_STEP_TEXTS[step]
@@ -40,7 +40,7 @@ def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
     )
 
 
-def format_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
+def format_step_verification(step: FailoverStep, detail: _ReadBackDetail) -> str:
     """Format the progress output of a finished step: its name, and how it was verified
     (`describe_step_verification`)."""
     verb = "LEFT TO YOU" if _is_step_left_to_operator(detail) else "VERIFIED"
@@ -133,13 +133,13 @@ def _describe_report(_: _ReadBackDetail) -> str:
     return "all steps are in the journal"
 
 
-_OPERATOR_STEP_TEXTS: Mapping[MoveStep, str] = {
+_OPERATOR_STEP_TEXTS: Mapping[FailoverStep, str] = {
     _Step.STOP_PRODUCERS: f"{_Step.AGREE.value} waits until producers have stopped",
     _Step.STOP_CONSUMERS: f"{_Step.IDLE.value} waits until no group has members",
     _Step.START_CONSUMERS: f"{_Step.REPORT.value} lists the groups with members",
     _Step.START_PRODUCERS: "not checked",
 }
-_READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
+_READ_BACK_TEXTS: Mapping[FailoverStep, Callable[[_ReadBackDetail], str]] = {
     _Step.RECORD: _describe_recorded_plan,
     _Step.EXPORT: _describe_export,
     _Step.STOP_PRODUCERS: _describe_hook,
@@ -261,7 +261,7 @@ def merge_final_positions(
             "reread": reread_estimate.describe_rereads(
                 groups,
                 at_ms=plan["at_ms"],
-                planned=plan["kind"] != MoveKind.EMERGENCY.value,
+                planned=plan["kind"] != FailoverKind.EMERGENCY.value,
                 all_known=all_known,
             ),
             "groups": groups,
@@ -273,7 +273,7 @@ def merge_final_positions(
 
 
 def decode_plan_baseline(detail: StepDetail) -> PlanBaseline:
-    """Decode the plan that step `MoveStep.RECORD` stored in the journal."""
+    """Decode the plan that step `FailoverStep.RECORD` stored in the journal."""
     plan = detail["plan"]
     return PlanBaseline(
         positions={
@@ -336,7 +336,7 @@ def decode_offsets(found: Collection[StepDetail]) -> dict[TopicPartition, int]:
     return {_decode_partition(each): each["value"] for each in found}
 
 
-def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[str, Any]:
+def build_report(found: FailoverJournal, final: StepDetail, *, now_ms: int) -> dict[str, Any]:
     """Build the report of a finished failover: durations, verification of each step, recovery
     point, and the result for each group."""
     moved = found.moved
@@ -369,10 +369,13 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
             groups, at_ms=final["at_ms"], planned=wanted.is_planned, all_known=all_known
         ),
         "findings": final["findings"],
-        "verified": found.details[MoveStep.VERIFY]["positions"],
+        "verified": found.details[FailoverStep.VERIFY]["positions"],
         "moved": [_encode_group_report(each) for each in groups],
         "unmoved": sorted(
-            {*list_plan_groups(found.details[MoveStep.RECORD]), *list_plan_groups({"plan": final})}
+            {
+                *list_plan_groups(found.details[FailoverStep.RECORD]),
+                *list_plan_groups({"plan": final}),
+            }
             - moved
         ),
         "unmoved_groups": final["unmoved_groups"],
@@ -394,7 +397,7 @@ def count_records_after_snapshot(
     return count
 
 
-def _encode_step_report(found: MoveJournal, step: MoveStep) -> StepDetail:
+def _encode_step_report(found: FailoverJournal, step: FailoverStep) -> StepDetail:
     """Encode a step for the report. Its duration includes failed attempts and the time between
     them."""
     return {

@@ -1,5 +1,5 @@
-"""Creates the planner, the readiness checks and the `MoveContext` with clients of the configured
-clusters."""
+"""Creates the planner, the readiness checks and the `FailoverContext` with clients of the
+configured clusters."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mm2.failover import (
     unreplicated_records,
     writer_fencing,
 )
-from mm2.failover.move_context import MoveContext
+from mm2.failover.move_context import FailoverContext
 from mm2.failover.move_request import ClusterIds
 from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool, ReportProgress
-from mm2.failover.planner import MovePlanner
+from mm2.failover.planner import FailoverPlanner
 from mm2.failover.readiness_checks import ReadinessChecks
 from mm2.failover.unreplicated_records import UnreplicatedRecordFinder
 from mm2.kafka import command_arguments
@@ -40,7 +40,7 @@ SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveTimeouts:
+class FailoverTimeouts:
     """Timeouts of a failover."""
 
     quiescence_s: float = 60.0
@@ -53,20 +53,20 @@ class MoveTimeouts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveComponentFactory:
+class FailoverComponentFactory:
     """Builds the components of one flow's failover from the configuration."""
 
     settings: Mm2Settings
     pair: FlowPair
     clock: Clock
-    timeouts: MoveTimeouts = field(default_factory=MoveTimeouts)
+    timeouts: FailoverTimeouts = field(default_factory=FailoverTimeouts)
     lost: bool = False
     """True if the operator declared the origin lost, so that it is not queried."""
     report_progress: ReportProgress = lambda _: None
     """Prints progress of long operations."""
 
     @property
-    def planner(self) -> MovePlanner:
+    def planner(self) -> FailoverPlanner:
         """Planner for failovers of the flow's groups."""
         finder = UnreplicatedRecordFinder(
             destination_pool=self._build_thread_pool(
@@ -76,7 +76,7 @@ class MoveComponentFactory:
                 self._connect_source, f"counting on {self.pair.flow.source}", self.report_progress
             ),
         )
-        return MovePlanner(
+        return FailoverPlanner(
             clusters=self.pair,
             find_unreplicated=finder.find_unreplicated_records,
             clock=self.clock,
@@ -148,7 +148,7 @@ class MoveComponentFactory:
         )
         return plan.worker_props
 
-    def build_context(self, tell: Callable[[str], object]) -> MoveContext:
+    def build_context(self, tell: Callable[[str], object]) -> FailoverContext:
         """Build the context of a failover. `tell` is the function that prints a line for the
         operator.
 
@@ -156,7 +156,7 @@ class MoveComponentFactory:
         the configuration.
         """
         props = self._worker_props
-        return MoveContext(
+        return FailoverContext(
             clusters=self.pair,
             map_reader=self.pair.target.open_offset_map_reader(self.pair.flow.source),
             planner=self.planner,

@@ -1,4 +1,5 @@
-"""Defines `MoveContext`: the clusters, functions and timeouts that the steps of a failover use."""
+"""Defines `FailoverContext`: the clusters, functions and timeouts that the steps of a failover
+use."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from mm2 import operator_commands
 from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.failover.hook_commands import HookCommands
-from mm2.failover.planner import MovePlanner
+from mm2.failover.planner import FailoverPlanner
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.kafka.offset_map_reader import OffsetMapReader
 from mm2.offsets.offset_map import OffsetMap
@@ -24,13 +25,13 @@ PROGRESS_INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveContext:
+class FailoverContext:
     """Clusters, functions and timeouts that the steps of one failover use."""
 
     clusters: FlowClusters
     map_reader: OffsetMapReader
     """Reads the flow's offset map incrementally: each read continues where the last one ended."""
-    planner: MovePlanner
+    planner: FailoverPlanner
     stop_connectors: Callable[[], Sequence[str]]
     """Stops the flow durably; returns the names of its stopped connectors."""
     list_running_tasks: Callable[[], Sequence[str]]

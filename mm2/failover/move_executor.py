@@ -29,20 +29,22 @@ from mm2.failover import (
     quiescence,
     writer_fencing,
 )
-from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal import FailoverIdentity
 from mm2.failover.journal_file import JournalFile
 from mm2.failover.journal_step_results import FinalPositions
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
-from mm2.failover.planner import FencedFlowState, MovePlanner
+from mm2.failover.planner import FailoverPlanner, FencedFlowState
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.operator_commands import OperatorCommands
 
 
-def export_unreplicated_records(context: MoveContext, request: MoveRequest, *, move: str) -> int:
+def export_unreplicated_records(
+    context: FailoverContext, request: FailoverRequest, *, move: str
+) -> int:
     """Write the unreplicated records to the file `request.export` (option `--export`); return the
     number of records.
 
@@ -61,22 +63,22 @@ def export_unreplicated_records(context: MoveContext, request: MoveRequest, *, m
 
 
 _Detail = Mapping[str, Any]
-_Step = MoveStep
+_Step = FailoverStep
 
 
-class MoveRefusedError(FatalError):
+class FailoverRefusedError(FatalError):
     """Raised if the plan's verdict is NO-GO; nothing was changed."""
 
 
-class MoveExecutor:
+class FailoverExecutor:
     """Executes one failover; `run_remaining_steps` executes the steps that are not completed."""
 
     def __init__(
         self,
         file: JournalFile,
-        context: MoveContext,
+        context: FailoverContext,
         *,
-        plan: MovePlan | None = None,
+        plan: FailoverPlan | None = None,
     ) -> None:
         """Create the executor of a failover. `plan` is the failover's plan if it has already been
         built."""
@@ -84,7 +86,7 @@ class MoveExecutor:
         self._planned = plan
         self._file = file
         self._context = context
-        self._identity: MoveIdentity = file.journal.identity
+        self._identity: FailoverIdentity = file.journal.identity
         self._request = dataclasses.replace(self._identity.request, file=context.file)
         self._actions: Mapping[_Step, Callable[[], _Detail]] = {
             _Step.RECORD: self._record_plan,
@@ -204,7 +206,9 @@ class MoveExecutor:
     def _record_plan(self) -> _Detail:
         found = self._planned or self._context.planner.build_plan(self._request)
         if found.verdict is PlanVerdict.NO_GO:
-            raise MoveRefusedError(f"no-go: {explain_move_refusal(found)}. Nothing was changed")
+            raise FailoverRefusedError(
+                f"no-go: {explain_failover_refusal(found)}. Nothing was changed"
+            )
         return {"plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {})}
 
     def _export_records(self) -> _Detail:
@@ -238,7 +242,7 @@ class MoveExecutor:
         )
 
     @property
-    def _planner(self) -> MovePlanner:
+    def _planner(self) -> FailoverPlanner:
         """Planner of this failover, which does not query the origin if it was already lost when the
         failover began."""
         planner = self._context.planner
@@ -269,7 +273,7 @@ class MoveExecutor:
         found = interrupted_move.drop_moved_groups(found, noted.moved)
         if found.verdict is PlanVerdict.NO_GO:
             raise RetriableError(
-                f"no-go: {explain_move_refusal(found)}. {self._explain_how_to_continue()}"
+                f"no-go: {explain_failover_refusal(found)}. {self._explain_how_to_continue()}"
             )
         detail = {
             "plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {}),
@@ -362,6 +366,6 @@ class MoveExecutor:
         )
 
 
-def explain_move_refusal(found: MovePlan) -> str:
+def explain_failover_refusal(found: FailoverPlan) -> str:
     """Join the descriptions of all findings that forbid the failover."""
     return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

@@ -1,4 +1,5 @@
-"""Defines `MovePlan`: what a failover would do and cost if it were executed now, and the verdict.
+"""Defines `FailoverPlan`: what a failover would do and cost if it were executed now, and the
+verdict.
 
 Building a plan changes nothing. `move_steps` defines the order of the steps, and `journal` records
 the completed steps.
@@ -19,15 +20,15 @@ from mm2.clusters.cluster_pair_snapshot import (
 )
 from mm2.failover import group_plan, plan_findings, plan_rules
 from mm2.failover.group_plan import GroupMove
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_request import FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovePlan:
+class FailoverPlan:
     """Effects and costs that a failover would have if it were executed now."""
 
-    request: MoveRequest
+    request: FailoverRequest
     at_ms: int
     flow: str
     mirrored: tuple[MirroredPartition, ...]
@@ -81,13 +82,13 @@ class MovePlan:
         return None if None in found else sum(each or 0 for each in found)
 
 
-def build_move_plan(
-    request: MoveRequest,
+def build_failover_plan(
+    request: FailoverRequest,
     snapshot: ClusterPairSnapshot,
     translate: TranslatePosition,
     *,
     agreed_ends: MatchingEndOffsets | None = None,
-) -> MovePlan:
+) -> FailoverPlan:
     """Build the plan from a snapshot.
 
     `agreed_ends` contains the end offsets at which both clusters were equal. It is passed only for
@@ -107,7 +108,7 @@ def build_move_plan(
         for each in sorted(snapshot.groups, key=lambda group: group.name)
     )
     told = plan_rules.check_plan(request, snapshot, groups, agreed_ends=agreed_ends)
-    return MovePlan(
+    return FailoverPlan(
         request=request,
         at_ms=snapshot.at_ms,
         flow=snapshot.flow,
@@ -124,7 +125,7 @@ def build_move_plan(
     )
 
 
-def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
+def add_findings(plan: FailoverPlan, more: Iterable[PlanFinding]) -> FailoverPlan:
     """Return a copy of the plan with the findings `more` added. A finding that the operator has
     accepted is added as a cost."""
     weighed = tuple(

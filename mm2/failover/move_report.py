@@ -12,7 +12,7 @@ from typing import Any
 from connect_runtime.base import plurals
 from mm2 import text_format
 from mm2.failover import plan_output
-from mm2.failover.move_request import MoveKind
+from mm2.failover.move_request import FailoverKind
 from mm2.operator_commands import OperatorCommands
 
 _STEP_COLUMNS = ("STEP", "BEGAN", "TOOK", "READ-BACK")
@@ -120,7 +120,7 @@ def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
     operator = OperatorCommands(file=file)
     resume = operator.build_resume_command(flow, None)
     yield f"the flow {flow} remains stopped; to resume it: {resume}"
-    if report["kind"] == MoveKind.BACK.value:
+    if report["kind"] == FailoverKind.BACK.value:
         forth = f"{report['to']}->{report['from']}"
         yield f"if {forth} was stopped, resume it too: {operator.build_resume_command(forth, None)}"
     stranded = report["stranded_records"]

@@ -1,4 +1,4 @@
-"""Defines `MoveRequest`: the failover or failback that an operator requests, and its command
+"""Defines `FailoverRequest`: the failover or failback that an operator requests, and its command
 line."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mm2 import operator_commands
 
 
-class MoveKind(enum.Enum):
+class FailoverKind(enum.Enum):
     """Kind of failover, which determines whether the origin must be available."""
 
     EMERGENCY = "failover"
@@ -21,13 +21,13 @@ class MoveKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRequest:
+class FailoverRequest:
     """Groups to move, origin and destination of the failover, and the risks that the operator has
     accepted."""
 
     origin: str
     destination: str
-    kind: MoveKind
+    kind: FailoverKind
     rewind: bool = False
     """True to move groups also to positions lower than their current positions on the
     destination."""
@@ -44,7 +44,7 @@ class MoveRequest:
     @property
     def is_planned(self) -> bool:
         """True if both clusters must be available."""
-        return self.kind is not MoveKind.EMERGENCY
+        return self.kind is not FailoverKind.EMERGENCY
 
     def is_finding_accepted(self, code: str, group: str = "") -> bool:
         """Return True if the operator has accepted this finding for all groups or for `group`."""
@@ -53,10 +53,10 @@ class MoveRequest:
     def build_command(self, *more: str) -> str:
         """Build the command line of this failover without the request's options. The arguments in
         `more`, such as `--resume`, are added."""
-        verb = "failback" if self.kind is MoveKind.BACK else "failover"
-        planned = ("--planned",) if self.kind is MoveKind.PLANNED else ()
+        verb = "failback" if self.kind is FailoverKind.BACK else "failover"
+        planned = ("--planned",) if self.kind is FailoverKind.PLANNED else ()
         words = (*planned, *more)
-        return operator_commands.build_move_command(
+        return operator_commands.build_failover_command(
             verb, self.origin, self.destination, *words, file=self.file
         )
 
@@ -79,7 +79,7 @@ class ClusterIds:
 
 
 def describe_changed_clusters(
-    request: MoveRequest, begun: ClusterIds, now: ClusterIds
+    request: FailoverRequest, begun: ClusterIds, now: ClusterIds
 ) -> list[str]:
     """Describe each alias that now refers to a different cluster than when the failover began."""
     ends = (
@@ -93,7 +93,7 @@ def describe_changed_clusters(
     ]
 
 
-def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[str]:
+def describe_contradictions(begun: FailoverRequest, requested: FailoverRequest) -> list[str]:
     """Describe how the options of a resumed failover contradict the original request.
 
     Newly accepted finding codes are not a contradiction: they are added to the failover.
@@ -102,7 +102,7 @@ def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[
     ends = (begun.origin, begun.destination), (requested.origin, requested.destination)
     if ends[0] != ends[1]:
         found.append(f"the failover goes from {begun.origin} to {begun.destination}")
-    if requested.kind not in {begun.kind, MoveKind.EMERGENCY}:
+    if requested.kind not in {begun.kind, FailoverKind.EMERGENCY}:
         found.append(f"the journal is of a {begun.kind.value}, not of a {requested.kind.value}")
     if requested.rewind and not begun.rewind:
         found.append("the failover was begun without --rewind")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_request import FailoverRequest
 
 
-class MoveStep(enum.Enum):
+class FailoverStep(enum.Enum):
     """One step of a failover. The value is the step's name in the journal, the output and the
     `hooks` configuration."""
 
@@ -50,35 +50,35 @@ class MoveStep(enum.Enum):
 
 HOOK_STEPS = frozenset(
     {
-        MoveStep.STOP_PRODUCERS,
-        MoveStep.STOP_CONSUMERS,
-        MoveStep.START_CONSUMERS,
-        MoveStep.START_PRODUCERS,
+        FailoverStep.STOP_PRODUCERS,
+        FailoverStep.STOP_CONSUMERS,
+        FailoverStep.START_CONSUMERS,
+        FailoverStep.START_PRODUCERS,
     }
 )
 """Steps that the operator performs, or for which the operator configures a command in `hooks:`. mm2
 prints a step without a command and counts it as completed."""
 
-_PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
-STEP_TEXTS: Mapping[MoveStep, str] = {
-    MoveStep.RECORD: "record the state of both clusters",
-    MoveStep.EXPORT: "export to {export} the records of {destination} that are not on {origin}",
-    MoveStep.STOP_PRODUCERS: "stop producers on {origin}",
-    MoveStep.STOP_CONSUMERS: "stop consumers on {origin}",
-    MoveStep.IDLE: "wait until the groups have no members on {origin}",
-    MoveStep.AGREE: "wait until both clusters have equal end offsets, checked twice",
-    MoveStep.STOP_FLOW: "stop {flow} until mm2 resume",
-    MoveStep.FENCE: "fence the writers of {flow}",
-    MoveStep.FINAL_POSITIONS: "compute the final positions",
-    MoveStep.MOVE_GROUPS: "write the groups' offsets on {destination}",
-    MoveStep.VERIFY: "read the groups' offsets back",
-    MoveStep.START_CONSUMERS: "start consumers on {destination}",
-    MoveStep.START_PRODUCERS: "start producers on {destination}",
-    MoveStep.REPORT: "report the result",
+_PLANNED_ONLY = frozenset({FailoverStep.STOP_PRODUCERS, FailoverStep.AGREE, FailoverStep.IDLE})
+STEP_TEXTS: Mapping[FailoverStep, str] = {
+    FailoverStep.RECORD: "record the state of both clusters",
+    FailoverStep.EXPORT: "export to {export} the records of {destination} that are not on {origin}",
+    FailoverStep.STOP_PRODUCERS: "stop producers on {origin}",
+    FailoverStep.STOP_CONSUMERS: "stop consumers on {origin}",
+    FailoverStep.IDLE: "wait until the groups have no members on {origin}",
+    FailoverStep.AGREE: "wait until both clusters have equal end offsets, checked twice",
+    FailoverStep.STOP_FLOW: "stop {flow} until mm2 resume",
+    FailoverStep.FENCE: "fence the writers of {flow}",
+    FailoverStep.FINAL_POSITIONS: "compute the final positions",
+    FailoverStep.MOVE_GROUPS: "write the groups' offsets on {destination}",
+    FailoverStep.VERIFY: "read the groups' offsets back",
+    FailoverStep.START_CONSUMERS: "start consumers on {destination}",
+    FailoverStep.START_PRODUCERS: "start producers on {destination}",
+    FailoverStep.REPORT: "report the result",
 }
 
 
-def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
+def order_steps(request: FailoverRequest, hooks: Sequence[str]) -> tuple[FailoverStep, ...]:
     """Return the steps of a failover in order.
 
     `hooks` are the names of the steps that have a hook command. In an emergency, the steps that
@@ -86,24 +86,26 @@ def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, .
     """
     given = frozenset(hooks)
 
-    def includes_step(step: MoveStep) -> bool:
-        if step is MoveStep.EXPORT:
+    def includes_step(step: FailoverStep) -> bool:
+        if step is FailoverStep.EXPORT:
             return bool(request.export)
         if request.is_planned:
             return True
         return step not in _PLANNED_ONLY and (step not in HOOK_STEPS or step.value in given)
 
-    return tuple(filter(includes_step, MoveStep))
+    return tuple(filter(includes_step, FailoverStep))
 
 
-def describe_step(step: MoveStep, request: MoveRequest, flow: str, *, same_names: bool) -> str:
+def describe_step(
+    step: FailoverStep, request: FailoverRequest, flow: str, *, same_names: bool
+) -> str:
     """Describe a step as text that does not end with a full stop.
 
     If `same_names` is true, topics have the same name on both clusters, so records written on the
     destination are also replicated to the origin.
     """
     said = STEP_TEXTS[step]
-    if same_names and step is MoveStep.STOP_PRODUCERS:
+    if same_names and step is FailoverStep.STOP_PRODUCERS:
         said += " and on {destination}: records written there are replicated to {origin}"
     return said.format(
         origin=request.origin, destination=request.destination, flow=flow, export=request.export

@@ -47,7 +47,8 @@ class PlanFinding:
 
 
 def lower_severity_if_accepted(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
-    """Lower the severity of an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
+    """Lower the severity of an accepted finding from no-go to cost; see
+    `FailoverRequest.accepted`."""
     named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
     if named and finding.severity is PlanSeverity.FORBIDS:
         return replace(finding, severity=PlanSeverity.COSTS)

@@ -17,7 +17,7 @@ from mm2.clusters.cluster_pair_snapshot import (
 )
 from mm2.failover import move_steps
 from mm2.failover.group_plan import GroupMove, PartitionMove
-from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_plan import FailoverPlan
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 
 PLAN_JSON_VERSION = 1
@@ -49,7 +49,7 @@ Findings that forbid the failover are always printed."""
 
 
 def format_plan(
-    plan: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+    plan: FailoverPlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the lines of the whole plan.
 
@@ -114,7 +114,7 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} similar ({code})"
 
 
-def _format_client_changes(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
+def _format_client_changes(found: FailoverPlan, properties: Mapping[str, str]) -> Iterator[str]:
     yield f"client properties on {found.request.destination}, for all groups:"
     for name, value in properties.items():
         yield f"  {name}={value}"
@@ -129,7 +129,7 @@ def _format_client_changes(found: MovePlan, properties: Mapping[str, str]) -> It
 
 
 def plan_to_json(
-    plan: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+    plan: FailoverPlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> dict[str, Any]:
     """Encode the plan as JSON (`version` is the version of the format).
 
@@ -192,7 +192,7 @@ def format_number(value: int | None) -> str:
     return text_format.UNKNOWN_NUMBER if value is None else str(value)
 
 
-def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
+def _list_renamed_topics(found: FailoverPlan) -> dict[str, str]:
     """Map topic names on the origin to their names on the destination, where the two names
     differ."""
     places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
@@ -281,7 +281,7 @@ def _format_group_state(group: GroupMove, each: PartitionMove) -> str:
     return each.action.value + (f": {why}" if why else "")
 
 
-def _format_plan_totals(found: MovePlan) -> Iterator[str]:
+def _format_plan_totals(found: FailoverPlan) -> Iterator[str]:
     there = found.request.destination
     point = format_rpo(
         there,
@@ -308,7 +308,7 @@ def _format_plan_totals(found: MovePlan) -> Iterator[str]:
     yield f"records already read, but not on {there}: {missing}"
 
 
-def _are_all_groups_known(found: MovePlan) -> bool:
+def _are_all_groups_known(found: FailoverPlan) -> bool:
     return reread_estimate.are_all_groups_known(
         [_group_to_json(each) for each in found.groups],
         [_finding_to_json(each) for each in found.findings],

@@ -18,7 +18,7 @@ from mm2.clusters.cluster_pair_snapshot import (
 )
 from mm2.failover import plan_findings
 from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_request import FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.offsets.group_offset_sync import GroupState
 
@@ -27,7 +27,7 @@ _MAX_TOPICS_NAMED = 5
 
 
 def check_group(
-    request: MoveRequest, snapshot: ClusterPairSnapshot, group: GroupMove, *, final: bool
+    request: FailoverRequest, snapshot: ClusterPairSnapshot, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
     """Yield the findings about one group. `final` is true after the flow was stopped and fenced."""
     yield from _check_missing_positions(request, snapshot, group)
@@ -42,7 +42,7 @@ def check_group(
 
 
 def describe_unmoved_group(
-    request: MoveRequest, snapshot: ClusterPairSnapshot, group: UnmovedGroup
+    request: FailoverRequest, snapshot: ClusterPairSnapshot, group: UnmovedGroup
 ) -> PlanFinding:
     """Describe a share or streams group, which is not moved."""
     name, here, there = group.name, request.origin, request.destination
@@ -81,7 +81,7 @@ def describe_unmoved_group(
 
 
 def _check_missing_positions(
-    wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
+    wanted: FailoverRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
     """Yield a finding if the group has committed offsets in a topic, but none in some of the
     topic's partitions with records."""
@@ -119,7 +119,7 @@ _BLOCKED_REASONS = {
 }
 
 
-def _describe_streams_group(wanted: MoveRequest, group: GroupMove) -> PlanFinding:
+def _describe_streams_group(wanted: FailoverRequest, group: GroupMove) -> PlanFinding:
     return _GroupFinding(
         severity=_GroupSeverity.COSTS,
         code="streams-state",
@@ -131,7 +131,7 @@ def _describe_streams_group(wanted: MoveRequest, group: GroupMove) -> PlanFindin
 
 
 def _check_group_state(
-    wanted: MoveRequest, group: GroupMove, *, final: bool
+    wanted: FailoverRequest, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
     name = group.group
     if group.blocking_state is not None:
@@ -156,7 +156,7 @@ def _check_group_state(
 
 
 def _check_position_basis(
-    wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
+    wanted: FailoverRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
     """Yield findings about groups whose committed offsets are unknown, and about the positions used
     instead."""
@@ -222,7 +222,7 @@ def _check_position_basis(
 
 
 def _check_partition_move(
-    wanted: MoveRequest,
+    wanted: FailoverRequest,
     group: GroupMove,
     each: PartitionMove,
     *,
@@ -237,7 +237,7 @@ def _check_partition_move(
 
 
 def _check_position_action(
-    wanted: MoveRequest, each: PartitionMove
+    wanted: FailoverRequest, each: PartitionMove
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     if each.unanswered_reason:
         place = (
@@ -286,7 +286,7 @@ def _check_position_action(
 
 
 def _check_rereads(
-    wanted: MoveRequest, each: PartitionMove, *, waits: bool
+    wanted: FailoverRequest, each: PartitionMove, *, waits: bool
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     """Yield the findings about records that the group will re-read or miss. If `waits` is true, the
     failover waits until all records are replicated before it reads the final positions."""
@@ -350,7 +350,7 @@ accepted them."""
 
 
 def check_plan(
-    request: MoveRequest,
+    request: FailoverRequest,
     snapshot: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
     *,
@@ -372,7 +372,7 @@ def check_plan(
 
 
 def _collect_findings(
-    wanted: MoveRequest,
+    wanted: FailoverRequest,
     found: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
     *,
@@ -395,7 +395,7 @@ def _collect_findings(
         yield describe_unmoved_group(wanted, found, unmoved)
 
 
-def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator[PlanFinding]:
+def _check_clusters(wanted: FailoverRequest, found: ClusterPairSnapshot) -> Iterator[PlanFinding]:
     here, there = wanted.origin, wanted.destination
     if not found.mirrored:
         yield _PlanFinding(
@@ -437,7 +437,7 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
 
 
 def _check_group_list(
-    wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
+    wanted: FailoverRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     why = found.incomplete_reason
     if found.origin_error and not groups and not why:
@@ -456,7 +456,7 @@ def _check_group_list(
 
 
 def _check_missing_source_information(
-    wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
+    wanted: FailoverRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     """Yield findings about information that an available but partly failing source could not
     provide."""
@@ -498,7 +498,7 @@ def _check_missing_source_information(
         )
 
 
-def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[PlanFinding]:
+def _check_mirror(wanted: FailoverRequest, each: MirroredPartition) -> Iterator[PlanFinding]:
     name = f"{each.partition}"
     if each.stop_reason:
         yield _PlanFinding(
@@ -535,7 +535,7 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
 
 
 def _check_lag(
-    wanted: MoveRequest, each: MirroredPartition, settled: MatchingEndOffsets | None
+    wanted: FailoverRequest, each: MirroredPartition, settled: MatchingEndOffsets | None
 ) -> Iterator[PlanFinding]:
     """Yield findings about replication lag. A planned failover waits until all records are
     replicated, so its final check must find no lag."""
@@ -578,7 +578,7 @@ def _check_lag(
 
 
 def _check_unreplicated_records(
-    wanted: MoveRequest, each: UnreplicatedRecords
+    wanted: FailoverRequest, each: UnreplicatedRecords
 ) -> Iterator[PlanFinding]:
     if each.records == 0:
         return
@@ -598,7 +598,7 @@ def _check_unreplicated_records(
 
 
 def _check_requested_groups(
-    wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
+    wanted: FailoverRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     if not groups and not found.origin_error:
         yield _PlanFinding(
@@ -623,7 +623,7 @@ def _check_requested_groups(
 
 
 def _check_vanished_groups(
-    wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
+    wanted: FailoverRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     before = frozenset[str]() if found.baseline is None else frozenset(found.baseline.positions)
     for name in sorted(before.difference(group.group for group in groups)):

@@ -15,8 +15,8 @@ from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.group_state import GroupPositions
 from mm2.clusters.mirror_state import MirrorState
 from mm2.failover import move_plan, reverse_flow_state
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.position_translation import (
     OffsetSyncLocations,
     PositionTranslator,
@@ -38,7 +38,7 @@ class FencedFlowState:
     """Result of fencing the flow's writers."""
     agreed_ends: MatchingEndOffsets | None = None
     """End offsets that were equal on both clusters before the flow was stopped; see
-    `move_plan.build_move_plan`."""
+    `move_plan.build_failover_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the failover began; see `ClusterPairSnapshot`."""
 
@@ -47,7 +47,7 @@ _OPEN_FLOW = FencedFlowState(fencing=FencingSummary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovePlanner:
+class FailoverPlanner:
     """Plans failovers of one flow's groups; makes no changes."""
 
     clusters: FlowClusters
@@ -63,7 +63,9 @@ class MovePlanner:
     configuration."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 
-    def build_plan(self, wanted: MoveRequest, closed: FencedFlowState | None = None) -> MovePlan:
+    def build_plan(
+        self, wanted: FailoverRequest, closed: FencedFlowState | None = None
+    ) -> FailoverPlan:
         """Collect a snapshot and build the plan.
 
         Raises `RetriableError` or `FatalError` if the destination does not respond, or if either
@@ -72,8 +74,8 @@ class MovePlanner:
         return self.build_plan_with_tails(wanted, closed)[0]
 
     def build_plan_with_tails(
-        self, wanted: MoveRequest, closed: FencedFlowState | None = None
-    ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
+        self, wanted: FailoverRequest, closed: FencedFlowState | None = None
+    ) -> tuple[FailoverPlan, Mapping[TopicPartition, UnreplicatedTail]]:
         """Build the plan as `build_plan` does. Also return the unreplicated tails of the
         destination's partitions (the records that were never replicated to the origin), if they
         were counted."""
@@ -126,11 +128,11 @@ class MovePlanner:
             offset_syncs_error=why_no_syncs,
             excluded_topics=found.excluded_topics,
             unfenced=known.fencing.unfenced,
-            unreplicated=opposite.unreplicated_records if wanted.kind is MoveKind.BACK else (),
+            unreplicated=opposite.unreplicated_records if wanted.kind is FailoverKind.BACK else (),
             loss_count=found.loss_count,
             baseline=known.baseline,
         )
-        return move_plan.build_move_plan(
+        return move_plan.build_failover_plan(
             wanted, what, where.translate_position, agreed_ends=known.agreed_ends
         ), opposite.tails
 
@@ -151,7 +153,7 @@ class MovePlanner:
 
     def _collect_groups(
         self,
-        wanted: MoveRequest,
+        wanted: FailoverRequest,
         before: PlanBaseline | None,
         found: MirrorState,
         *,

@@ -15,8 +15,8 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import mirror_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import plan_findings
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_request import FailoverRequest
 from mm2.offsets.group_offset_sync import GroupState
 
 
@@ -85,7 +85,7 @@ class EqualLogEndsDetector:
 
 
 def wait_for_idle_groups(
-    context: MoveContext, request: MoveRequest, names: Sequence[str]
+    context: FailoverContext, request: FailoverRequest, names: Sequence[str]
 ) -> list[str]:
     """Wait until the given groups have no members on the origin, except for groups that the
     operator allows to keep reading. Return the groups without members.
@@ -123,7 +123,9 @@ def wait_for_idle_groups(
     return found
 
 
-def wait_for_equal_log_ends(context: MoveContext, request: MoveRequest) -> EqualLogEndsDetector:
+def wait_for_equal_log_ends(
+    context: FailoverContext, request: FailoverRequest
+) -> EqualLogEndsDetector:
     """Wait until both clusters have had equal, unchanged end offsets for `quiescence_s` seconds.
     Raises `RetriableError` if this does not happen within the failover's wait time, and
     `FatalError` if a cluster denies access."""

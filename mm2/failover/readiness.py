@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mm2.failover.move_request import ClusterIds, MoveRequest
+from mm2.failover.move_request import ClusterIds, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.operator_commands import ClusterCommands
 from mm2.replication import transactional_ids
@@ -18,17 +18,17 @@ _ReadinessFinding, _Severity = PlanFinding, PlanSeverity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnfinishedMove:
+class UnfinishedFailover:
     """Unfinished failover between the same clusters, found through its journal."""
 
     path: str
-    request: MoveRequest
+    request: FailoverRequest
     busy: bool
     """True if a process is currently executing the failover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveReadiness:
+class FailoverReadiness:
     """Collected preconditions of a failover."""
 
     flow: str
@@ -48,7 +48,7 @@ class MoveReadiness:
     """Reason why the export file cannot be created, or "" if it can."""
     hook_errors: Mapping[str, str] = field(default_factory=dict)
     """Reasons why hook commands cannot be run, by the step that runs the command."""
-    unfinished_moves: Sequence[UnfinishedMove] = ()
+    unfinished_failovers: Sequence[UnfinishedFailover] = ()
     """Unfinished failovers between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
     unchecked: Sequence[str] = ()
@@ -75,7 +75,7 @@ def explain_missing_connectors(flow: str, destination: str) -> str:
     )
 
 
-def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
+def check_readiness(request: FailoverRequest, ready: FailoverReadiness) -> Iterator[PlanFinding]:
     """Yield the findings about a failover's preconditions, before the operator's acceptance is
     applied, the most severe first."""
     yield from _check_clusters(request, ready)
@@ -89,12 +89,12 @@ def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[Plan
         )
 
 
-def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
+def _check_clusters(wanted: FailoverRequest, ready: FailoverReadiness) -> Iterator[PlanFinding]:
     ids = ready.clusters
     if ids.origin and ids.origin == ids.destination:
         text = f"{wanted.origin} and {wanted.destination} are the same cluster, {ids.origin}"
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code="one-cluster", text=text)
-    for each in ready.unfinished_moves:
+    for each in ready.unfinished_failovers:
         if each.busy:
             text = (
                 f"{each.path}: another process is moving groups between these clusters; wait until "
@@ -114,7 +114,7 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code=NO_CONNECTORS_CODE, text=text)
 
 
-def _check_files_and_hooks(ready: MoveReadiness) -> Iterator[PlanFinding]:
+def _check_files_and_hooks(ready: FailoverReadiness) -> Iterator[PlanFinding]:
     for code, why in (("no-journal", ready.journal_error), (NO_EXPORT_CODE, ready.export_error)):
         if why:
             yield _ReadinessFinding(severity=_Severity.FORBIDS, code=code, text=why)
@@ -123,7 +123,9 @@ def _check_files_and_hooks(ready: MoveReadiness) -> Iterator[PlanFinding]:
         yield _ReadinessFinding(severity=_Severity.FORBIDS, code="no-hook", text=text)
 
 
-def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
+def _check_authorization(
+    wanted: FailoverRequest, ready: FailoverReadiness
+) -> Iterator[PlanFinding]:
     there = wanted.destination
     if ready.may_stop is False:
         yield _ReadinessFinding(

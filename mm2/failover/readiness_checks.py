@@ -18,9 +18,9 @@ from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.failover import flow_stop, journal_file, move_steps
 from mm2.failover.hook_commands import HookCommands
-from mm2.failover.move_request import ClusterIds, MoveRequest
-from mm2.failover.move_steps import MoveStep
-from mm2.failover.readiness import MoveReadiness
+from mm2.failover.move_request import ClusterIds, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
+from mm2.failover.readiness import FailoverReadiness
 from mm2.kafka.client_interfaces import AuthorizedOperations
 from mm2.operator_commands import ClusterCommands
 
@@ -82,19 +82,19 @@ class ReadinessChecks:
     """Connects to the destination as the principal that writes offsets."""
     commands_by_login: Mapping[str, ClusterCommands]
     """Suggested commands on the destination, by principal (`worker`, `admin`, `producer`); see
-    `MoveReadiness`."""
+    `FailoverReadiness`."""
     hooks: HookCommands
     timeout_s: float
 
     def collect_readiness(
         self,
-        wanted: MoveRequest,
+        wanted: FailoverRequest,
         journal: pathlib.Path,
         *,
         groups: Collection[str],
         partitions: Collection[TopicPartition],
         silent: bool,
-    ) -> MoveReadiness:
+    ) -> FailoverReadiness:
         """Collect the preconditions for moving `groups` and the replicated `partitions`.
 
         If `silent` is true, the origin is known not to respond and is not queried again. A check
@@ -114,7 +114,7 @@ class ReadinessChecks:
         if foreign := journal_file.describe_foreign_journals(folder):
             unlooked.append(foreign)
         names = [self.transactional_id(each) for each in sorted(partitions)[:MAX_TRANSACTIONAL_IDS]]
-        return MoveReadiness(
+        return FailoverReadiness(
             flow=self.flow,
             config_topic=self.config_topic,
             connectors=query_cluster_or_default(
@@ -131,7 +131,7 @@ class ReadinessChecks:
             hook_errors=explain_missing_hooks(
                 self.hooks, move_steps.order_steps(wanted, sorted(self.hooks))
             ),
-            unfinished_moves=journal_file.find_unfinished_moves(
+            unfinished_failovers=journal_file.find_unfinished_failovers(
                 folder, (wanted.origin, wanted.destination), excluded=journal
             ),
             clusters=query_cluster_or_default(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
@@ -165,7 +165,7 @@ def explain_unwritable_export(path: str) -> str:
     return ""
 
 
-def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
+def explain_missing_hooks(hooks: HookCommands, order: Collection[FailoverStep]) -> dict[str, str]:
     """Explain which hook commands do not exist, by the step that runs the command."""
     return {
         step.value: f"the command {hooks[step.value].command[0]} does not exist"

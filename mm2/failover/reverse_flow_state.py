@@ -18,7 +18,7 @@ from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.mirror_state import MirrorState
 from mm2.failover import position_translation, unreplicated_tails
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.position_translation import (
     OffsetSyncLocations,
     ReverseFlowMap,
@@ -56,7 +56,7 @@ class ReverseFlowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCollector:
-    """Collects the state of the reverse flow for `MovePlanner`."""
+    """Collects the state of the reverse flow for `FailoverPlanner`."""
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
@@ -64,7 +64,7 @@ class ReverseFlowCollector:
     timeout_s: float
 
     def collect_state(
-        self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
+        self, wanted: FailoverRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
         """Collect the state of the reverse flow that is needed for a failback, or for moving groups
         that read `topics`.
@@ -72,7 +72,7 @@ class ReverseFlowCollector:
         A planned failover needs the complete state: raises `RetriableError` if any part of it is
         unavailable. In an emergency, the parts that are available are returned.
         """
-        flow, back = self.clusters.flow, wanted.kind is MoveKind.BACK
+        flow, back = self.clusters.flow, wanted.kind is FailoverKind.BACK
         if not (back or position_translation.needs_reverse_map(flow, topics)):
             return ReverseFlowState(ReverseFlowMap(offset_map=None))
         known, why = self._read_map(wanted, found)
@@ -105,7 +105,9 @@ class ReverseFlowCollector:
                 raise
             return ReverseFlowState(way, unknown_reason=str(error))
 
-    def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
+    def _read_map(
+        self, wanted: FailoverRequest, found: MirrorState
+    ) -> tuple[OffsetMap | None, str]:
         """Read the reverse flow's offset map. Return None and the error if it cannot be read, or
         None and "" if the origin, which stores the map, is already known not to respond. For a
         planned failover, an unreadable map raises `RetriableError`."""

@@ -141,7 +141,7 @@ def export_records(
     part = path.with_name(path.name + ".part")
     header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
     try:
-        if os.path.lexists(path) and not _is_export_of_move(path, move):
+        if os.path.lexists(path) and not _is_export_of_failover(path, move):
             raise FatalError(f"{path} already exists: move it away, or use another file")
         part.unlink(missing_ok=True)
         with connect() as questions:
@@ -186,7 +186,7 @@ def _count_lines(path: pathlib.Path) -> int:
         return sum(1 for _ in file)
 
 
-def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
+def _is_export_of_failover(path: pathlib.Path, move: str) -> bool:
     try:
         opened = file_access.open_user_owned_file(
             path, os.O_RDONLY

@@ -27,7 +27,7 @@ from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
 from mm2.failover import divergence, move_context, plan_findings
 from mm2.failover.divergence import ForeignRecordScan
-from mm2.failover.move_context import MoveContext
+from mm2.failover.move_context import FailoverContext
 from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import producer_fencing, transactional_ids
@@ -273,7 +273,7 @@ class FencingRounds:
     """Fences a flow's partitions in rounds. Each round fences the partitions that were acquired
     since the previous round."""
 
-    def __init__(self, about: MoveContext, *, leaves: bool) -> None:
+    def __init__(self, about: FailoverContext, *, leaves: bool) -> None:
         """Create the fencing rounds. If `leaves` is true, a partition is left unfenced if its
         leader does not respond for `UNREACHABLE_TIMEOUT_S`, or immediately if it has no leader. If
         `leaves` is false, fencing waits for these partitions."""
@@ -432,7 +432,7 @@ class FencingRounds:
 
 
 def list_partitions_to_fence(
-    context: MoveContext, known: OffsetMap
+    context: FailoverContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
     """List the partitions to fence: call `find_partitions_to_fence` for the clusters and with the
     snapshot timeout of the failover."""

@@ -41,7 +41,7 @@ class IncidentKind(enum.Enum):
     DOUBLED_BY_JAVA = "doubled-by-java"
     """Records of target [from, to) are duplicates of earlier records. MirrorMaker 2 wrote them
     again after a crash, or concurrently with another owner."""
-    TAKEN_FROM_JAVA = "taken-from-java"
+    UNVERIFIED_TAKEOVER = "taken-from-java"
     """MirrorMaker 2's stored position claims that source [from, to), or the range stated in the
     detail, was replicated. The records were not compared with the source."""
     NEW_ERA_REQUESTED = "new-era-requested"

@@ -283,7 +283,7 @@ class AcknowledgedRounds:
     acknowledged: int = 0
     _waiting: deque[tuple[int, CheckpointRound]] = field(default_factory=deque)
 
-    def count_sent_records(self, records: int) -> None:
+    def count_sent_checkpoints(self, records: int) -> None:
         """Count checkpoint records that were sent to the target."""
         self.sent += records
 

@@ -91,7 +91,7 @@ def build_cluster_access_by_client(
     }
 
 
-def build_operator_commands(
+def create_cluster_commands(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
     """Create a `ClusterCommands` for each client of a flow. It builds the commands that findings

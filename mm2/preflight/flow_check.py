@@ -189,7 +189,7 @@ class FlowCheck:
             needed,
             held,
             tried=tried,
-            operators=client_logins.build_operator_commands(self._accesses),
+            operators=client_logins.create_cluster_commands(self._accesses),
         )
 
     def _list_groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:

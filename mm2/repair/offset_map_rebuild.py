@@ -41,7 +41,7 @@ from mm2.copier.log_compare_messages import (
     LogCompareRange,
     LogCompareRequest,
     LogCompareResult,
-    LogCompareResultDecoder,
+    LogComparisonResultDecoder,
 )
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
 from mm2.formats.offset_map_records import Era, EraKey
@@ -115,7 +115,7 @@ class _LogComparison:
         self._done = done
         self._inbox = ChannelInbox()
         self._left: dict[str, tuple[TaskChannel, CopyHandle]] = {}
-        self._answers: dict[str, LogCompareResultDecoder] = {}
+        self._answers: dict[str, LogComparisonResultDecoder] = {}
 
     def start_task(self, number: int, asked: LogCompareRequest) -> None:
         """Start a task that compares the requested offset ranges of the source log and the target
@@ -140,7 +140,7 @@ class _LogComparison:
             entry=log_compare_process.LOG_COMPARE_ENTRY,
         )
         self._left[name] = (channel, self._plane.engine.start(job))
-        self._answers[name] = LogCompareResultDecoder()
+        self._answers[name] = LogComparisonResultDecoder()
 
     def await_all_tasks(self, end: Deadline) -> None:
         """Receive results until all tasks have finished."""

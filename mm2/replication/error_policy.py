@@ -145,7 +145,9 @@ def react_to_produce_error(
     if code in _SKIPPABLE_CODES and next_offset > offset:
         text += _format_skip_command(setup, behind=next_offset)
     text += halt_messages.build_target_error_remedy(setup, code, size=size)
-    stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
+    stop = PartitionHalt(
+        cause=HaltCause.REFUSED_BY_TARGET, message=text, retry_after_s=HALT_RETRY_DELAY_S
+    )
     if code in _HALT_CODES:
         return ErrorReaction(action=ErrorAction.HALT, reason=name, halt=stop)
     return ErrorReaction(
@@ -188,7 +190,7 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         stop = halt_messages.build_source_missing_halt(setup, reason)
     else:
         stop = PartitionHalt(
-            cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
+            cause=HaltCause.REFUSED_BY_SOURCE, message=message, retry_after_s=HALT_RETRY_DELAY_S
         )
     then = ErrorAction.BACK_OFF if code in _TRANSIENT_CODES else ErrorAction.HALT
     return ErrorReaction(action=then, reason=reason, halt=stop)

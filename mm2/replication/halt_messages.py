@@ -204,21 +204,21 @@ class HaltCause(enum.Enum):
     """Cause of a halted partition, and value of the metric label `reason`.
     `docs/guides/halt-reasons.md` explains each cause."""
 
-    CORRUPT = "corrupt-batch"
+    CORRUPT_BATCH = "corrupt-batch"
     BATCH_TOO_LARGE = "batch-too-large"
     TRANSFORM_FAILED = "transform-failed"
     FOREIGN_WRITES = "foreign-writes"
-    NOT_EMPTY = "target-not-empty"
+    TARGET_NOT_EMPTY = "target-not-empty"
     RECREATED = "recreated"
     SOURCE_TRUNCATED = "source-truncated"
     SOURCE_GAP = "source-gap"
-    NOT_PAIRED = "tail-mismatch"
-    HANGING = "hanging-transaction"
+    TAIL_MISMATCH = "tail-mismatch"
+    HANGING_TRANSACTION = "hanging-transaction"
     TIMESTAMPS_REWRITTEN = "timestamps-rewritten"
-    REFUSED = "refused-by-target"
-    SOURCE_REFUSED = "refused-by-source"
+    REFUSED_BY_TARGET = "refused-by-target"
+    REFUSED_BY_SOURCE = "refused-by-source"
     FENCED = "fenced-by-another-owner"
-    OPPOSITE_UNKNOWN = "reverse-flow-unreadable"
+    REVERSE_FLOW_UNREADABLE = "reverse-flow-unreadable"
     MAP_UNREADABLE = "offset-map-unreadable"
 
 
@@ -234,7 +234,7 @@ class PartitionHalt:
     retry_after_s: float | None = None
 
     @property
-    def text(self) -> str:
+    def coded_message(self) -> str:
         """The message prefixed with its code, as in `[recreated] …`."""
         return format_halt_message(self.cause.value, self.message)
 
@@ -302,7 +302,7 @@ def build_access_denied_halt(
 ) -> PartitionHalt:
     """Build the halt of a partition whose target denies an operation that replication needs."""
     return PartitionHalt(
-        cause=HaltCause.REFUSED,
+        cause=HaltCause.REFUSED_BY_TARGET,
         message=f"{setup.mirror_name}: {reason}: {build_target_error_remedy(setup, code)}",
         retry_after_s=retry_after_s,
     )
@@ -323,7 +323,7 @@ def build_reverse_flow_unknown_halt(
     else:
         line = source.build_show_topic_command(setup.opposite_map)
     return PartitionHalt(
-        cause=HaltCause.OPPOSITE_UNKNOWN,
+        cause=HaltCause.REVERSE_FLOW_UNREADABLE,
         message=(
             f"{setup.source_name}: the reverse flow's offset map {setup.opposite_map} cannot be "
             "read on "
@@ -490,7 +490,7 @@ def build_source_missing_halt(setup: PartitionSetup, reason: str) -> PartitionHa
     """Build the halt for a missing source topic on a cluster without topic ids, where a new topic
     of the same name would not be noticed."""
     return PartitionHalt(
-        cause=HaltCause.SOURCE_REFUSED,
+        cause=HaltCause.REFUSED_BY_SOURCE,
         message=(
             f"{reason}. Brokers before 2.8 do not assign topic ids, so mm2 cannot detect whether a "
             "topic of this name is the original one. Create the topic first; the remedy then "
@@ -547,7 +547,7 @@ def build_ahead_of_source_halt(
     By default, MirrorMaker 2 also copies uncommitted records.
     """
     return PartitionHalt(
-        cause=HaltCause.NOT_PAIRED,
+        cause=HaltCause.TAIL_MISMATCH,
         message=(
             f"{setup.mirror_name}: the last records of MirrorMaker 2 do not match "
             f"{setup.source_name}: {reason}. "
@@ -564,7 +564,7 @@ def build_own_open_transaction_halt(
 ) -> PartitionHalt:
     """Build the halt for a hanging transaction of this flow that only an operator can abort."""
     return PartitionHalt(
-        cause=HaltCause.HANGING,
+        cause=HaltCause.HANGING_TRANSACTION,
         message=(
             f"{setup.mirror_name}: this flow's transaction at offset {found.start}, of producer id "
             f"{found.producer_id}, is hanging: its marker was lost, or a batch arrived late, and "
@@ -585,7 +585,7 @@ def build_foreign_open_transaction_halt(
         setup.remote_topic, partition=setup.partition
     )
     return PartitionHalt(
-        cause=HaltCause.HANGING,
+        cause=HaltCause.HANGING_TRANSACTION,
         message=(
             f"{setup.mirror_name}: a transaction is open at offset {found.start}. Its producer id "
             f"{found.producer_id} does not belong to this flow. read_committed consumers are "
@@ -604,7 +604,7 @@ def build_hidden_open_transaction_halt(
     """Build the halt for an open transaction on the mirror topic whose producer is unknown, because
     DescribeProducers fails with error `code`."""
     return PartitionHalt(
-        cause=HaltCause.HANGING,
+        cause=HaltCause.HANGING_TRANSACTION,
         message=(
             f"{setup.mirror_name}: a transaction is open at offset {stable}, where read_committed "
             f"consumers block; the target does not list open transactions: {reason}. "
@@ -627,7 +627,7 @@ def build_mirror_unreadable_halt(
     """Build the halt for a mirror topic that cannot be read and therefore cannot be compared with
     the source."""
     return PartitionHalt(
-        cause=HaltCause.NOT_PAIRED,
+        cause=HaltCause.TAIL_MISMATCH,
         message=(
             f"{setup.mirror_name}: the mirror topic cannot be read at offset {offset}: "
             f"{reason}. It "
@@ -670,14 +670,14 @@ def build_unreadable_batch_halt(setup: PartitionSetup, obstacle: UnreadableBatch
         )
     if obstacle.has_valid_checksum:
         return PartitionHalt(
-            cause=HaltCause.CORRUPT,
+            cause=HaltCause.CORRUPT_BATCH,
             message=(
                 f"{at}Its checksum is valid, so the producer wrote it that way and all replicas "
                 f"have the same bytes: skip it. {past}"
             ),
         )
     return PartitionHalt(
-        cause=HaltCause.CORRUPT,
+        cause=HaltCause.CORRUPT_BATCH,
         message=(
             f"{at}The source broker's disk or the network damaged it. Move leadership to an intact "
             f"replica (see {setup.operator.source.build_show_topic_command(setup.topic)}), or skip "

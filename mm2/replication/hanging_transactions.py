@@ -133,7 +133,7 @@ def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
     end, known = attempt.fence.tail_end, attempt.state
     if known.request is not None:
         return end
-    return min(known.anchor.segment.target_next, end) if known.anchor is not None else 0
+    return min(known.resume_point.segment.target_next, end) if known.resume_point is not None else 0
 
 
 def is_marker_blocked_by_open_transaction(

@@ -104,7 +104,7 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     """Begin the era (generation of the mirror) that an operator requested, regardless of the
     partition's progress."""
-    request, anchor = attempt.state.request, attempt.state.anchor
+    request, anchor = attempt.state.request, attempt.state.resume_point
     assert request is not None
     start = yield from _resolve_start_position(request.position)
     if not isinstance(start, int):
@@ -188,7 +188,7 @@ def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHa
     delete = setup.operator.target.build_delete_topic_command(setup.remote_topic)
     lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
     return PartitionHalt(
-        cause=HaltCause.NOT_EMPTY,
+        cause=HaltCause.TARGET_NOT_EMPTY,
         message=(
             f"{setup.mirror_name}: this flow has no recorded progress for this partition, but "
             f"{why}. If this flow wrote the existing records, "
@@ -332,7 +332,7 @@ def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowS
         return []
     items = []
     if known.producers and fenced.is_fenced:
-        start = known.anchor.segment.target_next if known.anchor is not None else 0
+        start = known.resume_point.segment.target_next if known.resume_point is not None else 0
         stated = create_incident(
             attempt,
             kind=IncidentKind.UNFENCED_TAKE_OVER,

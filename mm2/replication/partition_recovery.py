@@ -156,8 +156,8 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
         return hanging
     if is_requested:
         return (yield from mirror_generations.begin_requested_era(attempt))
-    if known.era is None and known.anchor is not None:
-        return halt_messages.build_era_missing_halt(context.setup, known.anchor.key.era)
+    if known.era is None and known.resume_point is not None:
+        return halt_messages.build_era_missing_halt(context.setup, known.resume_point.key.era)
     if known.era is None:
         begin = (
             mirror_generations.begin_first_era

@@ -47,7 +47,7 @@ from mm2.replication.recovery_outcomes import (
     RetryRecovery,
 )
 from mm2.replication.tail_matching import TailMatcher
-from mm2.replication.takeover_from_java import JavaWrittenRange
+from mm2.replication.takeover_from_java import JavaCopyStart
 from mm2.replication.target_tail import TargetTail
 from mm2.topics.flow_config import SourceGapAction, TargetTopicAccess
 
@@ -79,7 +79,7 @@ def find_resume_position(
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
     """Find the position of the newest resume point. If an unclean leader election truncated the
     target's log before that point, return the last position before the truncation."""
-    anchor = attempt.state.anchor
+    anchor = attempt.state.resume_point
     if anchor is None:
         return _get_start_of_empty_era(attempt)
     segment = anchor.segment
@@ -351,7 +351,7 @@ def _may_java_have_written_tail(attempt: RecoveryAttempt, left: TargetTail) -> b
 def _resume_after_java_records(
     attempt: RecoveryAttempt, position: ResumePosition
 ) -> Script[RecoveryOutcome]:
-    begins = JavaWrittenRange(
+    begins = JavaCopyStart(
         source=position.source,
         target=position.target,
         source_epoch=position.source_epoch,

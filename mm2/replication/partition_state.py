@@ -124,7 +124,7 @@ class PartitionState:
         acts."""
         self.phase = PartitionPhase.HALTED
         self.halt = stop
-        self.reason = stop.text
+        self.reason = stop.coded_message
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
             self.has_errors = True
@@ -151,7 +151,7 @@ class PartitionState:
         """Enter the phase FENCED because another owner acquired the partition. The partition does
         not leave this phase."""
         self.phase = PartitionPhase.FENCED
-        self.reason = stop.text
+        self.reason = stop.coded_message
         self.halt = stop
 
     def close(self) -> None:

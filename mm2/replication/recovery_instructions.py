@@ -54,7 +54,7 @@ class RecoveredState:
 
     era_number: int = 0
     era: Era | None = None
-    anchor: ResumePoint | None = None
+    resume_point: ResumePoint | None = None
     is_era_empty: bool = False
     """True if an owner newer than the resume point's owner began the era and has not stored records
     in it yet."""
@@ -87,7 +87,7 @@ def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> R
     return RecoveredState(
         era_number=number,
         era=partition.eras.get(number),
-        anchor=partition.resume_point,
+        resume_point=partition.resume_point,
         is_era_empty=partition.is_newest_era_empty,
         era_ordinal=max((key.ordinal for key in partition.era_records), default=0),
         producers={key: value.ordinal for key, value in partition.producers.items()},

@@ -82,7 +82,7 @@ class RecoveryAttempt:
         number = self.fence.producer.id
         places = list(self.state.producers.values())
         held = self.state.producers.get(number)
-        anchor = self.state.anchor
+        anchor = self.state.resume_point
         newest = max(anchor.key.ordinal if anchor is not None else 0, self.state.era_ordinal)
         if held is not None and held >= newest and places.count(held) == 1:
             return held

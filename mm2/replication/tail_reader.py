@@ -370,7 +370,7 @@ def _halt_if_tail_ahead(
         return None
     setup = attempt.setup
     return PartitionHalt(
-        cause=HaltCause.NOT_PAIRED,
+        cause=HaltCause.TAIL_MISMATCH,
         message=(
             f"{setup.mirror_name}: the last records of this flow do not match "
             f"{setup.source_name}: {why}. The "

@@ -57,7 +57,7 @@ offset sync exists. Comparing this many offsets takes about a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JavaWrittenRange:
+class JavaCopyStart:
     """Start of the records that MirrorMaker 2 wrote to a mirror: the first one is at target offset
     `target` and was copied from source offset `source`."""
 
@@ -71,7 +71,7 @@ class JavaWrittenRange:
 
 def find_log_starts(
     attempt: RecoveryAttempt, java: JavaMirrorProgress
-) -> Script[JavaWrittenRange | RetryRecovery | None]:
+) -> Script[JavaCopyStart | RetryRecovery | None]:
     """Find the start offsets of the source's and the mirror's log. Return None if the mirror is too
     long to be read from its start."""
     source = yield FindSourceOffset(position="earliest")
@@ -89,12 +89,12 @@ def find_log_starts(
     start = max(target.log_start, 0)
     if java.next_offset > source.offset and attempt.fence.tail_end - start > FULL_RETRACE_MAX:
         return None
-    return JavaWrittenRange(source=source.offset, target=start, exact=False)
+    return JavaCopyStart(source=source.offset, target=start, exact=False)
 
 
 def find_java_records(
     attempt: RecoveryAttempt, *, resume_target: int
-) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
+) -> Script[JavaCopyStart | RetryRecovery | PartitionHalt | None]:
     """Find the position after the flow's resume point at which MirrorMaker 2 began to write to the
     mirror. Return None if there is no such position.
 
@@ -136,7 +136,7 @@ def find_java_records(
         one.add_target_batch(*found)
     if one.too_large is not None:
         return halt_messages.build_unreadable_batch_halt(attempt.setup, one.too_large)
-    return JavaWrittenRange(source=source, target=target) if one.has_match else None
+    return JavaCopyStart(source=source, target=target) if one.has_match else None
 
 
 def _read_foreign_batch(
@@ -174,7 +174,7 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 
 
 def match_mirror_with_source(
-    attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
+    attempt: RecoveryAttempt, begins: JavaCopyStart, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
     """Match all mirror records between the position `begins` and this owner's transaction marker
     with the source, regardless of who wrote them."""
@@ -298,7 +298,7 @@ def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     java = attempt.state.java
     assert java is not None
     if java.sync is not None:
-        begins = JavaWrittenRange(source=java.sync[0], target=java.sync[1])
+        begins = JavaCopyStart(source=java.sync[0], target=java.sync[1])
         return (yield from take_over_mirror_from_position(attempt, begins))
     found = yield from find_log_starts(attempt, java)
     if isinstance(found, RetryRecovery):
@@ -315,7 +315,7 @@ def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 def _create_era_without_offset_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
     stated = mirror_generations.create_incident(
         attempt,
-        kind=IncidentKind.TAKEN_FROM_JAVA,
+        kind=IncidentKind.UNVERIFIED_TAKEOVER,
         source=(0, java.next_offset),
         target=(0, attempt.fence.tail_end),
         detail=f"no offset sync maps source offset {java.next_offset} to the mirror",
@@ -325,7 +325,7 @@ def _create_era_without_offset_sync(attempt: RecoveryAttempt, java: JavaMirrorPr
 
 def take_over_mirror_from_position(
     attempt: RecoveryAttempt,
-    begins: JavaWrittenRange,
+    begins: JavaCopyStart,
     *,
     own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
@@ -341,7 +341,7 @@ def take_over_mirror_from_position(
     traced = yield from match_mirror_with_source(attempt, begins, copied_to=copied_to)
     if not isinstance(traced, MapReconstruction):
         return traced
-    known = attempt.state.anchor is not None
+    known = attempt.state.resume_point is not None
     failure = _react_to_mismatch(attempt, traced) if known or traced.is_past_source else None
     if failure is not None:
         return failure
@@ -368,7 +368,7 @@ def take_over_mirror_from_position(
 
 
 def continue_after_java_records(
-    attempt: RecoveryAttempt, begins: JavaWrittenRange, *, changed: bool, lost: str
+    attempt: RecoveryAttempt, begins: JavaCopyStart, *, changed: bool, lost: str
 ) -> Script[RecoveryOutcome]:
     """Continue after foreign records that follow the flow's resume point, if MirrorMaker 2 copied
     them from the source.
@@ -441,7 +441,7 @@ def react_to_foreign_batch(
 
 
 def _create_incidents_for_uncompared_records(
-    attempt: RecoveryAttempt, begins: JavaWrittenRange, since: tuple[int, int] | None
+    attempt: RecoveryAttempt, begins: JavaCopyStart, since: tuple[int, int] | None
 ) -> tuple[Incident, ...]:
     """Create an incident for records that MirrorMaker 2 copied after the flow's resume point and
     that were not compared."""
@@ -449,7 +449,7 @@ def _create_incidents_for_uncompared_records(
         return ()
     stated = mirror_generations.create_incident(
         attempt,
-        kind=IncidentKind.TAKEN_FROM_JAVA,
+        kind=IncidentKind.UNVERIFIED_TAKEOVER,
         source=(since[0], begins.source) if since[0] < begins.source else None,
         target=(since[1], begins.target),
         detail="copied by MirrorMaker 2 after the resume point and not compared with the source",
@@ -466,7 +466,7 @@ def _create_incidents_for_unverified_records(
         return ()
     stated = mirror_generations.create_incident(
         attempt,
-        kind=IncidentKind.TAKEN_FROM_JAVA,
+        kind=IncidentKind.UNVERIFIED_TAKEOVER,
         source=(copied, source),
         detail="copied according to MirrorMaker 2's stored position, but not found on the mirror",
     )

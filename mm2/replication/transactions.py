@@ -285,11 +285,11 @@ def find_new_owner(
         known = yield from recovery_outcomes.read_recovered_state(context)
         if isinstance(known, PartitionHalt):
             return known
-        if isinstance(known, RecoveredState) and known.anchor is not None:
-            key = known.anchor.key
+        if isinstance(known, RecoveredState) and known.resume_point is not None:
+            key = known.resume_point.key
             ours = known.producers.get(fenced_producer.id)
             newer = ours is not None and (key.ordinal, key.epoch) > (ours, fenced_producer.epoch)
-            if newer and known.anchor.segment.owner != context.owner:
+            if newer and known.resume_point.segment.owner != context.owner:
                 return True
         yield Delay(delay_s=FENCE_CHECK_INTERVAL_S)
         waited_s += FENCE_CHECK_INTERVAL_S

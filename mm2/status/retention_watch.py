@@ -533,7 +533,7 @@ class RetentionWatch:
         """Return True if the partition has been in its current state, for example waiting, for at
         least `UNMOVED_THRESHOLD_MS`. Shorter waits are normal: after a start, all partitions
         wait."""
-        since_ms = self._history.find_state_start_ms(flow, each.partition)
+        since_ms = self._history.get_state_since_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 
     def _collect_from_source(

@@ -163,7 +163,7 @@ class StatusHistory:
             for of, found in self._since.items()
         }
 
-    def find_state_start_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
+    def get_state_since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
         """Return the wall-clock time when the current state began; None if the flow or partition is
         not reported. The time is computed from the monotonic clock, so that it is correct even if
         the wall clock was set in the meantime."""
@@ -253,7 +253,7 @@ def make_report(
         at_ms=wall_ms,
         state=ReportedFlowState.PAUSED if paused else ReportedFlowState[status.state.value],
         reason=flow_state.describe_paused_flow(resume, status.reason) if paused else status.reason,
-        since_ms=history.find_state_start_ms(flow.name),
+        since_ms=history.get_state_since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.placements} - {""})),
         tasks=_make_task_reports(
             status, stale=_is_cluster_unreachable(unreachable, ClusterSide.TARGET)
@@ -348,7 +348,7 @@ def _make_partition_report(
         if state == topic_rows.PAUSED_STATE
         else topic_rows.describe_state_reason(each.reason),
         cause=each.cause,
-        since_ms=past.find_state_start_ms(flow.name, where),
+        since_ms=past.get_state_since_ms(flow.name, where),
         copied_to=each.copied_to if each.copied_to >= 0 else None,
         end=each.source_end if known else None,
         waiting_since_ms=oldest_ms,

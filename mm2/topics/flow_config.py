@@ -36,7 +36,7 @@ class StartPosition:
         assert (self.kind is StartPositionKind.TIMESTAMP) == (self.timestamp_ms is not None), self
 
     @property
-    def text(self) -> str:
+    def config_text(self) -> str:
         """The start position as a string, as used in task setups and requests: "earliest",
         "latest", or the timestamp in milliseconds."""
         return self.kind.value if self.timestamp_ms is None else str(self.timestamp_ms)

@@ -10,12 +10,12 @@ from typing import Any
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover import journal
-from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal import FailoverIdentity
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_executor import MoveExecutor
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.planner import MovePlanner
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_executor import FailoverExecutor
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.planner import FailoverPlanner
 from mm2.failover.writer_fencing import PartiallyFencedError
 from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
@@ -116,8 +116,8 @@ def east_and_west(folder: Path) -> World:
     return World(folder=folder, sides=sides)
 
 
-def wanted(kind: MoveKind, **given: Any) -> MoveRequest:
-    return MoveRequest(origin="east", destination="west", kind=kind, **given)
+def wanted(kind: FailoverKind, **given: Any) -> FailoverRequest:
+    return FailoverRequest(origin="east", destination="west", kind=kind, **given)
 
 
 class CrashingFile(JournalFile):
@@ -131,20 +131,22 @@ class CrashingFile(JournalFile):
         self.world.happens("after a line")
 
 
-def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = None) -> None:
+def move(world: World, asked: FailoverRequest, path: Path, clock: Clock | None = None) -> None:
     """Begins it, or goes on with it, until it is done, fails or crashes."""
     clock = clock or Clock()
     target = world.sides.target
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.encode_begun_entry(MoveIdentity(request=asked, flow="east->west"), at_ms=0)
-    planner = MovePlanner(
+        begin = journal.encode_begun_entry(
+            FailoverIdentity(request=asked, flow="east->west"), at_ms=0
+        )
+    planner = FailoverPlanner(
         clusters=world.sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
     )
     with CrashingFile(path, begin=begin) as file:
         file.world = world
-        about = MoveContext(
+        about = FailoverContext(
             clusters=world.sides,
             map_reader=target.open_offset_map_reader("east"),
             planner=planner,
@@ -159,7 +161,7 @@ def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = Non
             wait_s=30.0,
             file="my.yaml",
         )
-        MoveExecutor(file, about).run_remaining_steps()
+        FailoverExecutor(file, about).run_remaining_steps()
 
 
 EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}

@@ -9,10 +9,10 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingSummary
 from mm2.failover.group_plan import PartitionMove
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanSeverity
-from mm2.failover.planner import FencedFlowState, MovePlanner
+from mm2.failover.planner import FailoverPlanner, FencedFlowState
 from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats import mirrormaker2_records
@@ -59,7 +59,7 @@ def scene(**given: Any) -> FakeSides:
 def made(
     sides: FakeSides,
     *,
-    kind: MoveKind = MoveKind.EMERGENCY,
+    kind: FailoverKind = FailoverKind.EMERGENCY,
     found: Mapping[TopicPartition, UnreplicatedTail] | None = None,
     locked: FencingSummary | None = None,
     lost: str = "",
@@ -67,8 +67,8 @@ def made(
     find: Callable[[Any], Any] | None = None,
     before: PlanBaseline | None = None,
     **given: Any,
-) -> MovePlan:
-    planner = MovePlanner(
+) -> FailoverPlan:
+    planner = FailoverPlanner(
         clusters=sides,
         find_unreplicated=find or (lambda _: found or {}),
         clock=Clock(),
@@ -76,18 +76,18 @@ def made(
         lost_reason=lost,
         offset_sources=ways,
     )
-    wanted = MoveRequest(origin="east", destination="west", kind=kind, **given)
+    wanted = FailoverRequest(origin="east", destination="west", kind=kind, **given)
     closed = None
     if locked is not None or before is not None:
         closed = FencedFlowState(fencing=locked or FencingSummary(), baseline=before)
     return planner.build_plan(wanted, closed)
 
 
-def codes(found: MovePlan) -> dict[str, PlanSeverity]:
+def codes(found: FailoverPlan) -> dict[str, PlanSeverity]:
     return {each.code: each.severity for each in found.findings}
 
 
-def only(found: MovePlan) -> PartitionMove:
+def only(found: FailoverPlan) -> PartitionMove:
     (group,) = found.groups
     (place,) = group.partitions
     return place

@@ -110,7 +110,7 @@ def anchor(
 def known(found: ResumePoint | None = None, **changed: Any) -> RecoveredState:
     """In era 1, written by us before."""
     given: dict[str, Any] = {"era_number": 1, "era": era(), "producers": {US.id: 1}}
-    return RecoveredState(anchor=found, **(given | changed))
+    return RecoveredState(resume_point=found, **(given | changed))
 
 
 SOURCE_BATCH = scripts.data(100, b"a", leader_epoch=9)

@@ -14,9 +14,9 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.copier import control_frames
 from mm2.copier.control_frames import ControlFrameDecoder, ControlFrameError, CopyHello
 from mm2.failover import journal
-from mm2.failover.journal import JournalError, MoveIdentity
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverIdentity, JournalError
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.formats import (
     compression,
     incident_records,
@@ -357,22 +357,22 @@ for frame_name, read_frame in (("control-frame", _frame), ("control-frame-sized"
 
 
 def _journals() -> Iterator[bytes]:
-    wanted = MoveRequest(
+    wanted = FailoverRequest(
         origin="east",
         destination="west",
-        kind=MoveKind.EMERGENCY,
+        kind=FailoverKind.EMERGENCY,
         accepted=frozenset({"stopped"}),
         groups=frozenset({"billing"}),
         export="tail.jsonl",
     )
     clusters = ClusterIds(origin="idE", destination="idW")
-    begun = MoveIdentity(
+    begun = FailoverIdentity(
         request=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
     )
     first = journal.encode_begun_entry(begun, at_ms=5)
     yield first.encode()
-    more = journal.encode_step_started(MoveStep.RECORD, at_ms=6)
-    more += journal.encode_step_done(MoveStep.RECORD, {"n": 1}, at_ms=7)
+    more = journal.encode_step_started(FailoverStep.RECORD, at_ms=6)
+    more += journal.encode_step_done(FailoverStep.RECORD, {"n": 1}, at_ms=7)
     more += journal.encode_group_moved_entry("b", at_ms=8) + journal.encode_accepted_entry(
         ["lag"], at_ms=9
     )

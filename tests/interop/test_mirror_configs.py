@@ -69,7 +69,7 @@ def told(definition: ConfigDef) -> list[dict[str, Any]]:
             "name": key.name,
             "type": str(key.type),
             "required": not key.has_default,
-            "default": config_types.convert_to_text(key.default, key.type)
+            "default": config_types.format_config_value(key.default, key.type)
             if key.has_default
             else None,
             "importance": key.importance.value,

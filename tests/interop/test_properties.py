@@ -186,7 +186,7 @@ def test_no_key_of_java_is_unknown(java):
         name
         for name in clients
         if not (
-            mm2_property_keys.is_supported_property(name)
+            mm2_property_keys.is_validated_property(name)
             or mm2_property_keys.explain_ineffective_property(name)
         )
     ] == []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
-from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
+from mm2.copier.copy_engine import CopyJob, CopyState, CopyStateTracker, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters
 from mm2.copier.spark.jvm import DriverJvm
@@ -35,7 +35,7 @@ class SparkCopy:
     def __init__(self, copy: CopyJob, *, group: str) -> None:
         self.copy = copy
         self.group = group
-        self.progress = CopyProgress()
+        self.progress = CopyStateTracker()
         self.cancelled = threading.Event()
         self.stage: int | None = None
         self.idle_polls = 0

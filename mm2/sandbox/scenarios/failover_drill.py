@@ -34,13 +34,13 @@ from mm2.clusters.flow_pair import FlowPair
 from mm2.config import config_loader, dedicated_mode
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.failover import journal
-from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal import FailoverIdentity
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_components import MoveComponentFactory, MoveTimeouts
-from mm2.failover.move_executor import MoveExecutor
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_components import FailoverComponentFactory, FailoverTimeouts
+from mm2.failover.move_executor import FailoverExecutor
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.failover.plan_findings import PlanVerdict
 from mm2.sandbox import sandbox_cluster
 from mm2.sandbox.log_reader import ConsumerLogReader
@@ -140,7 +140,7 @@ are replicated during this time are unread when the group continues on the targe
 class DrillResult:
     """Measurements and failures of a drill."""
 
-    kind: MoveKind
+    kind: FailoverKind
     sent: int
     before: int
     after: int
@@ -172,7 +172,7 @@ class DrillResult:
         if bound is not None and self.reread > bound:
             again = plurals.format_count(self.reread, "record", "were")
             found.append(f"{again} re-read, although the failover report states at most {bound:,}")
-        if self.kind is not MoveKind.EMERGENCY:
+        if self.kind is not FailoverKind.EMERGENCY:
             if self.lost:
                 lost = plurals.format_count(self.lost, "record", "were")
                 found.append(f"{lost} lost, although the failover was planned")
@@ -248,7 +248,7 @@ class Drill:
         self,
         settings: Mm2Settings,
         flow: Flow,
-        kind: MoveKind,
+        kind: FailoverKind,
         *,
         clock: Clock,
         report_step: Callable[[str], object],
@@ -285,11 +285,11 @@ class Drill:
         both = self._open.enter_context(
             FlowPair(settings, flow, purpose="drill", clock=self._clock)
         )
-        found = MoveComponentFactory(
+        found = FailoverComponentFactory(
             settings=settings,
             pair=both,
             clock=self._clock,
-            timeouts=MoveTimeouts(quiescence_s=QUIESCENCE_S),
+            timeouts=FailoverTimeouts(quiescence_s=QUIESCENCE_S),
         )
         self._report_step(
             "waiting until the applications are running and replication has caught up with them"
@@ -351,28 +351,28 @@ class Drill:
         self._child = child
         return path
 
-    def _can_move_group(self, found: MoveComponentFactory) -> bool:
+    def _can_move_group(self, found: FailoverComponentFactory) -> bool:
         """Return True if the consumer group could fail over now without access to the source
         cluster."""
-        lost = self._kind is MoveKind.EMERGENCY
+        lost = self._kind is FailoverKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
-            made = planner.build_plan(self._build_move_request(MoveKind.EMERGENCY))
+            made = planner.build_plan(self._build_failover_request(FailoverKind.EMERGENCY))
         except ConnectError:
             return False
         return self._plan_covers_all_partitions(made) and made.verdict is not PlanVerdict.NO_GO
 
-    def _plan_covers_all_partitions(self, made: MovePlan) -> bool:
+    def _plan_covers_all_partitions(self, made: FailoverPlan) -> bool:
         places = {each.partition for group in made.groups for each in group.partitions}
         wanted = {TopicPartition(DRILL_TOPIC, number) for number in range(DRILL_PARTITIONS)}
         copied = {each.partition for each in made.mirrored if each.copied_to}
         return wanted <= places and wanted <= copied
 
-    def _build_move_request(self, kind: MoveKind) -> MoveRequest:
+    def _build_failover_request(self, kind: FailoverKind) -> FailoverRequest:
         origin, destination = self._ends
-        return MoveRequest(origin=origin, destination=destination, kind=kind)
+        return FailoverRequest(origin=origin, destination=destination, kind=kind)
 
-    def _move_group(self, found: MoveComponentFactory, apps: _DrillApplications) -> DrillResult:
+    def _move_group(self, found: FailoverComponentFactory, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
         def print_drill_line(line: str) -> None:
@@ -388,7 +388,7 @@ class Drill:
             elif line.startswith("start-producers: no hook"):
                 apps.target_producer.start()
 
-        if self._kind is MoveKind.EMERGENCY:
+        if self._kind is FailoverKind.EMERGENCY:
             apps.reading.abandon_cluster = True
             apps.reading.stop()
             clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
@@ -396,7 +396,7 @@ class Drill:
             left_s = self._clock.now_s()
             self._clusters[0].kill()
         with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
-            report = self._execute_move(found, print_drill_line)
+            report = self._execute_failover(found, print_drill_line)
             self._child = None  # the failover has stopped the flow
             for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:
@@ -431,7 +431,7 @@ class Drill:
             lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
             "the group has processed the records that precede the failover",
         )
-        if self._kind is MoveKind.PLANNED:
+        if self._kind is FailoverKind.PLANNED:
             sent = apps.writing.sent
             self._wait_until(
                 lambda: sent <= {*before, *after}, "the group has processed all records"
@@ -466,15 +466,17 @@ class Drill:
             clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
             more = len(processed) > count
 
-    def _execute_move(
-        self, found: MoveComponentFactory, tell: Callable[[str], None]
+    def _execute_failover(
+        self, found: FailoverComponentFactory, tell: Callable[[str], None]
     ) -> Mapping[str, Any]:
-        about = MoveIdentity(request=self._build_move_request(self._kind), flow=self._flow.name)
+        about = FailoverIdentity(
+            request=self._build_failover_request(self._kind), flow=self._flow.name
+        )
         begin = journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.build_context(tell)) as made:
-                MoveExecutor(file, made).run_remaining_steps()
-            report: Mapping[str, Any] = file.journal.details[MoveStep.REPORT]
+                FailoverExecutor(file, made).run_remaining_steps()
+            report: Mapping[str, Any] = file.journal.details[FailoverStep.REPORT]
         return report
 
     def _wait_until(self, done: Callable[[], bool], what: str) -> None:

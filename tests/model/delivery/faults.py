@@ -199,7 +199,7 @@ class _OtherTail(BentCopy):
         return dataclasses.replace(answer, records=memoryview(self.seen(answer)))
 
     def seen(self, answer: FetchedRecords) -> bytes:
-        start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
+        start = self.facts.resume_point.segment.target_next if self.facts.resume_point else 0
         kept = [
             bytes(batch)
             for header, batch in record_sets.iter_batches(answer.records)
@@ -222,8 +222,8 @@ class TailShifted(_OtherTail):
     """The first batch behind the anchor is taken to belong to what is before it."""
 
     def keep(self, header: BatchHeader, batch: memoryview) -> bool:
-        assert self.facts.anchor is not None
-        return header.base_offset > self.facts.anchor.segment.target_next
+        assert self.facts.resume_point is not None
+        return header.base_offset > self.facts.resume_point.segment.target_next
 
 
 class AbortedTailCounted(_OtherTail):

@@ -6,7 +6,7 @@ from mm2.formats.records import BatchRecord
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs, MapReconstruction, SyncOffsets
 from mm2.replication.recovery_instructions import Script
 from mm2.replication.recovery_outcomes import RecoveryAttempt, RetryRecovery
-from mm2.replication.takeover_from_java import JavaWrittenRange
+from mm2.replication.takeover_from_java import JavaCopyStart
 
 
 class SteppingBackUnseen(MapReconstruction):
@@ -58,10 +58,10 @@ def newest(self: JavaOffsetSyncs, next_offset: int) -> SyncOffsets | None:
 
 def believe_any_sync(
     attempt: RecoveryAttempt, *, resume_target: int
-) -> Script[JavaWrittenRange | RetryRecovery | None]:
+) -> Script[JavaCopyStart | RetryRecovery | None]:
     """Takes what our own owners told for Java's word."""
     yield from ()
     java = attempt.state.java
     if java is None or java.sync is None or java.sync[1] < resume_target:
         return None
-    return JavaWrittenRange(source=java.sync[0], target=java.sync[1])
+    return JavaCopyStart(source=java.sync[0], target=java.sync[1])

@@ -88,7 +88,7 @@ def _name_unfenced_writes(around: World) -> None:
     unfenced = IncidentKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.incidents)
     said = (around.weather.shared and stated) or any(
-        stop is not None and stop.cause is HaltCause.NOT_PAIRED
+        stop is not None and stop.cause is HaltCause.TAIL_MISMATCH
         for stop in (each.machine.state.halt for each in around.owners)
     )
     written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
@@ -400,7 +400,7 @@ def _has_cause(around: World, kind: IncidentKind) -> bool:
             return history or cleaned or bool(target.unfenced_writes)
         case IncidentKind.UNFENCED_TAKE_OVER:
             return len(around.coordinator.ids_given) > 1
-        case IncidentKind.DOUBLED_BY_JAVA | IncidentKind.TAKEN_FROM_JAVA:
+        case IncidentKind.DOUBLED_BY_JAVA | IncidentKind.UNVERIFIED_TAKEOVER:
             return around.weather.java == "turns"
     return True
 
@@ -410,12 +410,12 @@ def _justified(around: World, stop: PartitionHalt) -> bool:
     match stop.cause:
         case HaltCause.SOURCE_TRUNCATED:
             return truncated
-        case HaltCause.NOT_PAIRED:
+        case HaltCause.TAIL_MISMATCH:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
-        case HaltCause.HANGING:
+        case HaltCause.HANGING_TRANSACTION:
             return person.stands_open(around, stop) or around.weather.unfenced
-        case HaltCause.NOT_EMPTY:
+        case HaltCause.TARGET_NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"
         case HaltCause.FOREIGN_WRITES:

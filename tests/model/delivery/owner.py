@@ -63,7 +63,7 @@ QUEUE_MAX = 4
 LONG_POLL_S = 0.5
 STREAM_DELAY_MAX_S = 40.0
 """Longer than that and the worker would end its copy."""
-HOPELESS = (HaltCause.SOURCE_TRUNCATED, HaltCause.NOT_PAIRED)
+HOPELESS = (HaltCause.SOURCE_TRUNCATED, HaltCause.TAIL_MISMATCH)
 DENIED = InstructionRefused(code=29, message="TOPIC_AUTHORIZATION_FAILED")
 NOT_MINE = InstructionRefused(code=-1, message="another copy of this worker has it")
 

@@ -30,7 +30,7 @@ class Person:
 
     def hears(self, copy: Owner, stop: PartitionHalt) -> None:
         """It has just come to stand still; acts later on, if it says so still."""
-        if stop.cause is not HaltCause.HANGING or not self._world.network.calm:
+        if stop.cause is not HaltCause.HANGING_TRANSACTION or not self._world.network.calm:
             return
         # Where nobody is fenced, its coordinator may have ended it just now; and who has thawed
         # was told before it froze.

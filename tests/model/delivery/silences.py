@@ -100,7 +100,7 @@ class GoneTakenForMatched(BentCopy):
         return (yield ReadSource(offset=answer.log_start))
 
     def _holds_ours(self, answer: FetchedRecords) -> bool:
-        start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
+        start = self.facts.resume_point.segment.target_next if self.facts.resume_point else 0
         return any(
             not header.is_control and header.base_offset >= start
             for header, _ in record_sets.iter_batches(answer.records)
@@ -114,9 +114,9 @@ class DeletedHeadCounted(BentCopy):
         answer = yield question
         if not isinstance(question, ReadRecoveredState) or not isinstance(answer, RecoveredState):
             return answer
-        if answer.anchor is None:
+        if answer.resume_point is None:
             return answer
-        segment = answer.anchor.segment
+        segment = answer.resume_point.segment
         head = yield ReadTarget(offset=segment.target_next)
         if not _is_deleted(head) or head.log_start <= segment.target_next:
             return answer
@@ -124,8 +124,8 @@ class DeletedHeadCounted(BentCopy):
         counted = dataclasses.replace(
             segment, through=segment.through + deleted, target_next=head.log_start
         )
-        anchor = dataclasses.replace(answer.anchor, segment=counted)
-        return dataclasses.replace(answer, anchor=anchor)
+        anchor = dataclasses.replace(answer.resume_point, segment=counted)
+        return dataclasses.replace(answer, resume_point=anchor)
 
 
 def _is_deleted(answer: InstructionAnswer) -> TypeGuard[InstructionRefused]:

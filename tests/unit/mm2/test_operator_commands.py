@@ -123,7 +123,7 @@ def test_a_command_is_whole(built, reads):
 
 
 def test_a_move_is_begun_between_two_clusters():
-    line = operator_commands.build_move_command("failover", "a", "b", "--group", "my group")
+    line = operator_commands.build_failover_command("failover", "a", "b", "--group", "my group")
     assert line == "mm2 failover --from a --to b --group 'my group'"
 
 

@@ -89,7 +89,7 @@ def test_a_password_is_never_printed():
     secret = config_types.parse_value("p", "hunter2", Type.PASSWORD)
     assert secret.value == "hunter2"
     assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
-    assert config_types.convert_to_text(secret, Type.PASSWORD) == "[hidden]"
+    assert config_types.format_config_value(secret, Type.PASSWORD) == "[hidden]"
     assert pickle.loads(pickle.dumps(secret)) == secret
     with pytest.raises(ConfigError) as caught:
         config_types.parse_value("p", 12345, Type.PASSWORD)
@@ -120,7 +120,7 @@ def test_the_worker_may_find_classes_in_its_own_way():
     ],
 )
 def test_back_to_text(value, of, text):
-    assert config_types.convert_to_text(value, of) == text
+    assert config_types.format_config_value(value, of) == text
 
 
 def test_nulls_and_lists_are_shown_as_in_java():

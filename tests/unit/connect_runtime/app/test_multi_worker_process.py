@@ -95,5 +95,5 @@ def test_members_tell_their_group_that_they_sign_whole_requests(in_group, config
     member = WorkerFleet(None).create_member(
         settings, namespace=("a", "b"), prefix="/a/b", on_leading=lambda _: None
     )
-    assert member._core.kind.connect_protocol is offered
+    assert member._core.mode.connect_protocol is offered
     assert member._settings.build_group_settings(worker_id="w", url="u").session.protocol is offered

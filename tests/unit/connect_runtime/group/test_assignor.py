@@ -18,7 +18,7 @@ from connect_runtime.group.assignor import (
     AssignmentPlan,
     AssignorState,
     DelayedRebalance,
-    LostAssignments,
+    LostWorkDecision,
     MemberLoads,
     RebalanceTimes,
 )
@@ -226,7 +226,7 @@ class Case:
     )
     before: frozenset[str] = frozenset({"w0", "w1", "w2"})
 
-    def judge(self, items: ConnectorsAndTasks = LOST) -> LostAssignments:
+    def judge(self, items: ConnectorsAndTasks = LOST) -> LostWorkDecision:
         verdict = assignor.handle_lost_assignments(
             items.items,
             MemberLoads.from_members(self.members, without=frozenset()),
@@ -243,7 +243,7 @@ class Case:
         return 0 if self.waiting.scheduled_ms is None else self.waiting.scheduled_ms - self.now_ms
 
 
-def rests(verdict: LostAssignments) -> bool:
+def rests(verdict: LostWorkDecision) -> bool:
     return not verdict.reassign and not verdict.returned
 
 

@@ -277,7 +277,7 @@ def test_eager_members_share_in_turns():
 
 
 def test_the_eager_protocol_leaves_what_the_other_one_remembers():
-    state = AssignorState(generation=4, members=frozenset({"x"}), revoking_rounds=2)
+    state = AssignorState(generation=4, members=frozenset({"x"}), consecutive_revocations=2)
     found, _ = led(TWO, version=V0, state=state)
     assert found.state == state
 
@@ -326,7 +326,7 @@ def ahead(offset: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("version", list(ConnectProtocol))
 def test_a_leader_that_is_behind_tells_everybody_to_read_on(version):
-    state = AssignorState(generation=4, revoking_rounds=1)
+    state = AssignorState(generation=4, consecutive_revocations=1)
     found, answers = led(ahead(12), version=version, newest=configured(11), state=state)
     for answer in answers.values():
         assert answer.error == connect_protocol.CONFIG_MISMATCH

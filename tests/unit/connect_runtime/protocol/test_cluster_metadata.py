@@ -190,13 +190,13 @@ def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     view = new_view()
     view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
-    before = view.generation
+    before = view.change_count
     view.update_leader("t", 0, 2, 5)
     view.update_leader("t", 9, 2, 9)
     view.update_leader("unknown", 0, 2, 9)
-    assert (view.generation, view.get_leader("t", 0)) == (before, (1, 5))
+    assert (view.change_count, view.get_leader("t", 0)) == (before, (1, 5))
     view.update_leader("t", 0, 2, 6)
-    assert (view.generation, view.get_leader("t", 0)) == (before + 1, (2, 6))
+    assert (view.change_count, view.get_leader("t", 0)) == (before + 1, (2, 6))
     assert view.get_next_refresh_time_s() == 300.0
     view.update_leader("t", 0, 77, 7)
     assert view.get_leader("t", 0) is None
@@ -207,11 +207,11 @@ def test_the_generation_counts_changes_only():
     view = new_view()
     view.set_metadata_topics(["t"])
     refreshed(view, metadata([topic()]))
-    before = view.generation
+    before = view.change_count
     refreshed(view, metadata([topic()]))
-    assert view.generation == before
+    assert view.change_count == before
     refreshed(view, metadata([topic()], brokers=(1, 2, 3)))
-    assert view.generation == before + 1
+    assert view.change_count == before + 1
 
 
 def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():

@@ -20,9 +20,9 @@ from connect_runtime.storage.status_records import (
 from connect_runtime.storage.status_topic import (
     ActiveTopicsChanged,
     StatusChanged,
+    StatusRecordOrigin,
     StatusRemoved,
     StatusTopicState,
-    StatusWriter,
     TaskRunHistory,
 )
 from tests.support import examples
@@ -201,7 +201,7 @@ def told(*words):
     for at, (who, state, generation) in enumerate(words):
         status = RunStatus(state=state, worker_id=who, generation=generation)
         gone = state is State.DESTROYED
-        author = StatusWriter(is_own=who == OURS, wall_ms=at * 1000)
+        author = StatusRecordOrigin(is_own=who == OURS, wall_ms=at * 1000)
         runs.apply_status(TASK, None if gone else status, author)
         runs.check_invariants()
     return runs
@@ -271,10 +271,10 @@ def test_a_run_of_ours_begins_with_its_first_word(words, began_ms):
 def test_another_worker_of_ours_begins_a_run_of_its_own():
     runs = told((OURS, State.RUNNING, 1))
     status = RunStatus(state=State.RUNNING, worker_id="ours too", generation=1)
-    runs.apply_status(TASK, status, StatusWriter(is_own=True, wall_ms=5))
+    runs.apply_status(TASK, status, StatusRecordOrigin(is_own=True, wall_ms=5))
     late = RunStatus(state=State.UNASSIGNED, worker_id=OURS, generation=1)
-    runs.apply_status(TASK, late, StatusWriter(is_own=True, wall_ms=6))
-    runs.apply_status(TASK, status, StatusWriter(is_own=True, wall_ms=7))
+    runs.apply_status(TASK, late, StatusRecordOrigin(is_own=True, wall_ms=6))
+    runs.apply_status(TASK, status, StatusRecordOrigin(is_own=True, wall_ms=7))
     assert runs.get_python_task_start_times("c") == {0: 5}
 
 

@@ -44,7 +44,7 @@ class Configured(Rubbish):
 class Skips:
     """An operator that leaves out whatever fails."""
 
-    def run_conversion_step(self, stage, step, *, record):
+    def run_shutdown_step(self, stage, step, *, record):
         try:
             return step()
         except Exception:  # noqa: BLE001 - of a test

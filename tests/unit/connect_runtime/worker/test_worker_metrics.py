@@ -237,7 +237,7 @@ def test_what_plugins_say_of_one_metric_comes_together():
         [SHOWN], [family(THEIRS, zero=1.0), family(THEIRS, one=2.0), family(THEIRS)]
     )
     assert found.families == (family(THEIRS, zero=1.0, one=2.0), SHOWN)
-    assert found.refused == frozenset()
+    assert found.dropped_names == frozenset()
 
 
 def test_of_what_is_said_twice_the_first_counts():
@@ -245,14 +245,14 @@ def test_of_what_is_said_twice_the_first_counts():
         [], [family(THEIRS, zero=1.0), family(THEIRS, zero=2.0)]
     )
     assert found.families == (family(THEIRS, zero=1.0),)
-    assert found.refused == {"a_theirs"}
+    assert found.dropped_names == {"a_theirs"}
 
 
 def test_who_declares_a_metric_otherwise_is_not_shown():
     otherwise = MetricFamily(metric=OTHER, series={(): 3.0})
     found = worker_metrics.merge_plugin_families([], [family(THEIRS, zero=1.0), otherwise])
     assert found.families == (family(THEIRS, zero=1.0),)
-    assert found.refused == {"a_theirs"}
+    assert found.dropped_names == {"a_theirs"}
 
 
 def test_nobody_adds_to_the_workers_own():
@@ -260,7 +260,7 @@ def test_nobody_adds_to_the_workers_own():
         [SHOWN], [MetricFamily(metric=OWN, series={(): 2.0})]
     )
     assert found.families == (SHOWN,)
-    assert found.refused == {"b_own"}
+    assert found.dropped_names == {"b_own"}
 
 
 def test_what_does_not_fit_its_declaration_is_left_out():
@@ -270,7 +270,7 @@ def test_what_does_not_fit_its_declaration_is_left_out():
             [SHOWN], [MetricFamily(metric=THEIRS, series=series)]
         )
         assert found.families == (SHOWN,)
-        assert found.refused == {"a_theirs"}
+        assert found.dropped_names == {"a_theirs"}
 
 
 def test_starts_are_counted_by_how_they_ended():

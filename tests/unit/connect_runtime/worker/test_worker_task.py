@@ -65,9 +65,9 @@ def raising(error: Exception):
 
 def test_each_step_is_taken_and_the_first_failure_is_raised():
     steps, taken = CloseSteps("c"), []
-    steps.run_conversion_step("one", raising(ValueError("first")))
-    steps.run_conversion_step("two", raising(ValueError("second")), is_fatal=False)
-    steps.run_conversion_step("three", lambda: taken.append(3))
+    steps.run_shutdown_step("one", raising(ValueError("first")))
+    steps.run_shutdown_step("two", raising(ValueError("second")), is_fatal=False)
+    steps.run_shutdown_step("three", lambda: taken.append(3))
     with pytest.raises(ValueError, match="first"):
         steps.raise_first_error()
     assert taken == [3]
@@ -75,8 +75,8 @@ def test_each_step_is_taken_and_the_first_failure_is_raised():
 
 def test_of_what_is_no_fault_of_ours_no_trace_is_told(caplog):
     steps = CloseSteps("c")
-    steps.run_conversion_step("committing", raising(RetriableError("the cluster is away")))
-    steps.run_conversion_step("closing", raising(ValueError("a fault")))
+    steps.run_shutdown_step("committing", raising(RetriableError("the cluster is away")))
+    steps.run_shutdown_step("closing", raising(ValueError("a fault")))
     known, unknown = caplog.records
     assert known.getMessage() == "committing of c failed: the cluster is away"
     assert not known.exc_info

@@ -17,14 +17,14 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2 import exit_codes
 from mm2.cli import drill, failover, main
-from mm2.cli.failover import MoveOptions, ResumedMoveSettings
+from mm2.cli.failover import FailoverOptions, ResumedFailoverSettings
 from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MirroredPartition
 from mm2.config import config_loader
 from mm2.failover import journal, move_plan
-from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal import FailoverIdentity
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
-from mm2.failover.readiness import MoveReadiness
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.readiness import FailoverReadiness
 from mm2.offsets.log_bounds import LogBounds
 from mm2.sandbox.scenarios.failover_drill import DrillResult
 
@@ -84,7 +84,7 @@ def test_clients_are_told_how_to_reach_a_cluster_and_nothing_secret(tmp_path: pa
 
 
 PLACE = TopicPartition("t", 0)
-ORDER = MoveOptions(
+ORDER = FailoverOptions(
     origin="east",
     destination="west",
     groups=(),
@@ -99,13 +99,13 @@ ORDER = MoveOptions(
     file=pathlib.Path("c.yaml"),
     as_json=False,
 )
-BEGUN = MoveIdentity(
-    request=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
+BEGUN = FailoverIdentity(
+    request=FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY),
     flow="east->west",
     hooks=("stop-consumers",),
     clusters=ClusterIds(origin="idE", destination="idW"),
 )
-NOW = ResumedMoveSettings(
+NOW = ResumedFailoverSettings(
     flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters
 )
 
@@ -137,23 +137,23 @@ def test_a_journal_goes_on_with_what_it_began(begun, changed, now, words):
     order, found = dataclasses.replace(ORDER, **changed), dataclasses.replace(NOW, **now)
     with JournalFile(begun) as file:
         if not words:
-            failover.check_journal_matches_move(order, file, found, now_ms=2)
+            failover.check_journal_matches_failover(order, file, found, now_ms=2)
             return
         with pytest.raises(click.UsageError, match=words):
-            failover.check_journal_matches_move(order, file, found, now_ms=2)
+            failover.check_journal_matches_failover(order, file, found, now_ms=2)
 
 
 def test_what_is_accepted_later_is_noted(begun):
     order = dataclasses.replace(ORDER, accepted=("lag",))
     for _ in range(2):
         with JournalFile(begun) as file:
-            failover.check_journal_matches_move(order, file, NOW, now_ms=2)
+            failover.check_journal_matches_failover(order, file, NOW, now_ms=2)
     assert begun.read_text().count("accepted") == 2  # in the first line, and once more
 
 
 def test_what_a_drill_measured():
     result = DrillResult(
-        kind=MoveKind.EMERGENCY,
+        kind=FailoverKind.EMERGENCY,
         sent=1_000,
         before=600,
         after=390,
@@ -170,7 +170,7 @@ def test_what_a_drill_measured():
     assert "re-read      2 records\n             failover report: unknown (at least 0" in said
     assert "FAILED" not in said
     assert result.is_successful
-    assert not dataclasses.replace(result, kind=MoveKind.PLANNED).is_successful
+    assert not dataclasses.replace(result, kind=FailoverKind.PLANNED).is_successful
     assert result.as_json()["kind"] == "failover"
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.is_successful
@@ -194,17 +194,17 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
     seen_now = (MirroredPartition(**usual | mirrored),)
     found = ClusterPairSnapshot(at_ms=1, flow="east->west", mirrored=seen_now, groups=())
 
-    def ready(_: object, path: pathlib.Path, **about: object) -> MoveReadiness:
+    def ready(_: object, path: pathlib.Path, **about: object) -> FailoverReadiness:
         assert path.name == "new.jsonl"
         assert about == {"groups": [], "partitions": [PLACE], "silent": False}
-        return MoveReadiness(flow="east->west", unchecked=["somebody is away"])
+        return FailoverReadiness(flow="east->west", unchecked=["somebody is away"])
 
     def tools(_: object) -> None:
         raise UnreachableError("nobody is there")
 
     return types.SimpleNamespace(
         planner=types.SimpleNamespace(
-            build_plan=lambda asked: move_plan.build_move_plan(asked, found, lambda *_: None)
+            build_plan=lambda asked: move_plan.build_failover_plan(asked, found, lambda *_: None)
         ),
         settings=settings,
         pair=types.SimpleNamespace(flow=settings.flows[0]),
@@ -219,7 +219,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, as_json=as_json)
     with pytest.raises(FatalError, match="nobody is there"):  # exits with FAILED
-        failover.plan_and_execute_move(order, equipment(tmp_path))
+        failover.plan_and_execute_failover(order, equipment(tmp_path))
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
@@ -255,9 +255,9 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, yes=yes)
     if begun:
         with pytest.raises(FatalError, match="nobody is there"):  # the first step
-            failover.plan_and_execute_move(order, equipment(tmp_path))
+            failover.plan_and_execute_failover(order, equipment(tmp_path))
     else:
-        assert failover.plan_and_execute_move(order, equipment(tmp_path)) == exit_codes.FAILED
+        assert failover.plan_and_execute_failover(order, equipment(tmp_path)) == exit_codes.FAILED
     assert path.exists() is begun
     said = screen.getvalue()
     assert ("This stops the flow east->west and moves 0 consumer groups to west." in said) is asked
@@ -270,7 +270,7 @@ def test_without_a_terminal_nothing_is_asked(tmp_path: pathlib.Path, monkeypatch
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path)
     with pytest.raises(FatalError, match="nobody is there"):
-        failover.plan_and_execute_move(order, equipment(tmp_path))
+        failover.plan_and_execute_failover(order, equipment(tmp_path))
 
 
 DO_IT = (
@@ -307,7 +307,7 @@ DO_IT = (
 def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirrored, last):
     given = {"accepted": ("no-such-group:g",)} | given
     order = dataclasses.replace(ORDER, resume=False, journal=tmp_path / "new.jsonl", **given)
-    code = failover.plan_and_execute_move(order, equipment(tmp_path, **mirrored))
+    code = failover.plan_and_execute_failover(order, equipment(tmp_path, **mirrored))
     said = [
         each.replace(" --accept no-such-group:g", "")
         for each in capsys.readouterr().out.splitlines()
@@ -335,7 +335,7 @@ class Exporting:
         self.closed += 1
 
 
-def exporting_order(tmp_path: pathlib.Path, **given: Any) -> MoveOptions:
+def exporting_order(tmp_path: pathlib.Path, **given: Any) -> FailoverOptions:
     return dataclasses.replace(
         ORDER,
         is_failback=True,
@@ -355,7 +355,7 @@ def test_what_never_left_is_exported_without_a_move(
     """Also where the verdict is no-go: it may be gone before that is mended."""
     order, equipped = exporting_order(tmp_path, as_json=as_json), equipment(tmp_path, **mirrored)
     about = Exporting(equipped)
-    failover.plan_and_execute_move(order, equipped)
+    failover.plan_and_execute_failover(order, equipped)
     assert (about.written, about.closed) == ([order.export], 1)
     said = capsys.readouterr().out
     assert not (tmp_path / "new.jsonl").exists()
@@ -375,17 +375,19 @@ def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
     equipped = equipment(tmp_path)
     about = Exporting(equipped, counted=False)
     with pytest.raises(FatalError, match="t-0: not all records of west that were never replicated"):
-        failover.plan_and_execute_move(exporting_order(tmp_path), equipped)
+        failover.plan_and_execute_failover(exporting_order(tmp_path), equipped)
     assert about.written == []
 
 
 def test_a_file_that_cannot_be_written_is_told_by_the_plan(tmp_path: pathlib.Path, capsys):
     equipped = equipment(tmp_path)
     about = Exporting(equipped)
-    ready = MoveReadiness(flow="east->west", export_error="left.jsonl is there already")
+    ready = FailoverReadiness(flow="east->west", export_error="left.jsonl is there already")
     equipped.build_readiness_checks = lambda: types.SimpleNamespace(
         collect_readiness=lambda *_, **__: ready
     )
-    assert failover.plan_and_execute_move(exporting_order(tmp_path), equipped) == exit_codes.FAILED
+    assert (
+        failover.plan_and_execute_failover(exporting_order(tmp_path), equipped) == exit_codes.FAILED
+    )
     assert "left.jsonl is there already (no-export)" in capsys.readouterr().out
     assert about.written == []

@@ -37,7 +37,7 @@ def stopped(of: OffsetMap, count: int = 3, **ids: Any) -> list[int]:
     partitions = [taking.where(partition=each, **given) for each in range(count)]
     found = recreated_topics.split_recreated_topics(partitions, of)
     apart = [where.partition for where, _ in found.halted]
-    assert [each.partition for each in found.copyable] == [
+    assert [each.partition for each in found.replicable] == [
         n for n in range(count) if n not in apart
     ]
     assert all(stop.cause is HaltCause.RECREATED for _, stop in found.halted)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.copier import copy_engine
-from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, SlotUsage
+from mm2.copier.copy_engine import CopyJob, CopyState, CopyStateTracker, SlotUsage
 
 
 def state_of(handle) -> CopyState:
@@ -27,7 +27,7 @@ def test_missing_slots(total, used, waiting, missing):
 
 
 def test_progress_only_goes_forward():
-    progress = CopyProgress()
+    progress = CopyStateTracker()
     assert state_of(progress) is CopyState.WAITING_FOR_SLOT
     assert not progress.wait(0.0)
     progress.set_running()

@@ -8,7 +8,7 @@ from mm2.copier.log_compare_messages import (
     LogCompareRange,
     LogCompareRequest,
     LogCompareResult,
-    LogCompareResultDecoder,
+    LogComparisonResultDecoder,
 )
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 
@@ -36,7 +36,7 @@ def test_what_is_asked_arrives():
 
 
 def answered(*found):
-    answers = LogCompareResultDecoder()
+    answers = LogComparisonResultDecoder()
     got = []
     for each in found:
         for message in log_compare_messages.encode_compare_result(each):

@@ -8,7 +8,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.failover import group_offset_writes
 from mm2.failover.group_offset_writes import VerifiedPosition
 from mm2.failover.journal_step_results import FinalPositions
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 
 HERE, OTHER = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)
@@ -63,13 +63,13 @@ def test_what_is_accepted_is_not_wrong(code, left):
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
-        (MoveKind.EMERGENCY, "mm2 failover --from east --to west"),
-        (MoveKind.PLANNED, "mm2 failover --from east --to west --planned"),
-        (MoveKind.BACK, "mm2 failback --from east --to west"),
+        (FailoverKind.EMERGENCY, "mm2 failover --from east --to west"),
+        (FailoverKind.PLANNED, "mm2 failover --from east --to west --planned"),
+        (FailoverKind.BACK, "mm2 failback --from east --to west"),
     ],
 )
 def test_the_way_on_names_what_differs_and_what_to_type(kind, command):
-    wanted = MoveRequest(origin="east", destination="west", kind=kind)
+    wanted = FailoverRequest(origin="east", destination="west", kind=kind)
     wrong = group_offset_writes.select_unaccepted_positions(compared({HERE: 44}), ())
     said = group_offset_writes.explain_unaccepted_positions(wrong, wanted, journal="a move.jsonl")
     assert "group billing, east.orders-0: committed offset 44 instead of 45" in said

@@ -9,15 +9,17 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from mm2.config.mm2_settings import HookCommand
 from mm2.failover import hook_commands
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
-WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 
 
 def run(code: str, timeout_s: float = 30.0) -> str:
     hook = HookCommand(command=(sys.executable, "-c", code), timeout_s=timeout_s)
-    return hook_commands.run_hook(hook, MoveStep.START_CONSUMERS, request=WANTED, flow="east->west")
+    return hook_commands.run_hook(
+        hook, FailoverStep.START_CONSUMERS, request=WANTED, flow="east->west"
+    )
 
 
 def test_it_is_told_what_the_move_is():
@@ -44,4 +46,6 @@ def test_it_has_a_deadline():
 def test_a_command_that_is_not_there_is_told():
     hook = HookCommand(command=("/no/such/command",))
     with pytest.raises(FatalError, match=r"no/such/command.* cannot be run"):
-        hook_commands.run_hook(hook, MoveStep.START_CONSUMERS, request=WANTED, flow="east->west")
+        hook_commands.run_hook(
+            hook, FailoverStep.START_CONSUMERS, request=WANTED, flow="east->west"
+        )

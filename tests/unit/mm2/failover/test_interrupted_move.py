@@ -11,10 +11,10 @@ from mm2.clusters.cluster_pair_snapshot import MirroredPartition, PositionBasis
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover import interrupted_move, journal_step_results
 from mm2.failover.group_plan import GroupMove
-from mm2.failover.journal import MoveIdentity, MoveJournal
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverIdentity, FailoverJournal
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
@@ -22,8 +22,8 @@ from mm2.offsets.offset_map import OffsetMap
 from tests.fakes import copied_map
 
 HERE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
-Step = MoveStep
-WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+Step = FailoverStep
+WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 
 
 def fenced(epoch: int) -> dict[str, Any]:
@@ -31,9 +31,9 @@ def fenced(epoch: int) -> dict[str, Any]:
     return dict(journal_step_results.encode_fencing_result(each))
 
 
-def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
+def noted(*, again: int | None = None, end: int | None = None) -> FailoverJournal:
     """HERE was fenced with epoch 3, or `again` with a later one; both agreed on `end`."""
-    found = MoveJournal()
+    found = FailoverJournal()
     found.details[Step.FENCE] = {"partitions": [fenced(3)]}
     found.details[Step.FINAL_POSITIONS] = {"fenced_again": [] if again is None else [fenced(again)]}
     if end is not None:
@@ -53,7 +53,7 @@ def mirrored(end: int | None) -> MirroredPartition:
     return MirroredPartition(partition=HERE, mirror=HERE, source_bounds=here)
 
 
-def why(found: MoveJournal, *, epoch: int = 3, **given: Any) -> str:
+def why(found: FailoverJournal, *, epoch: int = 3, **given: Any) -> str:
     return interrupted_move.explain_outdated_positions(
         found, **{"offset_map": known(epoch), "to_fence": {HERE}, "mirrored": (), **given}
     )
@@ -106,14 +106,14 @@ REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
     ],
 )
 def test_what_may_have_changed_is_done_again(done, again):
-    found = MoveJournal(details={step: {"groups": [{"group": "billing"}]} for step in done})
+    found = FailoverJournal(details={step: {"groups": [{"group": "billing"}]} for step in done})
     assert tuple(interrupted_move.find_outdated_steps(found)) == again
 
 
 @pytest.mark.parametrize(("moved", "again"), [({"a"}, [Step.FINAL_POSITIONS]), ({"a", "b"}, [])])
 def test_positions_are_taken_again_as_long_as_a_group_is_left(moved, again):
     looked = {"groups": [{"group": "a"}, {"group": "b"}]}
-    found = MoveJournal(details={Step.STOP_FLOW: {}, Step.FINAL_POSITIONS: looked}, moved=moved)
+    found = FailoverJournal(details={Step.STOP_FLOW: {}, Step.FINAL_POSITIONS: looked}, moved=moved)
     assert interrupted_move.find_outdated_steps(found) == again
 
 
@@ -130,7 +130,7 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
             partitions=(),
         )
 
-    whole = MovePlan(
+    whole = FailoverPlan(
         request=WANTED,
         at_ms=0,
         flow="east->west",
@@ -162,8 +162,8 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
     ],
 )
 def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
-    found = MoveJournal(
-        identity=MoveIdentity(request=WANTED, flow="east->west"),
+    found = FailoverJournal(
+        identity=FailoverIdentity(request=WANTED, flow="east->west"),
         started_ms=dict.fromkeys(begun, 1),
         moved=moved,
     )

@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from mm2.failover import journal
-from mm2.failover.journal import JournalError, MoveIdentity
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverIdentity, JournalError
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
-Step = MoveStep
-BEGUN = MoveIdentity(
-    request=MoveRequest(
+Step = FailoverStep
+BEGUN = FailoverIdentity(
+    request=FailoverRequest(
         origin="east",
         destination="west",
-        kind=MoveKind.EMERGENCY,
+        kind=FailoverKind.EMERGENCY,
         accepted=frozenset({"halted"}),
         groups=frozenset({"billing"}),
         export="tail.jsonl",

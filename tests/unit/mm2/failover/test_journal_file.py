@@ -10,14 +10,14 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from connect_runtime.system import file_access
 from mm2.failover import journal, journal_file
-from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal import FailoverIdentity
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
-Step = MoveStep
-BEGUN = MoveIdentity(
-    request=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
+Step = FailoverStep
+BEGUN = FailoverIdentity(
+    request=FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY),
     flow="east->west",
 )
 FIRST = journal.encode_begun_entry(BEGUN, at_ms=5)
@@ -71,7 +71,7 @@ def test_a_journal_of_another_user_is_not_resumed(path):
 
 def find(folder: Path) -> list[str]:
     excluded = folder / "mine.jsonl"
-    found = journal_file.find_unfinished_moves(folder, ("east", "west"), excluded=excluded)
+    found = journal_file.find_unfinished_failovers(folder, ("east", "west"), excluded=excluded)
     return [Path(each.path).name for each in found]
 
 

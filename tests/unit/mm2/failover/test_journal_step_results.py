@@ -13,15 +13,15 @@ from mm2.clusters.cluster_pair_snapshot import PositionBasis
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover import journal_step_results
 from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
-from mm2.failover.journal import MoveIdentity, MoveJournal
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.journal import FailoverIdentity, FailoverJournal
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
-Way, Step = GroupAction, MoveStep
+Way, Step = GroupAction, FailoverStep
 
 
 def again(detail: Any) -> Any:
@@ -196,10 +196,10 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
     assert found["fenced_again"] == ["mail"]
 
 
-def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> MoveJournal:
-    wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
-    return MoveJournal(
-        identity=MoveIdentity(request=wanted, flow="east->west"),
+def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> FailoverJournal:
+    wanted = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
+    return FailoverJournal(
+        identity=FailoverIdentity(request=wanted, flow="east->west"),
         begun_at_ms=1_000,
         details={Step.RECORD: {"plan": plan}, Step.VERIFY: {"positions": stands}},
         started_ms={Step.RECORD: 1_000, Step.VERIFY: 1_500},

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mm2.failover import journal_step_results
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_steps import FailoverStep
 
-Step = MoveStep
+Step = FailoverStep
 
 
 def fenced(*, tail: int | None = 0, unfenced: str = "") -> dict[str, Any]:
@@ -20,7 +20,7 @@ def stand(at: int | None, *, before: bool = False) -> dict[str, Any]:
     return {"written_offset": 45, "current_offset": at, "is_below_written_offset": before}
 
 
-TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
+TABLE: list[tuple[FailoverStep, dict[str, Any], str]] = [
     (
         Step.RECORD,
         {"plan": {"partitions": [1, 2], "groups": [1]}},

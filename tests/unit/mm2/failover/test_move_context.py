@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.errors import RetriableError
-from mm2.failover.move_context import MoveContext
-from mm2.failover.planner import MovePlanner
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.planner import FailoverPlanner
 from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 from mm2.kafka.offset_map_reader import OffsetMapReader
 from mm2.topics.flow_config import Flow
@@ -32,13 +32,13 @@ class Growing:
         self.closed += 1
 
 
-def about(tail: Growing | None = None, told: list[str] | None = None) -> MoveContext:
+def about(tail: Growing | None = None, told: list[str] | None = None) -> FailoverContext:
     both, clock = FakeSides(Flow(source="east", target="west")), Clock()
     unused: Any = None
-    return MoveContext(
+    return FailoverContext(
         clusters=both,
         map_reader=OffsetMapReader(lambda: tail or Growing(), where="west"),
-        planner=MovePlanner(
+        planner=FailoverPlanner(
             clusters=both, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
         ),
         stop_connectors=unused,

@@ -12,9 +12,9 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.failover import flow_stop, journal, move_steps, readiness
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_executor import MoveRefusedError
-from mm2.failover.move_request import MoveKind
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_executor import FailoverRefusedError
+from mm2.failover.move_request import FailoverKind
+from mm2.failover.move_steps import FailoverStep
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.topics import naming
@@ -36,7 +36,7 @@ from tests.fakes.moves import (
     wanted,
 )
 
-Kind, Step = MoveKind, MoveStep
+Kind, Step = FailoverKind, FailoverStep
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
-def test_groups_are_moved(world: World, tmp_path: Path, kind: MoveKind):
+def test_groups_are_moved(world: World, tmp_path: Path, kind: FailoverKind):
     path = tmp_path / "move.jsonl"
     move(world, wanted(kind), path)
     assert stands(world) == EXPECTED
@@ -63,7 +63,9 @@ def test_groups_are_moved(world: World, tmp_path: Path, kind: MoveKind):
 
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
-def test_each_step_is_told_with_how_it_was_read_back(world: World, tmp_path: Path, kind: MoveKind):
+def test_each_step_is_told_with_how_it_was_read_back(
+    world: World, tmp_path: Path, kind: FailoverKind
+):
     path = tmp_path / "move.jsonl"
     move(world, wanted(kind), path)
     verbs = ("VERIFIED ", "LEFT TO YOU ")
@@ -81,7 +83,7 @@ def test_each_step_is_told_with_how_it_was_read_back(world: World, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
 def test_a_crash_anywhere_changes_nothing(
-    world: World, tmp_path: Path, kind: MoveKind, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, kind: FailoverKind, monkeypatch: pytest.MonkeyPatch
 ):
     """Every place in turn, each in a move of its own; groups never go back meanwhile."""
     monkeypatch.setattr("os.fsync", lambda _: None)  # the machine goes on
@@ -318,6 +320,6 @@ def test_topics_made_anew_forbid(world: World, tmp_path: Path):
     world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
         (key, (value or b"").replace(bytes(16), b"another topic id", 1)) for key, value in era
     ]
-    with pytest.raises(MoveRefusedError, match="was recreated"):
+    with pytest.raises(FailoverRefusedError, match="was recreated"):
         move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
     assert not world.stopped

@@ -13,7 +13,7 @@ from mm2.clusters.cluster_pair_snapshot import (
     TranslatedPosition,
 )
 from mm2.failover import move_plan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity, PlanVerdict
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
@@ -46,9 +46,11 @@ def group(committed=50, *, name="g", origin=PositionBasis.COMMITTED, state=State
 
 
 def made(
-    mirror=None, *groups, kind=MoveKind.EMERGENCY, outcome=None, accepted=(), log=120, **given
+    mirror=None, *groups, kind=FailoverKind.EMERGENCY, outcome=None, accepted=(), log=120, **given
 ):
-    wanted = MoveRequest(origin="east", destination="west", kind=kind, accepted=frozenset(accepted))
+    wanted = FailoverRequest(
+        origin="east", destination="west", kind=kind, accepted=frozenset(accepted)
+    )
     found = ClusterPairSnapshot(
         at_ms=10_000,
         flow="east->west",
@@ -58,7 +60,7 @@ def made(
         **given,
     )
     outcome = outcome or ExactOffset(downstream=60)
-    return move_plan.build_move_plan(
+    return move_plan.build_failover_plan(
         wanted, found, lambda *_: TranslatedPosition(partition=THERE, outcome=outcome)
     )
 
@@ -84,14 +86,14 @@ LAGGING = {"source_bounds": LogBounds(start=0, end=130), "waiting_since_ms": 4_0
     ("found", "code", "weight"),
     [
         (made(mirrored(**LAGGING)), "lag", Weight.COSTS),
-        (made(mirrored(**LAGGING), kind=MoveKind.PLANNED), "lag", Weight.NOTE),
+        (made(mirrored(**LAGGING), kind=FailoverKind.PLANNED), "lag", Weight.NOTE),
         (
             made(mirrored(source_bounds=None), origin_error="no route"),
             "origin-unreachable",
             Weight.COSTS,
         ),
         (
-            made(mirrored(source_bounds=None), origin_error="no route", kind=MoveKind.PLANNED),
+            made(mirrored(source_bounds=None), origin_error="no route", kind=FailoverKind.PLANNED),
             "origin-unreachable",
             Weight.FORBIDS,
         ),
@@ -137,7 +139,7 @@ def test_what_the_operator_accepts_costs_and_no_longer_forbids():
 
 def test_a_planned_move_does_not_mind_members_that_are_about_to_be_stopped():
     assert "group-active-on-origin" not in codes(
-        made(None, group(state=State.ACTIVE), kind=MoveKind.PLANNED)
+        made(None, group(state=State.ACTIVE), kind=FailoverKind.PLANNED)
     )
 
 
@@ -157,9 +159,9 @@ def test_lag_in_records_and_time():
 
 
 def test_nothing_mirrored_forbids():
-    wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+    wanted = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
     found = ClusterPairSnapshot(at_ms=0, flow="east->west", mirrored=(), groups=())
-    made_of_it = move_plan.build_move_plan(wanted, found, lambda *_: None)
+    made_of_it = move_plan.build_failover_plan(wanted, found, lambda *_: None)
     assert set(codes(made_of_it)) == {"nothing-replicated", "no-groups"}
     assert made_of_it.verdict is Verdict.NO_GO
 

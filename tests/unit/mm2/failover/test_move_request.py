@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from mm2.failover import move_request
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
 
-BEGUN = MoveRequest(
+BEGUN = FailoverRequest(
     origin="east",
     destination="west",
-    kind=MoveKind.PLANNED,
+    kind=FailoverKind.PLANNED,
     groups=frozenset({"billing"}),
 )
 
@@ -21,11 +21,11 @@ BEGUN = MoveRequest(
     ("asked", "words"),
     [
         ({}, []),
-        ({"kind": MoveKind.EMERGENCY}, []),  # nothing is said of it
+        ({"kind": FailoverKind.EMERGENCY}, []),  # nothing is said of it
         ({"accepted": frozenset({"lag"})}, []),
         ({"groups": frozenset()}, []),
         ({"origin": "north"}, ["the failover goes from east to west"]),
-        ({"kind": MoveKind.BACK}, ["the journal is of a switch-over, not of a failback"]),
+        ({"kind": FailoverKind.BACK}, ["the journal is of a switch-over, not of a failback"]),
         ({"rewind": True}, ["the failover was begun without --rewind"]),
         ({"groups": frozenset({"x"})}, ["the failover was begun for these groups: billing"]),
         ({"export": "/tail"}, ["the failover exports records to no file"]),
@@ -36,8 +36,8 @@ def test_contradictions(asked, words):
 
 
 def test_both_clusters_serve_in_all_but_an_emergency():
-    kinds = {dataclasses.replace(BEGUN, kind=kind).is_planned: kind for kind in MoveKind}
-    assert kinds[False] is MoveKind.EMERGENCY
+    kinds = {dataclasses.replace(BEGUN, kind=kind).is_planned: kind for kind in FailoverKind}
+    assert kinds[False] is FailoverKind.EMERGENCY
 
 
 IDS = ClusterIds(origin="idE", destination="idW")
@@ -66,9 +66,9 @@ def test_aliases_that_lead_elsewhere_are_named_with_both_ids(begun, now, words):
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        (MoveKind.EMERGENCY, "mm2 failover --from east --to west --execute"),
-        (MoveKind.PLANNED, "mm2 failover --from east --to west --planned --execute"),
-        (MoveKind.BACK, "mm2 failback --from east --to west --execute"),
+        (FailoverKind.EMERGENCY, "mm2 failover --from east --to west --execute"),
+        (FailoverKind.PLANNED, "mm2 failover --from east --to west --planned --execute"),
+        (FailoverKind.BACK, "mm2 failback --from east --to west --execute"),
     ],
 )
 def test_what_is_typed_for_a_move(kind, line):
@@ -93,10 +93,10 @@ def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
 
 
 def test_what_is_accepted_holds_for_all_groups_or_for_the_one_that_is_named():
-    about = MoveRequest(
+    about = FailoverRequest(
         origin="east",
         destination="west",
-        kind=MoveKind.PLANNED,
+        kind=FailoverKind.PLANNED,
         accepted=frozenset({"lag-unknown", "group-active:mail"}),
     )
     assert about.is_finding_accepted("lag-unknown")

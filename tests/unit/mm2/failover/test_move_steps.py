@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 from mm2.failover import move_steps
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 
-Step = MoveStep
+Step = FailoverStep
 
 
 def wanted(kind, export=""):
-    return MoveRequest(origin="east", destination="west", kind=kind, export=export)
+    return FailoverRequest(origin="east", destination="west", kind=kind, export=export)
 
 
 def test_an_emergency_stops_and_fences_before_positions_are_taken():
-    assert move_steps.order_steps(wanted(MoveKind.EMERGENCY), ()) == (
+    assert move_steps.order_steps(wanted(FailoverKind.EMERGENCY), ()) == (
         Step.RECORD,
         Step.STOP_FLOW,
         Step.FENCE,
@@ -25,7 +25,7 @@ def test_an_emergency_stops_and_fences_before_positions_are_taken():
 
 def test_hooks_have_their_places_in_an_emergency():
     found = move_steps.order_steps(
-        wanted(MoveKind.EMERGENCY), ["start-producers", "stop-consumers"]
+        wanted(FailoverKind.EMERGENCY), ["start-producers", "stop-consumers"]
     )
     assert found[:2] == (Step.RECORD, Step.STOP_CONSUMERS)
     assert found[-2:] == (Step.START_PRODUCERS, Step.REPORT)
@@ -33,7 +33,7 @@ def test_hooks_have_their_places_in_an_emergency():
 
 
 def test_a_planned_move_has_all_steps_with_or_without_hooks():
-    assert move_steps.order_steps(wanted(MoveKind.PLANNED), ()) == (
+    assert move_steps.order_steps(wanted(FailoverKind.PLANNED), ()) == (
         Step.RECORD,
         Step.STOP_PRODUCERS,
         Step.STOP_CONSUMERS,
@@ -51,14 +51,14 @@ def test_a_planned_move_has_all_steps_with_or_without_hooks():
 
 
 def test_going_back_exports_before_anything_is_touched_where_that_is_asked():
-    back = MoveKind.BACK
+    back = FailoverKind.BACK
     assert move_steps.order_steps(wanted(back, "tail.jsonl"), ()) == tuple(Step)
     assert move_steps.order_steps(wanted(back, "tail.jsonl"), ())[:2] == (Step.RECORD, Step.EXPORT)
     assert Step.EXPORT not in move_steps.order_steps(wanted(back), ())
 
 
 def test_every_step_has_words():
-    about = wanted(MoveKind.BACK, "tail.jsonl")
+    about = wanted(FailoverKind.BACK, "tail.jsonl")
     words = [move_steps.describe_step(step, about, "east->west", same_names=False) for step in Step]
     assert len(set(words)) == len(Step)
     assert words[1] == "export to tail.jsonl the records of west that are not on east"
@@ -66,7 +66,7 @@ def test_every_step_has_words():
 
 
 def test_under_one_name_producers_of_both_clusters_are_stopped():
-    about = wanted(MoveKind.PLANNED)
+    about = wanted(FailoverKind.PLANNED)
     assert move_steps.describe_step(Step.STOP_PRODUCERS, about, "east->west", same_names=True) == (
         "stop producers on east and on west: records written there are replicated to east"
     )

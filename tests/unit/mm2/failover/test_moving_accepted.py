@@ -12,8 +12,8 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2.failover import journal
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import MoveKind
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverKind
+from mm2.failover.move_steps import FailoverStep
 from mm2.offsets.group_offset_sync import GroupState
 from tests.fakes.moves import (
     COPIED,
@@ -30,7 +30,7 @@ from tests.fakes.moves import (
     wanted,
 )
 
-Kind, Step = MoveKind, MoveStep
+Kind, Step = FailoverKind, FailoverStep
 ACTIVE = GroupState.ACTIVE
 ALL = sorted(EXPECTED)
 NO_COORDINATOR = RetriableError("its coordinator is away")

@@ -9,8 +9,8 @@ import pytest
 from connect_runtime.base.errors import FatalError, RetriableError
 from mm2.failover import journal
 from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
+from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.group_offset_sync import GroupState
@@ -30,7 +30,7 @@ from tests.fakes.moves import (
     wanted,
 )
 
-Kind, Step = MoveKind, MoveStep
+Kind, Step = FailoverKind, FailoverStep
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
     assert journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == ["billing"]
 
 
-def left_lying(world: World, about: MoveRequest, path: Path, at: str) -> None:
+def left_lying(world: World, about: FailoverRequest, path: Path, at: str) -> None:
     """The process dies as soon as the journal holds `at`."""
 
     def die(what: str) -> None:
@@ -137,7 +137,7 @@ def test_who_goes_on_late_with_a_planned_move_minds_what_was_written(world: Worl
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
 def test_what_is_moved_in_part_does_not_go_on_when_somebody_copied(
-    world: World, tmp_path: Path, kind: MoveKind
+    world: World, tmp_path: Path, kind: FailoverKind
 ):
     path = tmp_path / "move.jsonl"
     left_lying(world, wanted(kind), path, '"what":"group"')

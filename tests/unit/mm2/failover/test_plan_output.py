@@ -16,8 +16,8 @@ from mm2.clusters.cluster_pair_snapshot import (
     UnreplicatedRecords,
 )
 from mm2.failover import move_plan, plan_output
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
@@ -43,7 +43,7 @@ def made(
     there: LogBounds | None = THERE_ENDS,
     unheard: str = "",
     group: GroupSnapshot = GROUP,
-) -> MovePlan:
+) -> FailoverPlan:
     mirrored = MirroredPartition(
         partition=HERE,
         mirror=THERE,
@@ -63,9 +63,9 @@ def made(
         unanswered={THERE: unheard} if unheard else {},
         origin_error="" if here is not None else "no route",
     )
-    wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+    wanted = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
     place = TranslatedPosition(partition=THERE, outcome=ExactOffset(downstream=60))
-    return move_plan.build_move_plan(wanted, found, lambda *_: place)
+    return move_plan.build_failover_plan(wanted, found, lambda *_: place)
 
 
 def test_people_read_a_table():
@@ -92,7 +92,7 @@ def test_people_read_a_table():
 @pytest.mark.parametrize("mirror", [HERE, THERE])
 def test_under_one_name_producers_of_both_clusters_are_to_be_stopped(mirror: TopicPartition):
     found = made()
-    wanted = dataclasses.replace(found.request, kind=MoveKind.PLANNED)
+    wanted = dataclasses.replace(found.request, kind=FailoverKind.PLANNED)
     mirrored = (dataclasses.replace(found.mirrored[0], mirror=mirror),)
     found = dataclasses.replace(found, request=wanted, mirrored=mirrored)
     (step,) = (

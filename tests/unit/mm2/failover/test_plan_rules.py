@@ -18,7 +18,7 @@ from mm2.clusters.cluster_pair_snapshot import (
     UnreplicatedRecords,
 )
 from mm2.failover import move_plan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
@@ -26,7 +26,7 @@ from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("east.t", 0)
-Kind, State, Weight = MoveKind, GroupState, PlanSeverity
+Kind, State, Weight = FailoverKind, GroupState, PlanSeverity
 ENDS = LogBounds(start=0, end=100)
 
 
@@ -36,7 +36,7 @@ def codes(**given: Any) -> dict[str, PlanSeverity]:
 
 def findings_of(
     *,
-    kind: MoveKind = Kind.PLANNED,
+    kind: FailoverKind = Kind.PLANNED,
     here: LogBounds | None = ENDS,
     copied_to: int = 100,
     agreed: int | None = None,
@@ -49,7 +49,7 @@ def findings_of(
     **given: Any,
 ) -> tuple[PlanFinding, ...]:
     """`agreed`: the end that both had agreed on; None: it is not the last look."""
-    wanted = MoveRequest(origin="east", destination="west", kind=kind, groups=names)
+    wanted = FailoverRequest(origin="east", destination="west", kind=kind, groups=names)
     mirrored = MirroredPartition(
         partition=HERE,
         mirror=THERE,
@@ -76,7 +76,7 @@ def findings_of(
     place = TranslatedPosition(
         partition=THERE, outcome=outcome, local_records_reason=unsure, outdated_reason=stopped
     )
-    made = move_plan.build_move_plan(
+    made = move_plan.build_failover_plan(
         wanted,
         found,
         lambda *_: place,

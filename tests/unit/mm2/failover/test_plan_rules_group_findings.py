@@ -16,7 +16,7 @@ from mm2.clusters.cluster_pair_snapshot import (
 )
 from mm2.failover import plan_rules
 from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
@@ -24,19 +24,19 @@ from mm2.operator_commands import ClusterCommands
 
 HERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 ELSEWHERE = TopicPartition("u", 0)
-Kind, State, Way = MoveKind, GroupState, GroupAction
+Kind, State, Way = FailoverKind, GroupState, GroupAction
 Weight = PlanSeverity
 STANDS = PartitionMove(partition=HERE, action=Way.IS_THERE, committed=50)
 
 
 def found(
     *moves: PartitionMove,
-    kind: MoveKind = Kind.EMERGENCY,
+    kind: FailoverKind = Kind.EMERGENCY,
     about: dict[str, Any] | None = None,
     **given: Any,
 ) -> list[PlanFinding]:
     """`about`: what was seen besides."""
-    wanted = MoveRequest(origin="east", destination="west", kind=kind)
+    wanted = FailoverRequest(origin="east", destination="west", kind=kind)
     usual: dict[str, Any] = {
         "group": "g",
         "basis": PositionBasis.COMMITTED,
@@ -160,7 +160,7 @@ def test_the_name_of_a_group_is_quoted_for_the_shell(kind):
 
 
 def unmoved(kind: str, name: str, **given: Any) -> PlanFinding:
-    wanted = MoveRequest(origin="east", destination="west", kind=Kind.EMERGENCY)
+    wanted = FailoverRequest(origin="east", destination="west", kind=Kind.EMERGENCY)
     group = UnmovedGroup(name=name, type=kind, **given)
     tools = ClusterCommands(bootstrap="w:9092")
     found = ClusterPairSnapshot(

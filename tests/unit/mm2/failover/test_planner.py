@@ -16,7 +16,7 @@ from mm2.clusters.fencing_results import FencingSummary
 from mm2.failover import plan_output
 from mm2.failover.divergence import RecordRange
 from mm2.failover.group_plan import GroupAction
-from mm2.failover.move_request import MoveKind
+from mm2.failover.move_request import FailoverKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import UnreplicatedTail
@@ -383,7 +383,7 @@ def test_a_topic_that_is_not_described_is_told():
     assert (found.lag_records, found.unlisted_topics) == (None, ("orders-new",))
 
 
-@pytest.mark.parametrize("kind", [MoveKind.EMERGENCY, MoveKind.PLANNED])
+@pytest.mark.parametrize("kind", [FailoverKind.EMERGENCY, FailoverKind.PLANNED])
 def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
     sides = scene()
     sides.source.members.groups.clear()
@@ -395,7 +395,7 @@ def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
         mirrormaker2_records.encode_offset_sync(sync)
     ]
     sides.source.topics.failure = RetriableError("its leader is away")
-    if kind is MoveKind.PLANNED:
+    if kind is FailoverKind.PLANNED:
         with pytest.raises(RetriableError, match="its leader is away"):
             made(sides, kind=kind, ways=BOTH)
         return
@@ -417,7 +417,7 @@ def test_what_never_left_may_stay_uncounted_in_an_emergency():
     assert codes(found)["reverse-flow-unknown"] is Weight.COSTS
     assert only(found).target_offset == 60
     with pytest.raises(RetriableError, match="its leader is away"):
-        made(sides, find=refuse, kind=MoveKind.PLANNED)
+        made(sides, find=refuse, kind=FailoverKind.PLANNED)
 
 
 def test_refused_credentials_are_no_silence():
@@ -617,7 +617,7 @@ def test_what_came_from_there_goes_back_by_the_other_map():
         ranges=(RecordRange(14, 29, 16, 1, 2),),
         counted=16,
     )
-    back = made(sides, kind=MoveKind.BACK, found={tail.partition: tail})
+    back = made(sides, kind=FailoverKind.BACK, found={tail.partition: tail})
     assert (only(back).target_offset, only(back).max_rereads) == (14, 0)
     assert back.unreplicated_records == 16
     assert codes(back)["unreplicated"] is Weight.COSTS
@@ -718,7 +718,7 @@ def test_a_group_that_was_named_and_reads_nothing_here_forbids():
 
 @pytest.mark.parametrize(
     ("kind", "found"),
-    [(MoveKind.EMERGENCY, None), (MoveKind.PLANNED, Weight.FORBIDS)],
+    [(FailoverKind.EMERGENCY, None), (FailoverKind.PLANNED, Weight.FORBIDS)],
 )
 def test_a_transaction_that_holds_a_groups_offsets_forbids_a_planned_move(kind, found):
     sides = scene()

@@ -11,9 +11,9 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import quiescence
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_request import MoveKind
-from mm2.failover.planner import MovePlanner
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_request import FailoverKind
+from mm2.failover.planner import FailoverPlanner
 from mm2.failover.quiescence import EqualLogEndsDetector
 from mm2.offsets.log_bounds import LogBounds
 from mm2.topics import naming, topic_filters
@@ -57,10 +57,10 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
     sides = FakeSides(flow)
     clock = Copying(sides)
     unused: Any = None
-    about = MoveContext(
+    about = FailoverContext(
         clusters=sides,
         map_reader=sides.target.open_offset_map_reader("east"),
-        planner=MovePlanner(
+        planner=FailoverPlanner(
             clusters=sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
         ),
         stop_connectors=unused,
@@ -74,7 +74,7 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
         wait_s=60.0,
     )
     with pytest.raises(RetriableError) as caught:
-        quiescence.wait_for_equal_log_ends(about, moves.wanted(MoveKind.PLANNED))
+        quiescence.wait_for_equal_log_ends(about, moves.wanted(FailoverKind.PLANNED))
     said = str(caught.value)
     assert "orders-0 ended at 105 on both, and ends at 106 now: a producer" in said
     assert ("Stop producers on west, too: their records are replicated to the origin" in said) is (

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mm2.failover import readiness
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
-from mm2.failover.readiness import MoveReadiness, UnfinishedMove
+from mm2.failover.readiness import FailoverReadiness, UnfinishedFailover
 from mm2.operator_commands import ClusterCommands
 
-WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 Weight = PlanSeverity
-ANOTHER = MoveRequest(origin="west", destination="east", kind=MoveKind.BACK)
+ANOTHER = FailoverRequest(origin="west", destination="east", kind=FailoverKind.BACK)
 
 
 def found(**given: Any) -> list[PlanFinding]:
@@ -25,7 +25,7 @@ def found(**given: Any) -> list[PlanFinding]:
         "may_stop": True,
         "clusters": ClusterIds(origin="idE", destination="idW"),
     }
-    return list(readiness.check_readiness(WANTED, MoveReadiness(**usual | given)))
+    return list(readiness.check_readiness(WANTED, FailoverReadiness(**usual | given)))
 
 
 def test_who_is_ready_hears_nothing():
@@ -62,13 +62,21 @@ LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
             "the hook stop-producers cannot be run: the command halt-all does not exist",
         ),
         (
-            {"unfinished_moves": [UnfinishedMove(path="a.jsonl", request=ANOTHER, busy=True)]},
+            {
+                "unfinished_failovers": [
+                    UnfinishedFailover(path="a.jsonl", request=ANOTHER, busy=True)
+                ]
+            },
             "other-move",
             Weight.FORBIDS,
             "a.jsonl: another process",
         ),
         (
-            {"unfinished_moves": [UnfinishedMove(path="a.jsonl", request=ANOTHER, busy=False)]},
+            {
+                "unfinished_failovers": [
+                    UnfinishedFailover(path="a.jsonl", request=ANOTHER, busy=False)
+                ]
+            },
             "unfinished-move",
             Weight.COSTS,
             "(mm2 failback --from west --to east --resume --journal a.jsonl)",

@@ -17,14 +17,14 @@ from connect_runtime.storage.status_topic import StatusTopicState
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.config.mm2_settings import HookCommand
 from mm2.failover import flow_stop, journal, journal_file, readiness_checks
-from mm2.failover.journal import MoveIdentity
-from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
-from mm2.failover.move_steps import MoveStep
-from mm2.failover.readiness import MoveReadiness
+from mm2.failover.journal import FailoverIdentity
+from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.move_steps import FailoverStep
+from mm2.failover.readiness import FailoverReadiness
 from mm2.failover.readiness_checks import ReadinessChecks
 from mm2.kafka.client_interfaces import AuthorizedOperations
 
-WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 HERE = TopicPartition("orders", 0)
 ALL = AuthorizedOperations(operations=frozenset({"READ", "WRITE"}))
 
@@ -57,8 +57,8 @@ def nobody() -> ConnectGroupSnapshot:
 
 
 def look(
-    path: pathlib.Path, wanted: MoveRequest = WANTED, *, silent: bool = False, **given: Any
-) -> MoveReadiness:
+    path: pathlib.Path, wanted: FailoverRequest = WANTED, *, silent: bool = False, **given: Any
+) -> FailoverReadiness:
     usual: dict[str, Any] = {
         "flow": "east->west",
         "config_topic": "configs",
@@ -96,7 +96,12 @@ def test_what_is_asked_and_told(path):
     assert asked == [["mm2-orders-0"]]
     assert found.denied_ids == ["mm2-orders-0"]
     assert (found.connectors, found.may_stop, found.denied_groups) == ([], True, [])
-    assert (found.journal_error, found.export_error, found.hook_errors, found.unfinished_moves) == (
+    assert (
+        found.journal_error,
+        found.export_error,
+        found.hook_errors,
+        found.unfinished_failovers,
+    ) == (
         "",
         "",
         {},
@@ -157,7 +162,7 @@ def test_hooks_that_cannot_be_run_are_told_where_the_move_takes_them(path):
     assert look(path, hooks=hooks).hook_errors == {
         "stop-producers": "the command /nowhere/stop does not exist"
     }
-    emergency = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+    emergency = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
     assert look(path, emergency, hooks=hooks).hook_errors == {}
 
 
@@ -172,9 +177,9 @@ def test_an_export_has_to_have_a_place(tmp_path):
 
 
 def begun(path: pathlib.Path, origin: str, destination: str, *, done: bool = False) -> str:
-    kind = MoveKind.EMERGENCY
-    wanted = MoveRequest(origin=origin, destination=destination, kind=kind)
-    about = MoveIdentity(request=wanted, flow=f"{origin}->{destination}")
+    kind = FailoverKind.EMERGENCY
+    wanted = FailoverRequest(origin=origin, destination=destination, kind=kind)
+    about = FailoverIdentity(request=wanted, flow=f"{origin}->{destination}")
     text = journal.encode_begun_entry(about, at_ms=1)
     for step in about.steps if done else about.steps[:2]:
         text += journal.encode_step_done(step, {}, at_ms=2)
@@ -193,7 +198,7 @@ def test_journals_of_moves_between_the_same_clusters_are_found(path, tmp_path):
     (tmp_path / "folder.jsonl").mkdir()
     with open(back, "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        found = journal_file.find_unfinished_moves(tmp_path, ("east", "west"), excluded=path)
+        found = journal_file.find_unfinished_failovers(tmp_path, ("east", "west"), excluded=path)
     assert [(each.path, each.busy) for each in found] == [(forth, False), (back, True)]
     assert found[1].request.origin == "west"
 
@@ -207,4 +212,4 @@ def test_where_no_journal_can_be_begun_it_is_said(path, tmp_path):
 
 def test_the_order_of_a_move_says_which_hooks_it_takes():
     hooks = {"stop-producers": HookCommand(command=("/nowhere/stop",))}
-    assert readiness_checks.explain_missing_hooks(hooks, [MoveStep.FENCE]) == {}
+    assert readiness_checks.explain_missing_hooks(hooks, [FailoverStep.FENCE]) == {}

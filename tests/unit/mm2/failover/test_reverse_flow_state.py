@@ -9,8 +9,8 @@ import pytest
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.failover.divergence import RecordRange
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSyncLocations
 from mm2.failover.unreplicated_tails import (
@@ -26,7 +26,7 @@ from tests.fakes.two_sides import FakeSides
 LOCAL, BROUGHT = TopicPartition("local", 0), TopicPartition("west.local", 0)
 TOPICS = topic_filters.compile_topic_filter(("local.*",))
 BOTH = OffsetSyncLocations(reverse_flow=Flow(source="west", target="east", topics=TOPICS))
-Weight, Kind = PlanSeverity, MoveKind
+Weight, Kind = PlanSeverity, FailoverKind
 
 
 def brought(**anew: bool) -> FakeSides:
@@ -66,11 +66,11 @@ def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
     return {each: tail(each, begin) for each, begin in begins.items()}
 
 
-def back(sides: FakeSides, **given: Any) -> MovePlan:
+def back(sides: FakeSides, **given: Any) -> FailoverPlan:
     return plans.made(sides, **{"kind": Kind.BACK, "ways": BOTH, "find": whole, **given})
 
 
-def left(found: MovePlan) -> dict[TopicPartition, int | None]:
+def left(found: FailoverPlan) -> dict[TopicPartition, int | None]:
     return {each.partition: each.records for each in found.unreplicated}
 
 

@@ -22,10 +22,10 @@ from mm2.clusters.log_end_offsets import NoLeaderError
 from mm2.copier.blocking_client import BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFence, ProducerIdAndEpoch
 from mm2.failover import flow_stop, move_context, writer_fencing
-from mm2.failover.move_context import MoveContext
-from mm2.failover.move_request import MoveKind
+from mm2.failover.move_context import FailoverContext
+from mm2.failover.move_request import FailoverKind
 from mm2.failover.partition_thread_pool import PartitionThreadPool
-from mm2.failover.planner import MovePlanner
+from mm2.failover.planner import FailoverPlanner
 from mm2.failover.writer_fencing import (
     FencingContestedError,
     FencingRefusedError,
@@ -90,12 +90,12 @@ class Scene:
             raise RetriableError("stopping the flow: its config topic has no leader")
         return self.world.stop()
 
-    def turns(self, *, leaves: bool) -> tuple[FencingRounds, MoveContext]:
+    def turns(self, *, leaves: bool) -> tuple[FencingRounds, FailoverContext]:
         both = self.world.sides
-        about = MoveContext(
+        about = FailoverContext(
             clusters=both,
             map_reader=both.target.open_offset_map_reader("east"),
-            planner=MovePlanner(
+            planner=FailoverPlanner(
                 clusters=both, find_unreplicated=lambda _: {}, clock=self.clock, timeout_s=9.0
             ),
             stop_connectors=self.stop,
@@ -118,7 +118,7 @@ class Scene:
     def close(self) -> dict[TopicPartition, str]:
         """The same of the whole step, where what does not respond may be left."""
         _, about = self.turns(leaves=True)
-        asked = wanted(MoveKind.EMERGENCY, accepted=frozenset({"mirror-unknown"}))
+        asked = wanted(FailoverKind.EMERGENCY, accepted=frozenset({"mirror-unknown"}))
         return {each.partition: each.unfenced_reason for each in flow_stop.fence_flow(about, asked)}
 
 

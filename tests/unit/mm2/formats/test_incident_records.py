@@ -60,7 +60,7 @@ def test_golden_bytes():
         (IncidentKind.NOT_PAIRED, "not-paired"),
         (IncidentKind.SOURCE_GONE, "source-gone"),
         (IncidentKind.DOUBLED_BY_JAVA, "doubled-by-java"),
-        (IncidentKind.TAKEN_FROM_JAVA, "taken-from-java"),
+        (IncidentKind.UNVERIFIED_TAKEOVER, "taken-from-java"),
         (IncidentKind.NEW_ERA_REQUESTED, "new-era-requested"),
         (IncidentKind.OPERATOR_ACTION, "operator-action"),
         (IncidentKind.MAP_RECORD_SKIPPED, "map-record-skipped"),

@@ -314,7 +314,7 @@ def test_a_round_without_news_counts_at_once(rounds):
 
 
 def test_a_round_waits_for_its_own_records(rounds):
-    rounds.count_sent_records(2)
+    rounds.count_sent_checkpoints(2)
     rounds.end_round(FIRST)
     rounds.count_acknowledged_records(1)
     assert rounds.take_acknowledged_round() is None
@@ -323,7 +323,7 @@ def test_a_round_waits_for_its_own_records(rounds):
 
 
 def test_a_round_without_news_waits_for_those_before(rounds):
-    rounds.count_sent_records(1)
+    rounds.count_sent_checkpoints(1)
     rounds.end_round(FIRST)
     rounds.end_round(SECOND)
     assert rounds.take_acknowledged_round() is None
@@ -332,10 +332,10 @@ def test_a_round_without_news_waits_for_those_before(rounds):
 
 
 def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(rounds):
-    rounds.count_sent_records(1)
+    rounds.count_sent_checkpoints(1)
     for found in (FIRST, SECOND):
         rounds.end_round(found)
-        rounds.count_sent_records(1)
+        rounds.count_sent_checkpoints(1)
         rounds.count_acknowledged_records(1)
         assert rounds.take_acknowledged_round() is found
     rounds.end_round(THIRD)
@@ -347,7 +347,7 @@ def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(r
 def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
-    rounds.count_sent_records(1)
+    rounds.count_sent_checkpoints(1)
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
     assert len(rounds._waiting) == 2

@@ -55,9 +55,9 @@ def test_who_takes_the_partition_next_finds_an_anchor():
     found = recovery_instructions.extract_recovered_state(known, target=None)
     assert found.era_number == 1
     assert found.producers == {7: 1, 9: 2, 40: 3}
-    assert found.anchor is not None
-    assert (found.anchor.key.ordinal, found.anchor.key.epoch) == (3, 6)
-    segment = found.anchor.segment
+    assert found.resume_point is not None
+    assert (found.resume_point.key.ordinal, found.resume_point.key.epoch) == (3, 6)
+    segment = found.resume_point.segment
     assert (segment.through, segment.target_next, segment.leader_epoch) == (30, 28, 3)
     assert (segment.closed, segment.last_crc) == (False, None)
     assert offset_translation.translate_to_target(known, 12) == ExactOffset(downstream=7)
@@ -68,8 +68,8 @@ def test_what_nobody_knows_behind_it_is_left_to_be_paired():
         T7, matched(SHORT, tail=2), copied_map.era_of(10, 2), fencing_owner=BY
     )
     found = recovery_instructions.extract_recovered_state(fold(records), target=None)
-    assert found.anchor is not None
-    assert found.anchor.segment.target_next == 25
+    assert found.resume_point is not None
+    assert found.resume_point.segment.target_next == 25
 
 
 def own_era():

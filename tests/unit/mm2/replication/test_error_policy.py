@@ -109,7 +109,10 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
 )
 def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
     stop = produce(code, "the broker's words").halt
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.REFUSED, error_policy.HALT_RETRY_DELAY_S)
+    assert (stop.cause, stop.retry_after_s) == (
+        HaltCause.REFUSED_BY_TARGET,
+        error_policy.HALT_RETRY_DELAY_S,
+    )
     assert stop.message.startswith("a.orders-7 refused the batch of orders-7 offset 500 with ")
     assert "(the broker's words): " in stop.message
     assert advice in stop.message
@@ -148,7 +151,7 @@ def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why)
     assert reaction is not None
     assert reaction.action is STOP
     assert reaction.halt is not None
-    assert reaction.halt.cause is HaltCause.SOURCE_REFUSED
+    assert reaction.halt.cause is HaltCause.REFUSED_BY_SOURCE
     assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
     assert reaction.halt.message.startswith("orders-7 at offset 500: ")
     assert why in reaction.halt.message
@@ -172,7 +175,7 @@ def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
     assert reaction.halt.message.startswith(f"{reaction.reason}: ")
     assert operator_commands.extract_remedy_from_message(reaction.halt.message)
-    assert reaction.halt.cause is HaltCause.SOURCE_REFUSED
+    assert reaction.halt.cause is HaltCause.REFUSED_BY_SOURCE
     assert why in reaction.reason
 
 

@@ -30,7 +30,11 @@ DIVERGED = halt_messages.build_source_diverged_halt(WHERE, end=40, copied=50)
 
 # Each: the stop, its cause, what its message must name.
 TABLE = [
-    (REFUSED, HaltCause.REFUSED, ["a.orders-7: no room", "--operation Write --topic a.orders"]),
+    (
+        REFUSED,
+        HaltCause.REFUSED_BY_TARGET,
+        ["a.orders-7: no room", "--operation Write --topic a.orders"],
+    ),
     (
         halt_messages.build_fenced_halt(WHERE),
         HaltCause.FENCED,
@@ -41,7 +45,7 @@ TABLE = [
     ),
     (
         halt_messages.build_own_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
-        HaltCause.HANGING,
+        HaltCause.HANGING_TRANSACTION,
         [
             "a.orders-7",
             "transaction at offset 50, of producer id 9, is hanging",
@@ -52,7 +56,7 @@ TABLE = [
     ),
     (
         halt_messages.build_foreign_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
-        HaltCause.HANGING,
+        HaltCause.HANGING_TRANSACTION,
         [
             "a.orders-7: a transaction is open at offset 50. Its producer id 9 does not",
             PRODUCERS,
@@ -63,21 +67,21 @@ TABLE = [
         halt_messages.build_hidden_open_transaction_halt(
             WHERE, "no right", code=29, stable=50, retry_after_s=30.0
         ),
-        HaltCause.HANGING,
+        HaltCause.HANGING_TRANSACTION,
         ["a.orders-7", "open at offset 50", "no right", "READ", RIGHT],
     ),
     (
         halt_messages.build_hidden_open_transaction_halt(
             WHERE, "unknown", code=35, stable=50, retry_after_s=30.0
         ),
-        HaltCause.HANGING,
+        HaltCause.HANGING_TRANSACTION,
         ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
         halt_messages.build_unreadable_batch_halt(
             WHERE, UnreadableBatch(offset=50, reason="bad length")
         ),
-        HaltCause.CORRUPT,
+        HaltCause.CORRUPT_BATCH,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
             "Move leadership to an intact replica",
@@ -89,7 +93,7 @@ TABLE = [
             WHERE,
             UnreadableBatch(offset=50, reason="its gzip", next_offset=54, has_valid_checksum=True),
         ),
-        HaltCause.CORRUPT,
+        HaltCause.CORRUPT_BATCH,
         ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
     ),
     (
@@ -136,14 +140,14 @@ TABLE = [
     ),
     (
         halt_messages.build_mirror_unreadable_halt(WHERE, offset=50, reason="it is damaged"),
-        HaltCause.NOT_PAIRED,
+        HaltCause.TAIL_MISMATCH,
         ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
         halt_messages.build_unreadable_batch_halt(
             WHERE, UnreadableBatch(offset=50, reason="bad checksum", next_offset=60)
         ),
-        HaltCause.CORRUPT,
+        HaltCause.CORRUPT_BATCH,
         [
             "orders-7 at source offset 50: bad checksum",
             "--describe --topic orders",
@@ -162,7 +166,10 @@ def test_a_stop_says_where_what_and_how_to_go_on(stop, cause, names):
 
 @pytest.mark.parametrize(("stop", "cause", "_"), TABLE, ids=lambda each: str(each)[:20])
 def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
-    others = cause in (HaltCause.REFUSED, HaltCause.HANGING) or "intact replica" in stop.message
+    others = (
+        cause in (HaltCause.REFUSED_BY_TARGET, HaltCause.HANGING_TRANSACTION)
+        or "intact replica" in stop.message
+    )
     assert stop.retry_after_s == (30.0 if others else None)
 
 
@@ -198,7 +205,7 @@ def test_what_must_be_done_first_stands_first():
 
 
 def test_the_text_of_a_halt_begins_with_its_code():
-    assert halt_messages.build_fenced_halt(WHERE).text.startswith(
+    assert halt_messages.build_fenced_halt(WHERE).coded_message.startswith(
         "[fenced-by-another-owner] a.orders-7: "
     )
 

@@ -64,7 +64,7 @@ def test_where_readers_of_committed_records_get_to_our_marker_nothing_is_asked(s
 
 def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
     stop = looked(stable=20, told=began((STRANGER, 45), (OLD_ID, 30), (OLD_ID, 20))).outcome
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.HANGING, 30.0)
+    assert (stop.cause, stop.retry_after_s) == (HaltCause.HANGING_TRANSACTION, 30.0)
     assert "this flow's transaction at offset 20, of producer id 5, is hanging" in stop.message
     assert stop.message.endswith("abort --topic a.orders --partition 4 --start-offset 20")
 
@@ -92,7 +92,7 @@ def test_a_broker_that_was_a_moment_late_knows_of_none():
 def test_a_strangers_transaction_before_our_place_is_waited_for_and_lasts():
     found = looked(stable=20, told=began((STRANGER, 20))).outcome
     assert found.reason == "a.orders-4: the transaction at offset 20 has not ended"
-    assert found.halt_if_persistent.cause is HaltCause.HANGING
+    assert found.halt_if_persistent.cause is HaltCause.HANGING_TRANSACTION
     assert "producer id 99 does not belong to this flow" in found.halt_if_persistent.message
 
 
@@ -218,5 +218,5 @@ def test_nothing_is_written_down_before_it_has_ended():
     for known in (KNOWN, REQUESTED):
         answers = taking.answers(known, ReadTarget=held, FindOpenTransactions=began((OLD_ID, 20)))
         played = scripts.play(partition_recovery.recover_partition(taking.context()), answers)
-        assert played.outcome.cause is HaltCause.HANGING
+        assert played.outcome.cause is HaltCause.HANGING_TRANSACTION
         assert played.stored == []

@@ -12,7 +12,7 @@ from mm2.replication.java_map_reconstruction import MapReconstruction
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.recovery_instructions import ReadSource, RecoveredState
 from mm2.replication.recovery_outcomes import RetryRecovery
-from mm2.replication.takeover_from_java import JavaWrittenRange
+from mm2.replication.takeover_from_java import JavaCopyStart
 from tests.fakes import scripts, taking
 from tests.fakes.java_mirror import LETTERS, SOURCE, java, mirror, wrote
 from tests.fakes.scripts import Log
@@ -28,7 +28,7 @@ def retraced(
     if held is not None:
         context = dataclasses.replace(attempt.context, memory_budget=held)
         attempt = dataclasses.replace(attempt, context=context)
-    stretch = JavaWrittenRange(source=begins[0], target=begins[1])
+    stretch = JavaCopyStart(source=begins[0], target=begins[1])
     answers = taking.answers(known, **(given | changed))
     return scripts.play(takeover_from_java.match_mirror_with_source(attempt, stretch), answers)
 
@@ -59,7 +59,7 @@ def test_a_transaction_that_is_open_is_waited_for():
     again = retraced(*held).outcome
     assert isinstance(again, RetryRecovery)
     assert again.halt_if_persistent is not None
-    assert again.halt_if_persistent.cause is HaltCause.HANGING
+    assert again.halt_if_persistent.cause is HaltCause.HANGING_TRANSACTION
 
 
 def test_what_is_too_large_to_be_opened_stops_the_partition():
@@ -86,7 +86,7 @@ def test_damage_on_the_source_stops_the_partition():
     bad[-1] ^= 1
     stop = retraced(wrote(40, b"a"), source=Log(bytes(bad), start=100)).outcome
     assert isinstance(stop, PartitionHalt)
-    assert stop.cause is HaltCause.CORRUPT
+    assert stop.cause is HaltCause.CORRUPT_BATCH
 
 
 @pytest.mark.parametrize("kind", ["ReadSource", "ReadTarget"])

@@ -112,7 +112,7 @@ def test_records_in_an_exclusive_mirror_stop_a_first_start():
     log = Log(scripts.marker(0, STRANGER), scripts.data(1, b"x"), start=0)
     stop = start(taking.attempt(), ReadTarget=log).outcome
     assert isinstance(stop, PartitionHalt)
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.NOT_EMPTY, None)
+    assert (stop.cause, stop.retry_after_s) == (HaltCause.TARGET_NOT_EMPTY, None)
     assert "the mirror topic contains records at offset 1" in stop.message
     assert "mm2 offsets rebuild" in stop.message
     assert "mm2 topic reset" in stop.message
@@ -130,7 +130,7 @@ def test_damage_does_not_make_a_mirror_empty_when_another_read_is_sound():
     held = [scripts.data(0, b"x"), scripts.marker(50, taking.OURS)]
     broken = Log(damaged(held[0], 22), held[1])
     played = start(taking.attempt(), ReadTarget=[broken, broken, Log(*held)])
-    assert played.outcome.cause is HaltCause.NOT_EMPTY
+    assert played.outcome.cause is HaltCause.TARGET_NOT_EMPTY
     assert played.slept == [tail_reader.READ_RETRY_DELAY_S] * 2
 
 
@@ -152,7 +152,7 @@ def test_damage_that_stays_is_told_and_that_behind_our_marker_is_not():
 )
 def test_a_mirror_from_which_records_were_deleted_is_not_empty_either(answer):
     stop = start(taking.attempt(), ReadTarget=answer).outcome
-    assert stop.cause is HaltCause.NOT_EMPTY
+    assert stop.cause is HaltCause.TARGET_NOT_EMPTY
     assert "no longer starts at offset 0" in stop.message
 
 

@@ -188,7 +188,7 @@ def test_dividing_takes_the_partition_again_and_does_not_back_off():
 def test_a_single_record_that_is_too_large_stops_the_partition_for_a_while(code):
     world = copying.begun(batch(0, b"small"), batch(1, bytes(5000)), batch(2, b"more"))
     go_on(world, lambda sent: code if len(sent) > 1000 else 0)
-    assert world.standing.halt.cause is HaltCause.REFUSED
+    assert world.standing.halt.cause is HaltCause.REFUSED_BY_TARGET
     assert "orders-4 offset 1 with" in world.standing.halt.message
     assert "max.message.bytes" in world.standing.halt.message
     assert world.copy.send_queue.limits.refused_bytes == batch_splitting.NO_RECORD_LIMIT
@@ -212,7 +212,7 @@ def test_the_one_record_that_the_target_does_not_take_is_named(code, bad, joined
         return code if b"%d" % bad in found else 0
 
     refused = go_on(world, refuses)
-    assert world.standing.halt.cause is HaltCause.REFUSED
+    assert world.standing.halt.cause is HaltCause.REFUSED_BY_TARGET
     assert f"offset {bad} " in world.standing.halt.message
     assert values(world) == [b"%d" % at for at in range(bad)]
     assert refused <= 5
@@ -326,7 +326,7 @@ def test_a_batch_that_cannot_be_opened_stops_behind_all_that_precedes_it():
     log = [batch(at, b"%d" % at) for at in range(7)]
     world = copying.begun(*log, copying.unreadable(7), batch(11))
     go_on(world)
-    assert world.standing.halt.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT_BATCH
     assert "source offset 7: the gzip data is damaged" in world.standing.halt.message
     assert values(world) == [b"%d" % at for at in range(7)]
     assert said(world).through == 7
@@ -336,7 +336,7 @@ def test_a_batch_that_cannot_be_opened_stops_behind_all_that_precedes_it():
 def test_an_unreadable_batch_with_nothing_before_it_stops_at_once():
     world = copying.begun(copying.unreadable(0))
     go_on(world)
-    assert world.standing.halt.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT_BATCH
 
 
 def test_an_unreadable_batch_stops_behind_the_commit_of_what_precedes_it():
@@ -346,7 +346,7 @@ def test_an_unreadable_batch_stops_behind_the_commit_of_what_precedes_it():
         delivery=DeliveryMode.TRANSACTIONAL,
     )
     go_on(world)
-    assert world.standing.halt.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT_BATCH
     assert header(world.mirror[-1]).is_control
     assert (values(world), said(world).through) == ([b"a"], 1)
 

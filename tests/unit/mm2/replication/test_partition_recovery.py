@@ -149,7 +149,7 @@ def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
     runner.start_script(script(), ends, now_s=1.0)
     runner.on_response(DONE, 2.0)
     ((stop, now_s),) = ends.ended
-    assert (stop.cause, now_s) == (HaltCause.NOT_PAIRED, 2.0)
+    assert (stop.cause, now_s) == (HaltCause.TAIL_MISMATCH, 2.0)
     assert "cannot be read at offset 5: it is none" in stop.message
     assert not runner.is_running
 
@@ -251,7 +251,7 @@ def test_a_newer_owner_met_at_the_fence_is_told():
 def test_a_refusal_at_the_fence_stops_the_partition_for_a_while():
     stop = taken(InitProducer=InstructionRefused(code=31, message="no")).outcome
     assert (stop.cause, stop.retry_after_s) == (
-        HaltCause.REFUSED,
+        HaltCause.REFUSED_BY_TARGET,
         producer_fencing.DENIED_RETRY_DELAY_S,
     )
     assert "a.orders-4" in stop.message

@@ -412,7 +412,7 @@ def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why)
     world.answers[ReadTarget] = [scripts.records(bytes(held), end=1)]
     world.tick()
     assert (world.standing.phase, world.copy.needs_tick_soon) == (Phase.HALTED, False)
-    assert world.standing.halt.cause is HaltCause.NOT_PAIRED
+    assert world.standing.halt.cause is HaltCause.TAIL_MISMATCH
     assert "at offset 0: " in world.standing.reason
     assert why in world.standing.reason
     assert "mm2 topic reset" in world.standing.reason
@@ -509,7 +509,7 @@ def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
         assert world.standing.phase is Phase.WAITING
         world.tick(20.0)
     world.offer(copying.damaged(0))
-    assert world.standing.halt.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT_BATCH
     assert "The next attempt is in 30 s" in world.standing.reason
     world.tick(31.0).copied(LOG[0])
     assert (world.standing.phase, world.copy.map.through) == (Phase.COPYING, 1)

@@ -375,7 +375,10 @@ def test_a_transaction_of_an_expired_producer_id_stops_the_partition_for_a_while
     stop = paired(
         position(), copied(40, b"a", producer=(5, 0), transactional=True), known=known
     ).outcome
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.HANGING, tail_reader.SOURCE_RETRY_DELAY_S)
+    assert (stop.cause, stop.retry_after_s) == (
+        HaltCause.HANGING_TRANSACTION,
+        tail_reader.SOURCE_RETRY_DELAY_S,
+    )
     assert "40" in stop.message
 
 
@@ -392,7 +395,7 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     assert isinstance(played.outcome, RetryRecovery)
     assert "a.orders-4: the transaction at offset 40" in played.outcome.reason
     assert played.outcome.halt_if_persistent is not None
-    assert played.outcome.halt_if_persistent.cause is HaltCause.HANGING
+    assert played.outcome.halt_if_persistent.cause is HaltCause.HANGING_TRANSACTION
 
 
 def test_a_new_producer_id_is_recorded_with_an_incident_before_the_copy_goes_on():
@@ -427,7 +430,7 @@ def test_a_foreign_producer_is_at_home_in_a_shared_one():
 def test_a_source_that_ends_before_the_tail_may_still_catch_up():
     stop = paired(position(), copied(40, b"a"), copied(41, b"b"), source=Log(A)).outcome
     assert (stop.cause, stop.retry_after_s) == (
-        HaltCause.NOT_PAIRED,
+        HaltCause.TAIL_MISMATCH,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
     assert "the source ends at 1, but the mirror has more records from offset 41" in stop.message
@@ -457,7 +460,7 @@ def test_a_source_that_may_only_miss_the_topic_for_a_moment_begins_again():
     outcome = paired(position(), ReadSource=InstructionRefused(code=3)).outcome
     assert isinstance(outcome, RetryRecovery)
     assert outcome.halt_if_persistent is not None
-    assert outcome.halt_if_persistent.cause is HaltCause.SOURCE_REFUSED
+    assert outcome.halt_if_persistent.cause is HaltCause.REFUSED_BY_SOURCE
 
 
 # The target lost something: a new era
@@ -506,7 +509,7 @@ def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
     hung = copied(40, b"a", producer=(5, 0), transactional=True)
     stop = paired(where, hung, known=known).outcome
     assert isinstance(stop, PartitionHalt)
-    assert stop.cause is HaltCause.HANGING
+    assert stop.cause is HaltCause.HANGING_TRANSACTION
     ended = scripts.marker(41, (5, 1), commit=False)
     begun_anew(paired(where, hung, ended, known=known), era=2, source=0)
 

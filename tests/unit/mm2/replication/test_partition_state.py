@@ -10,8 +10,8 @@ from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 
 Phase = PartitionPhase
-FOR_A_WHILE = PartitionHalt(cause=HaltCause.REFUSED, message="no", retry_after_s=30.0)
-FOR_GOOD = PartitionHalt(cause=HaltCause.CORRUPT, message="damaged")
+FOR_A_WHILE = PartitionHalt(cause=HaltCause.REFUSED_BY_TARGET, message="no", retry_after_s=30.0)
+FOR_GOOD = PartitionHalt(cause=HaltCause.CORRUPT_BATCH, message="damaged")
 
 
 def waited(*reasons):
@@ -101,7 +101,7 @@ def test_a_batch_that_is_stored_ends_the_row():
 def test_another_stop_is_another_row():
     found = PartitionState()
     retry_waits(found, FOR_A_WHILE, 3)
-    other = PartitionHalt(cause=HaltCause.HANGING, message="hangs", retry_after_s=30.0)
+    other = PartitionHalt(cause=HaltCause.HANGING_TRANSACTION, message="hangs", retry_after_s=30.0)
     assert retry_waits(found, other, 2) == [30.0, 60.0]
 
 
@@ -131,7 +131,7 @@ def test_fenced_off_is_a_stop_with_its_cause():
     found = PartitionState()
     stop = PartitionHalt(cause=HaltCause.FENCED, message="taken over")
     found.mark_fenced(stop)
-    assert (found.phase, found.reason, found.halt) == (Phase.FENCED, stop.text, stop)
+    assert (found.phase, found.reason, found.halt) == (Phase.FENCED, stop.coded_message, stop)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_an_answer_that_stays_away_is_told_to_people(answer, expected):
             world.offer(copying.batch(0, producer=LOCAL))
     stop = world.standing.halt
     assert stop is not None
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.OPPOSITE_UNKNOWN, 15.0)
+    assert (stop.cause, stop.retry_after_s) == (HaltCause.REVERSE_FLOW_UNREADABLE, 15.0)
     assert "no right to read it" in stop.message
     (command,) = operator_commands.extract_remedy_from_message(stop.message).splitlines()
     assert f"{expected} {MAP}" in command

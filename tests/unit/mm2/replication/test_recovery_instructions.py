@@ -106,7 +106,7 @@ def test_of_a_partition_that_was_never_taken_nothing_is_known():
 def test_the_newest_era_and_anchor_are_told():
     found = recovery_instructions.extract_recovered_state(known(), target=None)
     assert (found.era_number, found.era) == (1, ERA)
-    assert found.anchor == ResumePoint(key=SEGMENT_KEY, segment=SEGMENT)
+    assert found.resume_point == ResumePoint(key=SEGMENT_KEY, segment=SEGMENT)
     assert not found.is_era_empty
 
 

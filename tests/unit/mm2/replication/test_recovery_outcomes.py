@@ -116,7 +116,7 @@ def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
     stop = recovery_outcomes.convert_fencing_failure(WHERE, FencingDenied(code=29, message="no"))
     assert isinstance(stop, PartitionHalt)
     assert (stop.cause, stop.retry_after_s) == (
-        HaltCause.REFUSED,
+        HaltCause.REFUSED_BY_TARGET,
         producer_fencing.DENIED_RETRY_DELAY_S,
     )
     assert "a.orders-7: no" in stop.message

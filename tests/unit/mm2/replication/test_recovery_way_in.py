@@ -36,7 +36,7 @@ Phase = PartitionPhase
 Then = ErrorAction
 OTHER = taking.known(taking.anchor(0, 1, order=(1, 9), owner=b"other___"))
 COPIED = taking.known(taking.anchor(0, 50))
-STOP = PartitionHalt(cause=HaltCause.CORRUPT, message="damaged")
+STOP = PartitionHalt(cause=HaltCause.CORRUPT_BATCH, message="damaged")
 RECREATED = PartitionHalt(cause=HaltCause.RECREATED, message="another topic")
 OURS, ANOTHER = b"1" * 16, b"2" * 16
 ASKED = RefreshTargetMetadata()

@@ -195,7 +195,7 @@ def test_a_source_that_was_compacted_to_nothing_begins_a_new_era():
 def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
     stop = paired(copied(40, b"a"), copied(41, b"b"), copied(42, b"c"), held=[A, B]).outcome
     assert (stop.cause, stop.retry_after_s) == (
-        HaltCause.NOT_PAIRED,
+        HaltCause.TAIL_MISMATCH,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
     assert "the source ends at 2, but the mirror has more records from offset 42" in stop.message
@@ -204,7 +204,7 @@ def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
 
 def test_a_joined_tail_of_a_truncated_source_stops_too():
     stop = paired(copied(40, b"a", b"b", b"c"), held=[A, B]).outcome
-    assert stop.cause is HaltCause.NOT_PAIRED
+    assert stop.cause is HaltCause.TAIL_MISMATCH
     assert "from offset 42" in stop.message
 
 
@@ -217,7 +217,7 @@ def test_a_source_batch_that_cannot_be_opened_begins_a_new_era_at_it():
 def test_a_damaged_source_batch_stops_the_partition_and_begins_nothing():
     """Nothing would be doubled when a sound replica leads."""
     played = paired(copied(40, b"a"), copied(41, b"b"), held=[A, copying.damaged(1), C])
-    assert played.outcome.cause is HaltCause.CORRUPT
+    assert played.outcome.cause is HaltCause.CORRUPT_BATCH
     assert played.stored == []
 
 

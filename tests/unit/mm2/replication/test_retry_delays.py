@@ -4,7 +4,7 @@ from mm2.replication import retry_delays
 from mm2.replication.halt_messages import HaltCause
 from mm2.replication.retry_delays import RetryCounter
 
-REFUSED, HANGING = HaltCause.REFUSED, HaltCause.HANGING
+REFUSED, HANGING = HaltCause.REFUSED_BY_TARGET, HaltCause.HANGING_TRANSACTION
 
 
 def test_what_comes_again_and_again_is_counted():

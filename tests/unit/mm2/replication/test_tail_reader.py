@@ -247,7 +247,7 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
     stop = played.outcome
     assert isinstance(stop, PartitionHalt)
     assert (stop.cause, stop.retry_after_s) == (
-        HaltCause.NOT_PAIRED,
+        HaltCause.TAIL_MISMATCH,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
     assert "the source ends at 101, but the mirror has more records from offset 41" in stop.message
@@ -280,7 +280,7 @@ def test_damage_that_stays_stops_the_partition_with_the_way_past_it():
     played = walked(paired(ours(40, b"a"), ours(41, b"b")), held)
     stop = played.outcome
     assert isinstance(stop, PartitionHalt)
-    assert (stop.cause, stop.retry_after_s) == (HaltCause.CORRUPT, 30.0)
+    assert (stop.cause, stop.retry_after_s) == (HaltCause.CORRUPT_BATCH, 30.0)
     assert "orders-4 at source offset 101: the checksum" in stop.message
     assert "--from offset:103 " in stop.message
     assert len(played.asked) == tail_reader.READ_ATTEMPTS_MAX + 1
@@ -331,14 +331,14 @@ def test_a_source_that_does_not_answer_begins_the_take_again(answer, reason):
 def test_a_source_that_may_not_be_read_stops_the_partition():
     played = walked(paired(ours(40, b"a")), InstructionRefused(code=29))
     assert isinstance(played.outcome, PartitionHalt)
-    assert played.outcome.cause is HaltCause.SOURCE_REFUSED
+    assert played.outcome.cause is HaltCause.REFUSED_BY_SOURCE
 
 
 def test_a_source_topic_that_is_missing_stops_the_partition_only_if_that_lasts():
     played = walked(paired(ours(40, b"a")), InstructionRefused(code=3))
     assert isinstance(played.outcome, RetryRecovery)
     assert played.outcome.halt_if_persistent is not None
-    assert played.outcome.halt_if_persistent.cause is HaltCause.SOURCE_REFUSED
+    assert played.outcome.halt_if_persistent.cause is HaltCause.REFUSED_BY_SOURCE
 
 
 # Whose a batch of the source is
@@ -363,5 +363,5 @@ def test_what_nobody_could_tell_is_asked_again_and_lasts_in_the_end():
     played, context = ask(scripts.LOST)
     assert isinstance(played.outcome, RetryRecovery)
     assert played.outcome.halt_if_persistent is not None
-    assert played.outcome.halt_if_persistent.cause is HaltCause.OPPOSITE_UNKNOWN
+    assert played.outcome.halt_if_persistent.cause is HaltCause.REVERSE_FLOW_UNREADABLE
     assert context.reverse_producers == {-1: False}

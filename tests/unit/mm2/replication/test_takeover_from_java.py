@@ -28,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     SourceLogOffset,
 )
 from mm2.replication.recovery_outcomes import PartitionAcquired, RetryRecovery
-from mm2.replication.takeover_from_java import JavaWrittenRange
+from mm2.replication.takeover_from_java import JavaCopyStart
 from mm2.replication.target_tail import ForeignBatch
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import scripts, taking
@@ -61,7 +61,7 @@ def began(progress, **changed):
 
 def test_without_a_sync_it_is_looked_for_from_the_starts_of_both_logs():
     stretch = began(java(101), ReadTarget=mirror(start=3))
-    assert stretch == JavaWrittenRange(source=100, target=3, exact=False)
+    assert stretch == JavaCopyStart(source=100, target=3, exact=False)
 
 
 def test_a_mirror_that_was_emptied_begins_where_it_ends():
@@ -85,7 +85,7 @@ def looked(progress, *held, source=SOURCE, **changed):
     return scripts.play(takeover_from_java.find_java_records(attempt, resume_target=41), answers)
 
 
-THERE = JavaWrittenRange(source=102, target=42)
+THERE = JavaCopyStart(source=102, target=42)
 
 
 @pytest.mark.parametrize("side", ["source", "mirror"])
@@ -213,7 +213,7 @@ def test_nothing_before_what_java_stored_is_copied_again():
     played = first_take(java(104, (100, 40)), wrote(40, b"a", b"b"))
     assert played.outcome.source == 104
     assert (era_of(played).first_source, era_of(played).first_target) == (104, 51)
-    assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (102, 104), None)]
+    assert stated(played) == [(Kind.UNVERIFIED_TAKEOVER, (102, 104), None)]
 
 
 def test_what_java_wrote_twice_is_stated_and_not_copied_a_third_time():
@@ -247,13 +247,13 @@ def test_a_sync_that_says_nothing_true_leaves_javas_word(sync):
     played = first_take(java(104, sync), wrote(44, b"c"), start=start)
     assert (played.outcome.source, era_of(played).first_source) == (104, 104)
     kinds = [kind for kind, *_ in stated(played)]
-    assert kinds == [Kind.NOT_PAIRED, Kind.TAKEN_FROM_JAVA]
+    assert kinds == [Kind.NOT_PAIRED, Kind.UNVERIFIED_TAKEOVER]
 
 
 def test_a_sync_behind_the_mirrors_end_leaves_javas_word():
     played = first_take(java(104, (101, 60)), wrote(44, b"c"))
     assert played.outcome.source == 104
-    assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (101, 104), None)]
+    assert stated(played) == [(Kind.UNVERIFIED_TAKEOVER, (101, 104), None)]
 
 
 def test_without_a_sync_both_logs_are_read_from_their_starts():
@@ -273,14 +273,14 @@ def test_of_a_log_that_is_too_long_java_is_believed(monkeypatch):
     monkeypatch.setattr(takeover_from_java, "FULL_RETRACE_MAX", 49)
     played = first_take(java(102), wrote(0, b"a", b"b"))
     assert played.outcome.source == 102
-    assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (0, 102), (0, 50))]
+    assert stated(played) == [(Kind.UNVERIFIED_TAKEOVER, (0, 102), (0, 50))]
     assert first_take(java(0), wrote(0, b"a", b"b")).outcome.source == 102
 
 
 def test_a_mirror_that_holds_nothing_any_more_is_gone_on_behind():
     played = first_take(java(103))
     assert played.outcome.source == 103
-    assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (100, 103), None)]
+    assert stated(played) == [(Kind.UNVERIFIED_TAKEOVER, (100, 103), None)]
 
 
 def test_what_the_source_deleted_meanwhile_is_not_compared():
@@ -288,7 +288,7 @@ def test_what_the_source_deleted_meanwhile_is_not_compared():
     played = first_take(java(104, (101, 41)), wrote(40, b"a", b"b", b"c"), source=source)
     assert played.outcome.source == 104
     kinds = [kind for kind, *_ in stated(played)]
-    assert kinds == [Kind.NOT_PAIRED, Kind.TAKEN_FROM_JAVA]
+    assert kinds == [Kind.NOT_PAIRED, Kind.UNVERIFIED_TAKEOVER]
     assert "the source does not have offset 101" in taking.incidents(played)[0].detail
 
 
@@ -297,7 +297,7 @@ def test_what_is_not_committed_yet_is_waited_for():
     played = first_take(java(106, (100, 40)), *held)
     again = played.outcome
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent.cause is HaltCause.NOT_PAIRED
+    assert again.halt_if_persistent.cause is HaltCause.TAIL_MISMATCH
     assert again.halt_if_persistent.retry_after_s == 30.0
     assert "Look for an open transaction on the source" in again.halt_if_persistent.message
     assert "--from offset:106" in again.halt_if_persistent.message
@@ -399,7 +399,7 @@ def test_what_java_copied_for_long_is_not_read_again():
     taken = played.outcome
     assert (taken.era, taken.match_start, taken.source) == (2, 103, 105)
     assert (era_of(played).first_source, era_of(played).first_target) == (103, 43)
-    assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (101, 103), (41, 43))]
+    assert stated(played) == [(Kind.UNVERIFIED_TAKEOVER, (101, 103), (41, 43))]
 
 
 def test_where_java_begins_right_behind_our_anchor_nothing_is_left_out():

@@ -239,7 +239,7 @@ def known(ordinal, epoch, *, owner, producers=None):
         runs=(),
     )
     anchor = ResumePoint(key=key, segment=segment)
-    return RecoveredState(anchor=anchor, producers={7: 1} if producers is None else producers)
+    return RecoveredState(resume_point=anchor, producers={7: 1} if producers is None else producers)
 
 
 def by_another(*facts_told):

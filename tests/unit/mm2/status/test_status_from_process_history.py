@@ -29,9 +29,9 @@ def test_since_when_it_is_as_it_is():
     copying = statuses.flow(statuses.partition())
     further = statuses.flow(statuses.partition(records=5))
     stopped = statuses.flow(statuses.partition(phase="halted", reason="why"))
-    assert observed(copying, further).find_state_start_ms(FLOW, PLACE) == 1
+    assert observed(copying, further).get_state_since_ms(FLOW, PLACE) == 1
     found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="halted")))
-    assert (found.find_state_start_ms(FLOW, PLACE), found.find_state_start_ms(FLOW)) == (3, 1)
+    assert (found.get_state_since_ms(FLOW, PLACE), found.find_state_start_ms(FLOW)) == (3, 1)
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -40,7 +40,7 @@ def test_a_step_of_the_wall_clock_leaves_it_as_long_ago_as_it_was(step_h):
     found.observe([status], now_s=50.0, wall_ms=1_700_000_000_000)
     stepped_ms = 1_700_000_000_000 + (100 + step_h * 3_600) * 1000
     found.observe([status], now_s=150.0, wall_ms=stepped_ms)
-    assert stepped_ms - found.find_state_start_ms(FLOW, PLACE) == 100_000
+    assert stepped_ms - found.get_state_since_ms(FLOW, PLACE) == 100_000
 
 
 def test_clocks_that_drift_apart_do_not_make_it_jitter():
@@ -49,7 +49,7 @@ def test_clocks_that_drift_apart_do_not_make_it_jitter():
     for turn in range(5_000):
         now_s = float(turn) + (turn % 2) / 1000  # both clocks are never read at once
         found.observe([status], now_s=now_s, wall_ms=1_700_000_000_000 + turn * 1_001)
-        shown.append(found.find_state_start_ms(FLOW, PLACE))
+        shown.append(found.get_state_since_ms(FLOW, PLACE))
     assert len(set(shown)) == 5
 
 
@@ -57,13 +57,13 @@ def test_a_pause_is_a_state_of_its_own():
     going = statuses.flow(statuses.partition())
     paused = statuses.flow(statuses.partition(), holds=OperatorOverrides(paused=True))
     found = observed(going, paused)
-    assert (found.find_state_start_ms(FLOW), found.find_state_start_ms(FLOW, PLACE)) == (2, 2)
+    assert (found.get_state_since_ms(FLOW), found.find_state_start_ms(FLOW, PLACE)) == (2, 2)
 
 
 def test_what_is_no_longer_shown_is_forgotten():
     found = observed(statuses.flow(statuses.partition()), statuses.flow())
-    assert found.find_state_start_ms(FLOW, PLACE) is None
-    assert found.find_state_start_ms("west->east") is None
+    assert found.get_state_since_ms(FLOW, PLACE) is None
+    assert found.get_state_since_ms("west->east") is None
     assert found.list_problems("west->east") == ()
 
 
@@ -102,4 +102,4 @@ def test_only_so_much_is_remembered():
 def test_an_unchanged_look_costs_nothing():
     same = statuses.flow(statuses.partition())
     found = observed(same, same)
-    assert found.find_state_start_ms(FLOW) == 1
+    assert found.get_state_since_ms(FLOW) == 1

@@ -9,8 +9,8 @@ import pytest
 
 from mm2 import version
 from mm2.failover import plan_output
-from mm2.failover.move_plan import MovePlan
-from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_plan import FailoverPlan
+from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.topics.flow_config import Flow
 from mm2.ui import command_runner
@@ -243,7 +243,7 @@ def test_a_command_that_nobody_waits_for_is_ended_and_leaves_nothing(tmp_path, m
     assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"]
 
 
-WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
 
 
 def incident(number, **fields):
@@ -266,7 +266,7 @@ def finding(number, weight=PlanSeverity.COSTS):
 
 
 def planned(*findings):
-    made = MovePlan(
+    made = FailoverPlan(
         request=WANTED, at_ms=7, flow="east->west", mirrored=(), groups=(), findings=findings
     )
     return command_runner.parse_failover_plan(

@@ -14,7 +14,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.config import java_properties
 from connect_runtime.system.clock import SystemClock
 from mm2.config import config_loader
-from mm2.failover.move_request import MoveKind
+from mm2.failover.move_request import FailoverKind
 from mm2.sandbox import cluster_security, sandbox_cluster
 from mm2.sandbox.cluster_security import ClusterSecurity
 from mm2.sandbox.sandbox_cluster import SandboxCluster
@@ -102,7 +102,7 @@ def test_the_clusters_of_a_drill_require_a_login(tmp_path: pathlib.Path, monkeyp
     drill = Drill(
         settings,
         settings.flows[0],
-        MoveKind.EMERGENCY,
+        FailoverKind.EMERGENCY,
         clock=SystemClock(),
         report_step=lambda _: None,
     )
@@ -142,7 +142,7 @@ def test_what_is_written_on_the_other_cluster_had_not_arrived():
     )
 
 
-def result(kind: MoveKind, bound: int | None = 5, **given: int) -> DrillResult:
+def result(kind: FailoverKind, bound: int | None = 5, **given: int) -> DrillResult:
     counts = {"lost": 0, "skipped": 0, "reread": 0} | given
     return DrillResult(
         kind=kind,
@@ -158,10 +158,10 @@ def result(kind: MoveKind, bound: int | None = 5, **given: int) -> DrillResult:
 
 @pytest.mark.parametrize("name", ["lost", "skipped", "reread"])
 def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
-    assert result(MoveKind.EMERGENCY).is_successful
-    assert result(MoveKind.EMERGENCY, **{name: 1}).is_successful is (name != "skipped")
-    assert result(MoveKind.PLANNED).is_successful
-    assert not result(MoveKind.PLANNED, **{name: 1}).is_successful
+    assert result(FailoverKind.EMERGENCY).is_successful
+    assert result(FailoverKind.EMERGENCY, **{name: 1}).is_successful is (name != "skipped")
+    assert result(FailoverKind.PLANNED).is_successful
+    assert not result(FailoverKind.PLANNED, **{name: 1}).is_successful
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
     ],
 )
 def test_more_than_the_bound_of_the_report_is_a_failure_that_is_named(bound, said):
-    found = result(MoveKind.EMERGENCY, reread=9, bound=bound)
+    found = result(FailoverKind.EMERGENCY, reread=9, bound=bound)
     assert (found.failures, found.is_successful) == (said, not said)
     assert found.as_json()["failures"] == said
     assert found.as_json()["reread_max"] == bound
