@@ -34,6 +34,10 @@ class TopicState(Protocol[Change_co]):
 AnyTopicState = TypeVar("AnyTopicState", bound=TopicState[Any])
 
 
+def _ignore_replay(_before: object, _now: object) -> None:
+    """Do nothing after a replay."""
+
+
 def _apply_record(
     fold: TopicState[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
@@ -55,9 +59,7 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
         *,
         create_fold: Callable[[], AnyTopicState],
         on_change: Callable[[Change], None],
-        on_replayed: Callable[[AnyTopicState | None, AnyTopicState], None] = lambda _before, _now: (
-            None
-        ),
+        on_replayed: Callable[[AnyTopicState | None, AnyTopicState], None] = _ignore_replay,
         apply_record: Callable[
             [AnyTopicState, SharedLogRecord], Change | SkippedRecord | None
         ] = _apply_record,
