@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Any, Protocol
 
 from connect_runtime.api.records import SinkRecord, SourceOffset, SourceRecord
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.base.metrics import MetricFamily
-from connect_runtime.base.timing import Clock
 
 ReadMetrics = Callable[[], Iterable[MetricFamily]]
 """Function that returns a plugin's current metrics as `api.MetricFamily` objects. Called on other

@@ -20,11 +20,15 @@ from connect_runtime.app import log_format as app_log_format
 from connect_runtime.base import terminal_escape
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.plugins import kafka_version
+from connect_runtime.plugins import compatible_kafka_version
 from connect_runtime.rest.rest_server import RestServerError
 from connect_runtime.system import log_levels
 from connect_runtime.system.signals import StopSignals
-from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import (
+    StoppableThread,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
 
 EXIT_DONE = 0
 EXIT_USAGE = 1
@@ -218,7 +222,7 @@ class ConnectWorkerCommand(click.Command):
             _LOG.info(
                 "%s (Python), compatible with Kafka Connect %s",
                 self.name,
-                kafka_version.KAFKA_VERSION,
+                compatible_kafka_version.KAFKA_VERSION,
             )
             return self._body(files, stop)
 

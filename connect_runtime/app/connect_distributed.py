@@ -23,14 +23,14 @@ from connect_runtime.app.worker_assembly import (
 )
 from connect_runtime.app.worker_process import WorkerProcess
 from connect_runtime.base.errors import FatalError
-from connect_runtime.herder.group_interface import WorkerGroup
-from connect_runtime.kafka import conflicting_cluster, internal_topic_logs
-from connect_runtime.kafka.conflicting_cluster import InternalTopicsContent
+from connect_runtime.herder.worker_group_interface import WorkerGroup
+from connect_runtime.kafka import conflicting_connect_cluster, internal_topic_logs
+from connect_runtime.kafka.conflicting_connect_cluster import InternalTopicsContent
+from connect_runtime.kafka.kafka_worker_group import KafkaWorkerGroup
 from connect_runtime.kafka.topic_admin import TopicAdmin
-from connect_runtime.kafka.worker_group import KafkaWorkerGroup
-from connect_runtime.system import process_lifecycle
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import process_start_and_exit
 from connect_runtime.system.signals import StopSignals
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.rebalance_metrics import RebalanceMetrics
 
 _LOG = logging.getLogger(__name__)
@@ -104,11 +104,11 @@ def _check_conflicting_clusters(
 ) -> None:
     """Raise `FatalError` if another Connect cluster uses the same internal topics. Log a warning if
     another Connect cluster may use the same internal topics, but this is not certain."""
-    rival = conflicting_cluster.find_conflicting_cluster(
+    rival = conflicting_connect_cluster.find_conflicting_cluster(
         admin.list_connect_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
         own_group=group_id,
-        own_address=conflicting_cluster.parse_worker_address(seen.worker_id),
+        own_address=conflicting_connect_cluster.parse_worker_address(seen.worker_id),
     )
     if rival is not None and rival.is_certain:
         raise FatalError(f"group {group_id}: {rival}")
@@ -149,7 +149,7 @@ COMMAND = ConnectWorkerCommand(
 
 def main() -> None:
     """Run `connect-distributed` and exit the process with its exit code."""
-    process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
+    process_start_and_exit.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 
 if __name__ == "__main__":

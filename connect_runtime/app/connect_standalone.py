@@ -19,14 +19,14 @@ from connect_runtime.app.worker_assembly import WorkerGroupDeps, WorkerMode
 from connect_runtime.app.worker_process import WorkerProcess
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.group.connect_protocol import ConnectProtocol
-from connect_runtime.herder.group_interface import WorkerGroup
 from connect_runtime.herder.herder_requests import PutConnector, RequestRefused
 from connect_runtime.herder.standalone_group import StandaloneGroup
+from connect_runtime.herder.worker_group_interface import WorkerGroup
 from connect_runtime.kafka.topic_admin import TopicAdmin
-from connect_runtime.storage.standalone_logs import MemoryLog, OffsetFileLog
-from connect_runtime.system import process_lifecycle
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog, OffsetFileLog
+from connect_runtime.system import process_start_and_exit
 from connect_runtime.system.signals import StopSignals
+from connect_runtime.system.system_clock import SystemClock
 
 CREATE_CONNECTOR_TIMEOUT_S = 60.0
 """Timeout of the request that validates and creates one connector."""
@@ -139,7 +139,7 @@ COMMAND = ConnectWorkerCommand(
 
 def main() -> None:
     """Run `connect-standalone` and exit the process with its exit code."""
-    process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
+    process_start_and_exit.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 
 if __name__ == "__main__":

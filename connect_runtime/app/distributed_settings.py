@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from connect_runtime.app import rest_listeners, worker_settings
 from connect_runtime.app.worker_settings import WorkerSettings, WorkerSettingsSource
-from connect_runtime.config import properties_file, worker_config, worker_keys
+from connect_runtime.config import properties_file, worker_config, worker_config_keys
 from connect_runtime.config.properties_file import ErrorCollector, ResolvedProperties
 from connect_runtime.config.worker_config import DistributedConfig, ExactlyOnceSourceMode
 from connect_runtime.group.connect_protocol import ConnectProtocol
@@ -18,7 +18,7 @@ from connect_runtime.group.member_state import GroupRebalanceConfig
 from connect_runtime.herder.group_session import GroupSessionSettings
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.herder.session_keys import SessionKeySettings
-from connect_runtime.kafka.worker_group import WorkerGroupSettings
+from connect_runtime.kafka.kafka_worker_group import WorkerGroupSettings
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.storage.internal_topic_settings import InvalidTopicSettings, RequiredTopics
@@ -104,7 +104,9 @@ def parse_fleet_worker_settings(
 def _validate_and_build_settings(
     given: ResolvedProperties, source: WorkerSettingsSource, *, has_own_rest: bool
 ) -> DistributedSettings:
-    account, parts = worker_settings.read_common_settings(source, given, worker_keys.DISTRIBUTED)
+    account, parts = worker_settings.read_common_settings(
+        source, given, worker_config_keys.DISTRIBUTED
+    )
     topics = _read_topic_settings(account)
     _validate_group_settings(account)
     if parts.rest.settings.basic_auth:
@@ -115,7 +117,7 @@ def _validate_and_build_settings(
     assert topics is not None
     assert parts.security is not None
     config = worker_config.parse_distributed_config(parts.properties)
-    found = worker_keys.DISTRIBUTED.parse(parts.properties)
+    found = worker_config_keys.DISTRIBUTED.parse(parts.properties)
     connections = worker_settings.build_connection_settings(parts.properties, found, parts.security)
     return DistributedSettings(
         **worker_settings.build_common_settings(source, parts, warnings),
@@ -158,7 +160,7 @@ def _validate_group_settings(account: ErrorCollector) -> None:
             f"{_SESSIONED} once every worker of the group supports it (Kafka 2.4)",
         )
     if not account.invalid_keys & {_IDLE_KEY, _REBALANCE_TIMEOUT_KEY}:
-        found = worker_keys.DISTRIBUTED.validate_all(account.values)
+        found = worker_config_keys.DISTRIBUTED.validate_all(account.values)
         idle_ms, rebalance_ms = found[_IDLE_KEY].value, found[_REBALANCE_TIMEOUT_KEY].value
         if 0 <= idle_ms < rebalance_ms:
             account.add_warning(
@@ -170,7 +172,7 @@ def _validate_group_settings(account: ErrorCollector) -> None:
 
 def _uses_unsigned_protocol(account: ErrorCollector) -> bool:
     given = account.values.get(_PROTOCOL_KEY, _SESSIONED).strip().lower()
-    return given in worker_keys.PROTOCOLS and given != _SESSIONED
+    return given in worker_config_keys.PROTOCOLS and given != _SESSIONED
 
 
 def _check_protocol_signs_requests(account: ErrorCollector) -> None:

@@ -10,7 +10,7 @@ from connect_runtime.app import rest_listeners
 from connect_runtime.app.worker_settings import WorkerSettingsSource
 from connect_runtime.config import properties_file
 from connect_runtime.config.properties_file import ErrorCollector
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 
@@ -41,7 +41,7 @@ def read_internal_rest_settings(
     )
     found = rest_listeners.read_rest_configuration(
         account,
-        files=key_stores.create_store_files(source.folder),
+        files=keystore_files.create_store_files(source.folder),
         environment=source.environment,
         folder=source.folder,
     )

@@ -30,27 +30,27 @@ from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import session_keys
-from connect_runtime.herder.peer_requests import PeerRequest, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import PeerRequest, PeerUnavailableError
 from connect_runtime.herder.session_keys import SignedUserRequest
 from connect_runtime.herder.worker_herder import WorkerHerder
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
-from connect_runtime.protocol import group_requests, request_builders
+from connect_runtime.protocol import consumer_group_requests, request_builders
 from connect_runtime.protocol.request_builders import CoordinatorTarget
-from connect_runtime.rest import host_check, rest_app
+from connect_runtime.rest import host_and_origin_middleware, rest_app
 from connect_runtime.rest.audit_log import AuditedRequest, AuditLogMiddleware
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
-from connect_runtime.rest.host_check import HostCheckMiddleware
-from connect_runtime.rest.mounted_pages import PagesByPath
-from connect_runtime.rest.namespace_router import Namespace, NamespaceRouter
-from connect_runtime.rest.page_middleware import PageMiddleware
+from connect_runtime.rest.host_and_origin_middleware import HostCheckMiddleware
+from connect_runtime.rest.http_page_middleware import PageMiddleware
+from connect_runtime.rest.http_pages import PagesByPath
+from connect_runtime.rest.path_prefix_router import Namespace, NamespaceRouter
 from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.rest.rest_client import NamespacedRestClient, RestClient
 from connect_runtime.rest.rest_server import RestServer
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.status_records import StatusSubject
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.worker import StartedConnectorOrTask
 
 _LOG = logging.getLogger(__name__)
@@ -289,7 +289,7 @@ def _has_group_members(settings: DistributedSettings) -> bool:
     )
     question = AdminRequest(
         to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
-        message=group_requests.build_describe_classic_groups_request(group),
+        message=consumer_group_requests.build_describe_classic_groups_request(group),
         doing=f"describing group {group}",
     )
     try:
@@ -373,7 +373,7 @@ class WorkerFleet:
         # Only requests with the right password reach the audit log, so others cannot write to it.
         audited = AuditLogMiddleware(self._own, on_change)
         guarded = BasicAuthMiddleware(audited, users=_AnyUserCredentials(self._password))
-        hosts = host_check.collect_allowed_hosts(
+        hosts = host_and_origin_middleware.collect_allowed_hosts(
             _LOOPBACK_SETTINGS if internal is None else internal.settings
         )
         own = HostCheckMiddleware(guarded, hosts=hosts)

@@ -23,7 +23,7 @@ from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.rest import basic_auth, cors, response_headers, rest_settings, rest_tls
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsConfigError, HttpsContexts
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 JVM_OPTIONS_VARIABLE = "KAFKA_OPTS"
 _MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -63,7 +63,7 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text_file(file: pathlib.Path, encoding: str) -> str:
     try:
-        content, writer = file_access.read_file_and_find_untrusted_writer(
+        content, writer = secure_file_access.read_file_and_find_untrusted_writer(
             file, max_bytes=_MAX_FILE_BYTES
         )
         text = content.decode(encoding)

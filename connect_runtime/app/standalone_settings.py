@@ -21,14 +21,14 @@ from connect_runtime.config import (
     java_properties,
     properties_file,
     worker_config,
-    worker_keys,
+    worker_config_keys,
 )
 from connect_runtime.config.worker_config import StandaloneConfig
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.rest import request_bodies
 from connect_runtime.rest.request_bodies import UnreadableBody
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     the file and it contains `${…}` references. The message contains no configuration values.
     """
     try:
-        content, writer = file_access.read_file_and_find_untrusted_writer(
+        content, writer = secure_file_access.read_file_and_find_untrusted_writer(
             path, max_bytes=_MAX_FILE_BYTES
         )
     except OSError as error:
@@ -156,7 +156,9 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSett
     given = properties_file.parse_properties_file(
         content, file=source.file, folder=source.folder, environment=source.environment
     )
-    account, parts = worker_settings.read_common_settings(source, given, worker_keys.STANDALONE)
+    account, parts = worker_settings.read_common_settings(
+        source, given, worker_config_keys.STANDALONE
+    )
     rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=False)
     warnings = account.raise_errors_or_get_warnings()
     config = worker_config.parse_standalone_config(parts.properties)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.app.worker_settings import WorkerSettings
-from connect_runtime.base.timing import Deadline
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.config.worker_config import StandaloneConfig, WorkerConfig
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
@@ -24,7 +24,6 @@ from connect_runtime.herder.background_actions import (
     PendingReplies,
 )
 from connect_runtime.herder.blocking_actions import BlockingActionDeps, BlockingActionRunner
-from connect_runtime.herder.group_interface import WorkerGroup
 from connect_runtime.herder.herder_events import (
     ConfigRecordRead,
     ConnectorStateReached,
@@ -36,21 +35,22 @@ from connect_runtime.herder.herder_loop import (
     HerderLoopDeps,
     WorkerGroupState,
 )
-from connect_runtime.herder.peer_requests import PeerClient
+from connect_runtime.herder.requests_to_other_workers import PeerClient
+from connect_runtime.herder.worker_group_interface import WorkerGroup
 from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDependencies
-from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.rest.rest_app import RestDependencies
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.config_topic import ConfigChange
+from connect_runtime.storage.internal_topic_log import FencedWriter, SharedLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.shared_log import FencedWriter, SharedLog
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.log_levels import LogLevels
-from connect_runtime.system.threads import ThreadPool
+from connect_runtime.system.supervised_threads import ThreadPool
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests
 from connect_runtime.worker.connector_validation import ConnectorValidator
 from connect_runtime.worker.task_factory import WorkerDeps

@@ -10,7 +10,7 @@ from connect_runtime.metrics_server.exporter import MetricsExporter
 from connect_runtime.rest import rest_app, rest_server
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.rest.rest_server import RestServer
-from connect_runtime.system.threads import UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import UnexpectedThreadEnd
 from connect_runtime.worker.worker_metrics import WorkerMetrics
 
 _LOG = logging.getLogger(__name__)

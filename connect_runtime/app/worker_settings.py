@@ -16,14 +16,14 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import rest_listeners
 from connect_runtime.app.rest_listeners import RestConfiguration
 from connect_runtime.base.errors import FatalError
-from connect_runtime.config import config_errors, worker_config, worker_keys
+from connect_runtime.config import config_errors, worker_config, worker_config_keys
 from connect_runtime.config.config_providers import ConnectorConfigTransformer
 from connect_runtime.config.connector_client_settings import ClientKind
 from connect_runtime.config.properties_file import ErrorCollector, ResolvedProperties
 from connect_runtime.herder.herder_state import HerderSettings
-from connect_runtime.kafka import cluster_access
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network import connection_settings, key_stores, tls
+from connect_runtime.kafka import librdkafka_connection_settings
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network import connection_settings, keystore_files, tls_contexts
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
@@ -33,7 +33,7 @@ from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.cluster_config_state import RawConfig
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 _CLIENT_AUTH_KEY = "ssl.client.auth"
 _PROTOCOL_KEY = "security.protocol"
@@ -69,7 +69,7 @@ def validate_broker_security(
         account.add_problem(each.key, each.problem, allowed=each.allowed)
     if parsed.security is None:
         return None
-    for broken in tls.find_unusable_certificates(parsed.security):
+    for broken in tls_contexts.find_unusable_certificates(parsed.security):
         account.add_problem(broken.store, broken.problem)
     return parsed.security
 
@@ -107,7 +107,7 @@ def parse_broker_access(
     added to the error collector `account`.
     """
     try:
-        return cluster_access.parse_cluster_access(values, files=files)
+        return librdkafka_connection_settings.parse_cluster_access(values, files=files)
     except FatalError as error:
         account.add_problem("", str(error))
         return None
@@ -171,7 +171,10 @@ _KIND_BY_CONVERTER_KEY = {
     "value.converter": Kind.CONVERTER,
     "header.converter": Kind.HEADER_CONVERTER,
 }
-_CLIENT_KEYS = {*cluster_access.NUMBER_SETTINGS, *cluster_access.TEXT_SETTINGS}
+_CLIENT_KEYS = {
+    *librdkafka_connection_settings.NUMBER_SETTINGS,
+    *librdkafka_connection_settings.TEXT_SETTINGS,
+}
 _JAVA_ONLY = "has no effect: it configures the Java worker, and this worker does not use Java"
 _KEYS_WITHOUT_EFFECT = {
     "plugin.discovery": _JAVA_ONLY,
@@ -227,7 +230,7 @@ def read_common_settings(
     """
     account = ErrorCollector(given)
     _validate_worker_keys(account, definition)
-    files = key_stores.create_store_files(source.folder)
+    files = keystore_files.create_store_files(source.folder)
     rest = rest_listeners.read_rest_configuration(
         account, files=files, environment=source.environment, folder=source.folder
     )
@@ -314,7 +317,7 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
     found = _split_list(account, _PLUGIN_PATH_KEY)
     for each in found:
         try:
-            writer = file_access.find_untrusted_folder_writer(pathlib.Path(each))
+            writer = secure_file_access.find_untrusted_folder_writer(pathlib.Path(each))
         except FileNotFoundError:
             continue  # reported by the plugin discovery
         except OSError as error:
@@ -341,13 +344,15 @@ def _read_plugin_folders(account: ErrorCollector) -> list[str]:
 def _read_absolute_paths(account: ErrorCollector) -> list[str]:
     """Read a list of paths that must be absolute and exist, like Java's `allowed.paths`
     (KIP-993)."""
-    found = _split_list(account, worker_keys.FILE_PATHS_KEY)
+    found = _split_list(account, worker_config_keys.FILE_PATHS_KEY)
     for each in found:
         path = pathlib.Path(each)
         if not path.is_absolute() or not path.exists():
             problem = "does not exist" if path.is_absolute() else "is not an absolute path"
             account.add_problem(
-                worker_keys.FILE_PATHS_KEY, f"{each} {problem}", allowed="absolute paths that exist"
+                worker_config_keys.FILE_PATHS_KEY,
+                f"{each} {problem}",
+                allowed="absolute paths that exist",
             )
             return []
     return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import config_placeholders, plurals
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system.file_access import UntrustedWriter
+from connect_runtime.system.secure_file_access import UntrustedWriter
 
 HIDDEN_VALUE = "[hidden]"
 

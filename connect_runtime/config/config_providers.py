@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import bounded_regex, config_placeholders, path_limits
+from connect_runtime.base import bounded_regex, config_placeholders, file_path_length_limit
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
 from connect_runtime.base.config_placeholders import Placeholder
 from connect_runtime.config import java_properties
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.config.java_properties import JavaProperty
 from connect_runtime.storage.cluster_config_state import RawConfig
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
@@ -238,7 +238,7 @@ class ConfigTransformer:
 
     def _read_provider_file(self, file: pathlib.Path) -> str:
         try:
-            content = file_access.read_file_with_limit(
+            content = secure_file_access.read_file_with_limit(
                 file, max_bytes=_MAX_FILE_BYTES, regular_only=True
             )
         except OSError as error:
@@ -261,10 +261,10 @@ def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathl
     Returns the resolved path, so that the opened file is the one that was checked.
     """
     name = str(file)
-    if len(name) > path_limits.MAX_PATH_LENGTH:
+    if len(name) > file_path_length_limit.MAX_PATH_LENGTH:
         raise ProviderError(
             f"{name[:100]!a}… is not a valid path: a path has at most "
-            f"{path_limits.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
+            f"{file_path_length_limit.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
         )
     try:
         real = pathlib.Path(os.path.realpath(file))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from connect_runtime.api import config_def
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.config import worker_keys
+from connect_runtime.config import worker_config_keys
 from connect_runtime.config.worker_config import ClientOverridePolicy, WorkerConfig
 
 OverridePolicy = ClientOverridePolicy
@@ -180,7 +180,8 @@ def find_refused_token_endpoints(
     own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
     return {
         name: f"{name}: this worker does not allow connectors to request tokens from {value}: use a"
-        f" URL that {worker_keys.OAUTH_URLS_KEY} in the worker's properties allows, or add this URL"
+        f" URL that {worker_config_keys.OAUTH_URLS_KEY} in the worker's properties allows, or "
+        "add this URL"
         " to it"
         for name, value in config.items()
         if name.endswith(_TOKEN_ENDPOINT_KEYS) and value and value not in worker.oauth_urls | own

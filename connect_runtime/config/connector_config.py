@@ -21,7 +21,7 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.task import TransactionBoundary
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
-from connect_runtime.config import config_errors, connector_client_settings, connector_keys
+from connect_runtime.config import config_errors, connector_client_settings, connector_config_keys
 from connect_runtime.config.connector_client_settings import ClientKind
 from connect_runtime.config.worker_config import WorkerConfig
 
@@ -109,7 +109,7 @@ def parse_source_config(
 
     Raises `ConfigError` for the first invalid value.
     """
-    found = connector_keys.SOURCE.parse(props, load=load)
+    found = connector_config_keys.SOURCE.parse(props, load=load)
     return SourceConnectorConfig(
         **_parse_common_config(props, found),
         topic_creation_groups=tuple(found["topic.creation.groups"]),
@@ -127,7 +127,7 @@ def parse_sink_config(
 
     Raises `ConfigError` for the first invalid value, or if its topic settings conflict.
     """
-    found = connector_keys.SINK.parse(props, load=load)
+    found = connector_config_keys.SINK.parse(props, load=load)
     topics, pattern = tuple(found["topics"]), found["topics.regex"]
     problems = find_sink_topic_problems(props)
     if problems:

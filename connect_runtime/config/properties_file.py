@@ -16,12 +16,12 @@ from connect_runtime.config import (
     config_errors,
     config_providers,
     java_properties,
-    worker_keys,
+    worker_config_keys,
 )
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.config.config_providers import ConfigProvider, ConfigTransformer, ProviderError
 from connect_runtime.config.java_properties import JavaProperty
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 _LOG = logging.getLogger(__name__)
 _PLUGIN_PATH_KEY = "plugin.path"
@@ -54,7 +54,7 @@ HARMLESS_SPARK_KEYS = frozenset(
 )
 """Keys of a worker's `mm2.spark.*` settings that cannot make this machine run code: names, sizes
 and addresses."""
-_FILE_ACCESS_KEYS = (worker_keys.FILE_PATHS_KEY, config_providers.PROVIDERS_KEY)
+_FILE_ACCESS_KEYS = (worker_config_keys.FILE_PATHS_KEY, config_providers.PROVIDERS_KEY)
 """Keys that determine which files users of the REST API can read or write through the worker."""
 
 PropertyPairs = Mapping[str, JavaProperty]
@@ -88,7 +88,7 @@ def read_properties_text(path: pathlib.Path) -> str:
     risks (`_explain_security_risk`).
     """
     try:
-        content, writer = file_access.read_file_and_find_untrusted_writer(
+        content, writer = secure_file_access.read_file_and_find_untrusted_writer(
             path, max_bytes=MAX_FILE_BYTES
         )
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import Any
 from connect_runtime.api import config_def
 from connect_runtime.api.config_def import ConfigDef
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.config import metrics_settings, worker_keys
+from connect_runtime.config import metrics_settings, worker_config_keys
 from connect_runtime.config.metrics_settings import WorkerMetricsSettings
 
 _KNOWN_PREFIXES = (
@@ -116,7 +116,7 @@ class StandaloneConfig(WorkerConfig):
 def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig:
     """Parse a distributed worker's properties. Raises `ConfigError` for the first invalid
     property."""
-    found = _parse_properties(properties, worker_keys.DISTRIBUTED)
+    found = _parse_properties(properties, worker_config_keys.DISTRIBUTED)
     return DistributedConfig(
         **_parse_common_config(properties, found),
         group_id=found["group.id"],
@@ -141,7 +141,7 @@ def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig
 def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
     """Parse a standalone worker's properties. Raises `ConfigError` for the first invalid
     property."""
-    found = _parse_properties(properties, worker_keys.STANDALONE)
+    found = _parse_properties(properties, worker_config_keys.STANDALONE)
     return StandaloneConfig(
         **_parse_common_config(properties, found), offset_file=found["offset.storage.file.filename"]
     )
@@ -169,7 +169,7 @@ def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]
         "flush_timeout_s": _get_duration_s(found, "offset.flush.timeout.ms"),
         "override_policy": _parse_override_policy(found["connector.client.config.override.policy"]),
         "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
-        "oauth_urls": frozenset(found[worker_keys.OAUTH_URLS_KEY]),
+        "oauth_urls": frozenset(found[worker_config_keys.OAUTH_URLS_KEY]),
         "topic_creation": found["topic.creation.enable"],
         "topic_tracking": found["topic.tracking.enable"],
         "metrics": metrics_settings.parse_metrics_settings(found),
@@ -253,12 +253,12 @@ def _find_unusable_algorithms(found: Mapping[str, Any]) -> Iterator[PropertyProb
     for key in (generation, verification):
         given = found.get(key, [])
         unknown_names = set([given] if isinstance(given, str) else given) - set(
-            worker_keys.SIGNATURE_ALGORITHMS
+            worker_config_keys.SIGNATURE_ALGORITHMS
         )
         if unknown_names:
             text = f"unsupported algorithm {', '.join(sorted(unknown_names))}: use one of"
             yield PropertyProblem(
-                key=key, text=f"{text} {', '.join(worker_keys.SIGNATURE_ALGORITHMS)}"
+                key=key, text=f"{text} {', '.join(worker_config_keys.SIGNATURE_ALGORITHMS)}"
             )
     verified = found.get(verification)
     if verified is not None and found.get(signature, verified[0]) not in verified:

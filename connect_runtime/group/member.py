@@ -20,6 +20,7 @@ from connect_runtime.group.coordinator import (
     CoordinatorLookup,
     GroupMembershipError,
 )
+from connect_runtime.group.group_membership_requests import MemberInstructionCollector
 from connect_runtime.group.heartbeat import HeartbeatTimer
 from connect_runtime.group.member_events import (
     AbandonAssignment,
@@ -40,7 +41,6 @@ from connect_runtime.group.member_events import (
     RejoinRequested,
     WorkerLoopTicked,
 )
-from connect_runtime.group.member_requests import MemberInstructionCollector
 from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig, MemberState
 from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.request_errors import UnsupportedVersion

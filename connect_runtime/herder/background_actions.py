@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from connect_runtime.api.config_infos import ConfigInfos
 from connect_runtime.base import plurals
-from connect_runtime.herder import herder_requests, peer_requests
+from connect_runtime.herder import herder_requests, requests_to_other_workers
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
     BackgroundAction,
@@ -31,12 +31,12 @@ from connect_runtime.herder.herder_actions import (
     ValidateAndPutConnector,
     WriteLogLine,
 )
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_events import HerderEvent, RequestSubmitted, TaskConfigsForwarded
+from connect_runtime.herder.herder_interface import (
     ConnectorOffsets,
     ConnectorOffsetsModified,
     WorkerReply,
 )
-from connect_runtime.herder.herder_events import HerderEvent, RequestSubmitted, TaskConfigsForwarded
 from connect_runtime.herder.herder_requests import (
     HerderQueueFullError,
     ModifyConnectorOffsets,
@@ -45,7 +45,11 @@ from connect_runtime.herder.herder_requests import (
     RequestedOffsets,
     RequestRefused,
 )
-from connect_runtime.herder.peer_requests import PeerClient, PeerRefusedError, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import (
+    PeerClient,
+    PeerRefusedError,
+    PeerUnavailableError,
+)
 from connect_runtime.herder.worker_interface import WorkerInterface
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.storage.config_store import ConfigBackingStore
@@ -53,7 +57,7 @@ from connect_runtime.storage.status_records import RunState, RunStatus, StatusSu
 from connect_runtime.storage.status_store import StatusBackingStore
 from connect_runtime.system import log_levels
 from connect_runtime.system.log_levels import LogLevels
-from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
+from connect_runtime.system.supervised_threads import ThreadPool, ThreadPoolFull
 
 SHUTTING_DOWN_REPLY = RequestRefused(500, "Worker is shutting down")
 
@@ -285,7 +289,7 @@ class BackgroundActionRunner:
         if peers is None:
             self._post(TaskConfigsForwarded(token=action.token, error=_LEADER_UNREACHABLE_REASON))
             return
-        call = peer_requests.build_task_configs_request(
+        call = requests_to_other_workers.build_task_configs_request(
             action.leader_url,
             action.connector,
             action.configs,

@@ -58,9 +58,9 @@ from connect_runtime.storage.cluster_config_state import (
     TargetState,
 )
 from connect_runtime.storage.config_store import ConfigBackingStore
-from connect_runtime.storage.shared_log import WritePrivilegeLost
+from connect_runtime.storage.internal_topic_log import WritePrivilegeLost
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.threads import ThreadPool
+from connect_runtime.system.supervised_threads import ThreadPool
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from connect_runtime.herder import (
     herder_request_handler,
     herder_state,
     leader_duties,
-    rebalance,
+    rebalance_handler,
     restart_plan,
-    task_reconfiguration,
+    task_config_publishing,
 )
 from connect_runtime.herder.herder_actions import (
     ApplyTargetState,
@@ -283,7 +283,7 @@ class DistributedHerder:
             case ConnectorStateReached():
                 return herder_request_handler.handle_connector_state_reached(self._state, event)
             case TaskReconfigurationRequested(connector):
-                task_reconfiguration.schedule_reconfiguration(self._state, connector)
+                task_config_publishing.schedule_reconfiguration(self._state, connector)
             case TaskConfigsForwarded():
                 self._forward_results.append(event)
             case RequestSubmitted():
@@ -367,7 +367,7 @@ class DistributedHerder:
             yield from self._shut_down()
             return False
         if not herder.is_config_topic_readable and not (
-            yield from rebalance.sync_config_topic(herder)
+            yield from rebalance_handler.sync_config_topic(herder)
         ):
             return True
         if herder.has_left:
@@ -376,7 +376,7 @@ class DistributedHerder:
             )
         if herder.requested_stop is not None:
             stop, herder.requested_stop = herder.requested_stop, None
-            yield from rebalance.prepare_to_join_group(herder, stop)
+            yield from rebalance_handler.prepare_to_join_group(herder, stop)
         if not herder.is_joined:
             return False
         return (yield from self._run_tick_as_group_member())
@@ -385,14 +385,14 @@ class DistributedHerder:
         herder = self._state
         if herder.coordinator_loss is not None:
             reason, herder.coordinator_loss = herder.coordinator_loss, None
-            yield from rebalance.handle_coordinator_loss(herder, reason)
+            yield from rebalance_handler.handle_coordinator_loss(herder, reason)
         if herder.new_assignment is not None:
             arrived, herder.new_assignment = herder.new_assignment, None
-            yield from rebalance.accept_assignment(herder, arrived)
+            yield from rebalance_handler.accept_assignment(herder, arrived)
 
     def _run_tick_as_group_member(self) -> HerderProcedure[bool]:
         herder = self._state
-        if not (yield from rebalance.apply_assignment(herder)):
+        if not (yield from rebalance_handler.apply_assignment(herder)):
             return not herder.is_config_topic_readable
         if not (yield from leader_duties.perform_due_leader_duties(herder)):
             return True
@@ -407,7 +407,7 @@ class DistributedHerder:
         herder = self._state
         forward_results, self._forward_results = self._forward_results, []
         for event in forward_results:
-            yield from task_reconfiguration.handle_forward_result(herder, event)
+            yield from task_config_publishing.handle_forward_result(herder, event)
         while (
             not self._has_urgent_event()
             and (waiting := herder.queue.pop_due_request(herder.snapshot.now_s)) is not None

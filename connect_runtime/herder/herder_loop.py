@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
@@ -23,7 +23,6 @@ from connect_runtime.herder import herder_actions, herder_requests
 from connect_runtime.herder.background_actions import BackgroundActionRunner
 from connect_runtime.herder.blocking_actions import BlockingActionRunner
 from connect_runtime.herder.distributed_herder import DistributedHerder
-from connect_runtime.herder.group_interface import GroupEvent, GroupFailed, WorkerGroup
 from connect_runtime.herder.herder_actions import (
     BackgroundAction,
     BlockingAction,
@@ -32,7 +31,6 @@ from connect_runtime.herder.herder_actions import (
     RejoinGroup,
     RevokeAssignment,
 )
-from connect_runtime.herder.herder_api import HerderStage
 from connect_runtime.herder.herder_events import (
     ActionCompleted,
     AssignmentReceived,
@@ -44,11 +42,17 @@ from connect_runtime.herder.herder_events import (
     StoreSnapshot,
     TaskReconfigurationRequested,
 )
+from connect_runtime.herder.herder_interface import HerderStage
 from connect_runtime.herder.herder_requests import HerderQueueFullError
 from connect_runtime.herder.herder_state import HerderSettings
+from connect_runtime.herder.worker_group_interface import GroupEvent, GroupFailed, WorkerGroup
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import (
+    StoppableThread,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
 
 
 class HerderInbox:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import (
+    herder_request_routing,
     herder_requests,
     herder_state,
-    request_routing,
     restart_plan,
-    task_reconfiguration,
+    task_config_publishing,
     zombie_fencing,
 )
 from connect_runtime.herder.herder_actions import (
@@ -27,6 +27,7 @@ from connect_runtime.herder.herder_actions import (
     WriteTaskCount,
 )
 from connect_runtime.herder.herder_events import ConnectorStateReached
+from connect_runtime.herder.herder_request_routing import HandleRequestLocally
 from connect_runtime.herder.herder_requests import (
     ConnectorDescription,
     DeleteConnector,
@@ -50,7 +51,6 @@ from connect_runtime.herder.herder_requests import (
     StopConnector,
 )
 from connect_runtime.herder.herder_state import HerderProcedure, HerderState
-from connect_runtime.herder.request_routing import HandleRequestLocally
 from connect_runtime.herder.zombie_fencing import (
     FencePreviousProducers,
     FencingNotNeeded,
@@ -67,7 +67,7 @@ NO_TICKET = -1
 def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderProcedure[None]:
     """Execute one queued request, and send its reply if the request has a ticket."""
     if isinstance(queued.request, ReconfigureConnectorTasks):
-        yield from task_reconfiguration.reconfigure_connector_tasks(herder, queued.request)
+        yield from task_config_publishing.reconfigure_connector_tasks(herder, queued.request)
         return
     reply = yield from _execute_request(herder, queued)
     if reply is not None and queued.ticket is not None:
@@ -79,7 +79,7 @@ def _execute_request(
 ) -> HerderProcedure[HerderReply | None]:
     """Execute a request and return its reply; None if the reply is sent later or by another
     thread."""
-    decision = request_routing.route_request(waiting.request, herder.build_routing_state())
+    decision = herder_request_routing.route_request(waiting.request, herder.build_routing_state())
     if not isinstance(decision, HandleRequestLocally):
         return decision
     match waiting.request:
@@ -121,7 +121,7 @@ def _start_deferred_request(
                 else herder_requests.explain_conflicting_name(request.connector, config)
             )
             if refused:
-                return RequestRefused(request_routing.BAD_REQUEST_STATUS, refused)
+                return RequestRefused(herder_request_routing.BAD_REQUEST_STATUS, refused)
             yield ValidateAndPutConnector(ticket=ticket, connector=request.connector, config=config)
             return None
         case RestartConnector(name):
@@ -211,7 +211,7 @@ def _restart_connector_and_tasks(
     if plan is None:
         name = request.request.connector
         return RequestRefused(
-            request_routing.NOT_FOUND_STATUS, f"Status for connector {name} not found"
+            herder_request_routing.NOT_FOUND_STATUS, f"Status for connector {name} not found"
         )
     return RestartAccepted(plan)
 
@@ -273,7 +273,9 @@ def _modify_offsets(
         return _build_refusal(
             "Failed to read to end of config topic before modifying connector offsets"
         )
-    decision = request_routing.check_offsets_modifiable(request.connector, herder.snapshot.config)
+    decision = herder_request_routing.check_offsets_modifiable(
+        request.connector, herder.snapshot.config
+    )
     if not isinstance(decision, HandleRequestLocally):
         return decision
     yield HandleOffsetsRequest(ticket=ticket, request=request)
@@ -293,7 +295,7 @@ def handle_connector_state_reached(
             f"Failed to start connector: {event.connector}: {event.error}"
         )
     elif event.state is TargetState.STARTED:
-        task_reconfiguration.schedule_reconfiguration(herder, event.connector, waiting=waiting)
+        task_config_publishing.schedule_reconfiguration(herder, event.connector, waiting=waiting)
         return []
     else:
         reply = RequestSucceeded()

@@ -32,8 +32,8 @@ from connect_runtime.herder.herder_events import (
     ConnectorsAndTasksStarted,
     StoreSnapshot,
 )
+from connect_runtime.herder.herder_request_routing import RoutingState
 from connect_runtime.herder.herder_requests import ReconfigureConnectorTasks, RequestQueue
-from connect_runtime.herder.request_routing import RoutingState
 from connect_runtime.herder.session_keys import SessionKeySettings
 from connect_runtime.storage import cluster_config_state
 from connect_runtime.storage.cluster_config_state import ClusterConfigState

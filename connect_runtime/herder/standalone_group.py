@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
 from connect_runtime.group.leader_assignment import AssignmentOwners
-from connect_runtime.herder.group_interface import GetConfiguredWork, GroupEvent, OnGroupEvent
 from connect_runtime.herder.herder_actions import (
     BackgroundAction,
     ConfirmJoinPrepared,
@@ -26,6 +25,11 @@ from connect_runtime.herder.herder_actions import (
     RevokeAssignment,
 )
 from connect_runtime.herder.herder_events import AssignmentReceived, HerderEvent, JoinRequested
+from connect_runtime.herder.worker_group_interface import (
+    GetConfiguredWork,
+    GroupEvent,
+    OnGroupEvent,
+)
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 

@@ -15,14 +15,14 @@ from connect_runtime.api.config_infos import ConfigInfos, ConfigKeyInfo
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.herder import background_actions, session_keys
 from connect_runtime.herder.background_actions import BackgroundActionRunner, PendingReplies
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_events import RequestSubmitted
+from connect_runtime.herder.herder_interface import (
     ConnectorType,
     ConnectRestError,
     HerderStage,
     PluginInfo,
     WorkerReply,
 )
-from connect_runtime.herder.herder_events import RequestSubmitted
 from connect_runtime.herder.herder_loop import HerderInbox, HerderLoop, WorkerGroupState
 from connect_runtime.herder.herder_requests import (
     FenceZombieTasks,
@@ -37,7 +37,7 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState, Raw
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.status_store import StatusBackingStore
 from connect_runtime.storage.status_topic import StatusSnapshot
-from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
+from connect_runtime.system.supervised_threads import ThreadPool, ThreadPoolFull
 
 T = TypeVar("T")
 _STARTING_STATUS = 503

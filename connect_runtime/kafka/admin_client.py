@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from connect_runtime.base import ids, plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.admin_requests import (
     NOT_CONTROLLER,
@@ -23,8 +23,8 @@ from connect_runtime.kafka.admin_requests import (
     AdminRequestClient,
 )
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.protocol import group_requests, request_builders, topic_requests
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.protocol import consumer_group_requests, request_builders, topic_requests
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
@@ -210,7 +210,7 @@ class AdminClient:
         found: list[Any] = []
         for broker in self.list_brokers(timeout_s):
             left_s = max(0.01, end_s - self._clock.now_s())
-            message = group_requests.build_list_groups_request()
+            message = consumer_group_requests.build_list_groups_request()
             doing = f"listing groups of broker {broker}"
             found += self._send_admin_request(
                 NodeTarget(broker), message, left_s, doing=doing
@@ -221,10 +221,10 @@ class AdminClient:
         """Return a group with its members as an entity of a DescribeGroups response."""
         response = self._send_admin_request(
             CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
-            group_requests.build_describe_classic_groups_request(group),
+            consumer_group_requests.build_describe_classic_groups_request(group),
             timeout_s,
             doing=f"describing group {group}",
-            get_error_code=group_requests.find_error_code,
+            get_error_code=consumer_group_requests.find_error_code,
         )
         entities = {str(each.group_id): each for each in response.groups}
         return self._select_requested_response_entries(

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.network.client_calls import ClientResponse
+from connect_runtime.network.client_requests import ClientResponse
 from connect_runtime.network.cluster_connections import ClusterConnections, ConnectionSettings
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import group_requests
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import consumer_group_requests
 from connect_runtime.protocol.request_builders import (
     ControllerTarget,
     CoordinatorTarget,
@@ -33,7 +33,7 @@ AdminResponse: TypeAlias = Any | ConnectError
 NOT_CONTROLLER = 41
 """Error code NOT_CONTROLLER, after which the controller must be looked up again."""
 
-_RETRIABLE_ERRORS = frozenset({*group_requests.RETRIABLE_GROUP_ERRORS, NOT_CONTROLLER})
+_RETRIABLE_ERRORS = frozenset({*consumer_group_requests.RETRIABLE_GROUP_ERRORS, NOT_CONTROLLER})
 _MIN_WAIT_S = 0.001
 _POLL_INTERVAL_S = 0.25
 _MAX_IN_FLIGHT = 200
@@ -47,7 +47,7 @@ class AdminRequest:
     message: RequestBuilder
     doing: str
     """Prefix of error messages, such as "reading the offsets of group g"."""
-    get_error_code: Callable[[Any], int] = group_requests.find_error_code
+    get_error_code: Callable[[Any], int] = consumer_group_requests.find_error_code
     """Returns the error code of a response body."""
     accepted_errors: frozenset[int] = frozenset()
     """Error codes that count as success."""
@@ -202,7 +202,7 @@ class AdminRequestClient:
                 return
             failure = self.translate_error_code(code, request.doing)
             repeats = code in _RETRIABLE_ERRORS
-            if code in group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
+            if code in consumer_group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
                 request.to, CoordinatorTarget
             ):
                 self._connections.forget_coordinator(request.to.kind, request.to.key)

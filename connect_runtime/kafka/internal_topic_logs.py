@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topic_writer import KafkaFencedWriter, LogRetryPolicy
 from connect_runtime.kafka.internal_topics import InternalTopicManager
 from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions, OnLogBroken
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.internal_topic_settings import InternalTopicKind, RequiredTopics
 

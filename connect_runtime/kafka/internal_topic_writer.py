@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 import confluent_kafka
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.shared_log import OnRecorded, WritePrivilegeLost
-from connect_runtime.system.threads import PendingOperations
+from connect_runtime.storage.internal_topic_log import OnRecorded, WritePrivilegeLost
+from connect_runtime.system.supervised_threads import PendingOperations
 
 _MARK_HEADER = "connect_runtime"
 MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]

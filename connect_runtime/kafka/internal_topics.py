@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     TopicExistsError,
@@ -30,7 +30,7 @@ from connect_runtime.storage.internal_topic_settings import (
     TopicDecision,
     TopicRefused,
 )
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 
 _LOG = logging.getLogger(__name__)
 _METADATA_PROPAGATION_S = 30.0
@@ -130,7 +130,7 @@ class InternalTopicManager:
             return True
 
         left_s = end.remaining_s(self.clock.now_s())
-        if not clock.wait_until(
+        if not system_clock.wait_until(
             try_create_topic, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S
         ):
             assert failure is not None
@@ -154,7 +154,7 @@ class InternalTopicManager:
             found = self._count_partitions(topic, end)
             return found is not None
 
-        clock.wait_until(try_find_topic, timeout_s=self._compute_wait_limit_s(end))
+        system_clock.wait_until(try_find_topic, timeout_s=self._compute_wait_limit_s(end))
         if found is None:
             raise self._create_missing_topic_error(topic)
         return found
@@ -176,7 +176,7 @@ class InternalTopicManager:
                 return False
             return True
 
-        if not clock.wait_until(try_read_policy, timeout_s=self._compute_wait_limit_s(end)):
+        if not system_clock.wait_until(try_read_policy, timeout_s=self._compute_wait_limit_s(end)):
             raise self._create_missing_topic_error(topic)
         return found
 

@@ -18,26 +18,26 @@ from dataclasses import dataclass
 import confluent_kafka
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import (
     client_errors,
-    cluster_access,
     internal_topic_writer,
     librdkafka_clients,
+    librdkafka_connection_settings,
 )
 from connect_runtime.kafka.client_errors import (
     AuthenticationError,
     NotAuthorizedError,
     RecentConnectionErrors,
 )
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topic_writer import LogRetryPolicy, SharedLogWriter
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
-from connect_runtime.system import clock
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.storage.internal_topic_log import LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.system import system_clock
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 
 EndOffsets = Mapping[int, int]
 
@@ -403,7 +403,7 @@ class KafkaSharedLog:
         options: LogOptions = _DEFAULT_OPTIONS,
         on_broken: OnLogBroken = lambda _: None,
     ) -> None:
-        self._access = cluster_access.shorten_request_timeout(access)
+        self._access = librdkafka_connection_settings.shorten_request_timeout(access)
         self._topic = topic
         self._client_id = client_id
         self._admin = admin
@@ -503,7 +503,7 @@ class KafkaSharedLog:
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
         left_s = end.remaining_s(self._clock.now_s())
-        if not clock.wait_until(
+        if not system_clock.wait_until(
             are_end_offsets_current, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
         ):
             raise RetriableError(

@@ -31,8 +31,8 @@ from confluent_kafka import admin as library
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_logging
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.system.system_clock import SystemClock
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import re
 import urllib.parse
 from collections.abc import Collection
 
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol import oauthbearer
 
 LIBRDKAFKA_LOGGER = logging.getLogger("librdkafka")

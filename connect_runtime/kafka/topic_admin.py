@@ -10,13 +10,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
-from connect_runtime.kafka.cluster_access import REQUEST_TIMEOUT_KEY, KafkaClusterAccess
-from connect_runtime.kafka.conflicting_cluster import CONNECT_PROTOCOL_TYPE, DescribedGroup
+from connect_runtime.kafka.conflicting_connect_cluster import CONNECT_PROTOCOL_TYPE, DescribedGroup
+from connect_runtime.kafka.librdkafka_connection_settings import (
+    REQUEST_TIMEOUT_KEY,
+    KafkaClusterAccess,
+)
 from connect_runtime.protocol.request_builders import OffsetQuery
 from connect_runtime.protocol.topic_requests import NewTopic
 

@@ -26,14 +26,14 @@ from urllib import parse
 
 from prometheus_client import exposition
 
-from connect_runtime.base import request_origin
+from connect_runtime.base import host_and_origin_rules
 from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
 from connect_runtime.base.errors import FatalError
+from connect_runtime.base.host_and_origin_rules import AllowedHosts
 from connect_runtime.base.metrics import MetricFamily
-from connect_runtime.base.request_origin import AllowedHosts
 from connect_runtime.metrics_server import prometheus_text
-from connect_runtime.rest import mounted_pages
-from connect_runtime.rest.mounted_pages import (
+from connect_runtime.rest import http_pages
+from connect_runtime.rest.http_pages import (
     MountedPage,
     PageRenderer,
     PageRequest,
@@ -42,8 +42,12 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPool,
     PageThreadPools,
 )
-from connect_runtime.system.server_loop import ServerLoop
-from connect_runtime.system.threads import ThreadGroup, ThreadPoolFull, UnexpectedThreadEnd
+from connect_runtime.system.server_event_loop import ServerLoop
+from connect_runtime.system.supervised_threads import (
+    ThreadGroup,
+    ThreadPoolFull,
+    UnexpectedThreadEnd,
+)
 
 HEAD_TIMEOUT_S = 5.0
 """Time limit for receiving a request head: request line and headers."""
@@ -317,10 +321,10 @@ class MetricsExporter:
                 _build_text_page(HTTPStatus.NOT_FOUND, f"metrics are at {METRICS_PATH}"), request
             )
         name = request.headers.get("host")
-        if mounted_pages.get_thread_pool(
+        if http_pages.get_thread_pool(
             make
         ) is PageThreadPool.PEOPLE and not self._hosts.allows_reading(name):
-            refused = request_origin.explain_refused_host(name or "")
+            refused = host_and_origin_rules.explain_refused_host(name or "")
             return _to_http_response(_build_text_page(HTTPStatus.FORBIDDEN, refused), request)
         try:
             if make is self._scrape:
@@ -342,7 +346,7 @@ class MetricsExporter:
         self, make: PageRenderer, request: MetricsHttpRequest
     ) -> MetricsHttpResponse:
         return await self._lanes.render_page(
-            mounted_pages.get_thread_pool(make),
+            http_pages.get_thread_pool(make),
             lambda: _to_http_response(make(_to_page_request(request)), request),
         )
 
@@ -373,7 +377,7 @@ def _open_listener(host: str, port: int) -> socket.socket:
 
 def _to_page_request(request: MetricsHttpRequest) -> PageRequest:
     query = parse.parse_qsl(request.query, keep_blank_values=True)
-    foreign = request_origin.is_cross_origin(
+    foreign = host_and_origin_rules.is_cross_origin(
         host=request.headers.get("host"),
         origin=request.headers.get("origin"),
         fetch_site=request.headers.get("sec-fetch-site"),
@@ -403,7 +407,7 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
     return PageResponse(
         status=status,
         body=f"{text}\n".encode(),
-        content_type=mounted_pages.TEXT_CONTENT_TYPE,
+        content_type=http_pages.TEXT_CONTENT_TYPE,
         headers=headers,
     )
 

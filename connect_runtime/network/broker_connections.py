@@ -19,10 +19,10 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.network import broker_selection
 from connect_runtime.network.broker_selection import NodeConnectionState
-from connect_runtime.network.client_calls import ClientCall, VersionedCall
+from connect_runtime.network.client_requests import ClientCall, VersionedCall
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.network.kafka_connection import ConnectionState, KafkaConnection
-from connect_runtime.network.network_context import NetworkContext
+from connect_runtime.network.shared_connection_resources import NetworkContext
 from connect_runtime.protocol import cluster_metadata
 from connect_runtime.protocol.api_versions import NodeApiVersions
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata

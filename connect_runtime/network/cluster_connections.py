@@ -16,23 +16,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.base.timing import Clock
 from connect_runtime.network import (
     broker_connections,
-    client_calls,
+    client_requests,
     connection_settings,
-    network_context,
+    shared_connection_resources,
 )
 from connect_runtime.network.broker_connections import BrokerConnection, ClusterBrokers
-from connect_runtime.network.client_calls import (
+from connect_runtime.network.client_requests import (
     CallDeadlines,
     ClientCall,
     EncodedCall,
     VersionedCall,
 )
-from connect_runtime.network.cluster_discovery import ClusterDiscovery
-from connect_runtime.network.transport import BufferPool, Poller, SendChunk
+from connect_runtime.network.metadata_and_coordinator_lookup import ClusterDiscovery
+from connect_runtime.network.tcp_and_tls_transport import BufferPool, Poller, SendChunk
 from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
 from connect_runtime.protocol.request_builders import (
@@ -47,8 +47,8 @@ from connect_runtime.protocol.request_builders import (
 from connect_runtime.protocol.request_errors import CallQueueFull, ConnectionFailed, RequestTimedOut
 
 ConnectionSettings: TypeAlias = connection_settings.ConnectionSettings
-ClientResponse: TypeAlias = client_calls.ClientResponse
-RawClientResponse: TypeAlias = client_calls.RawClientResponse
+ClientResponse: TypeAlias = client_requests.ClientResponse
+RawClientResponse: TypeAlias = client_requests.RawClientResponse
 
 _IDLE_CHECK_INTERVAL_S = 5.0
 _MAX_TICK_INTERVAL_S = 3600.0
@@ -78,7 +78,7 @@ class ClusterConnections:
             random, retry=self._create_retry_backoff(), max_age_s=options.metadata_max_age_s
         )
         self._coordinators = CoordinatorCache(rng=random, retry=self._create_retry_backoff())
-        shared = network_context.create_network_context(
+        shared = shared_connection_resources.create_network_context(
             options, poller=poller, clock=clock, rng=random, pool=pool
         )
         self._tokens = shared.tokens
@@ -120,7 +120,7 @@ class ClusterConnections:
         to: RequestTarget,
         message: RequestBuilder,
         *,
-        done: Callable[[client_calls.ClientResponse], None],
+        done: Callable[[client_requests.ClientResponse], None],
         timeout_s: float | None = None,
         lane: str = broker_connections.CONTROL_PURPOSE,
         max_version: int | None = None,
@@ -154,7 +154,7 @@ class ClusterConnections:
         api_key: int,
         version: int,
         chunks: Sequence[SendChunk],
-        done: Callable[[client_calls.RawClientResponse], None],
+        done: Callable[[client_requests.RawClientResponse], None],
         timeout_s: float | None = None,
     ) -> None:
         """Send a request whose body is already encoded, adding the header. The call fails if the

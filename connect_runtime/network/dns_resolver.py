@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.network import transport
-from connect_runtime.network.transport import Poller, SocketAddress, Transport
+from connect_runtime.network import tcp_and_tls_transport
+from connect_runtime.network.tcp_and_tls_transport import Poller, SocketAddress, Transport
 from connect_runtime.protocol import cluster_metadata
 from connect_runtime.protocol.request_errors import ConnectionFailed, RequestFailureLayer
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
     if question.canonical:
         return None
     try:
-        found = transport.resolve_addresses(
+        found = tcp_and_tls_transport.resolve_addresses(
             question.host, question.port, flags=socket.AI_NUMERICHOST
         )
     except (OSError, ValueError):
@@ -82,10 +82,11 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
 def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
     """Look up all addresses of a host, in the order of the system's resolver. Blocks. Raises
     OSError, or ValueError for a malformed name."""
-    found = transport.resolve_addresses(question.host, question.port)
+    found = tcp_and_tls_transport.resolve_addresses(question.host, question.port)
     if question.canonical:
         return [
-            ResolvedAddress(address, transport.look_up_canonical_name(address)) for address in found
+            ResolvedAddress(address, tcp_and_tls_transport.look_up_canonical_name(address))
+            for address in found
         ]
     return [ResolvedAddress(address, question.host) for address in found]
 
@@ -177,7 +178,7 @@ class HostResolver:
             for end in self._wakeup_sockets:
                 end.setblocking(False)
             self._poller.register(
-                self._wakeup_sockets[0], transport.READABLE, handler=self._on_wakeup
+                self._wakeup_sockets[0], tcp_and_tls_transport.READABLE, handler=self._on_wakeup
             )
         wakeup_socket = self._wakeup_sockets[
             1

@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable
 
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.network import transport
+from connect_runtime.network import tcp_and_tls_transport
 from connect_runtime.network.dns_resolver import ConnectAttempts
-from connect_runtime.network.network_context import NetworkContext
-from connect_runtime.network.transport import (
+from connect_runtime.network.shared_connection_resources import NetworkContext
+from connect_runtime.network.tcp_and_tls_transport import (
     FrameReader,
     InvalidFrameSize,
     OutgoingRequest,
@@ -28,9 +28,14 @@ from connect_runtime.network.transport import (
     RequestSendQueue,
     Transport,
 )
-from connect_runtime.protocol import api_versions, cluster_metadata, framing, handshake
+from connect_runtime.protocol import (
+    api_versions,
+    cluster_metadata,
+    connection_handshake,
+    request_framing,
+)
 from connect_runtime.protocol.api_versions import NodeApiVersions
-from connect_runtime.protocol.handshake import (
+from connect_runtime.protocol.connection_handshake import (
     HandshakeConversation,
     HandshakeResult,
     SaslSessionLifetime,
@@ -235,7 +240,7 @@ class KafkaConnection:
         assert self.state in {ConnectionState.READY, ConnectionState.OPENING}, self.state
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         request.correlation_id = self._correlation_id
-        header = framing.encode_request_header(
+        header = request_framing.encode_request_header(
             request.api_key,
             request.version,
             request.correlation_id,
@@ -265,7 +270,9 @@ class KafkaConnection:
             return
         self.last_used_s = self._progress_s = now_s
         self._set_poll_interest(
-            transport.READABLE if done else transport.READABLE | transport.WRITABLE
+            tcp_and_tls_transport.READABLE
+            if done
+            else tcp_and_tls_transport.READABLE | tcp_and_tls_transport.WRITABLE
         )
 
     def start(self) -> None:
@@ -412,9 +419,11 @@ class KafkaConnection:
                 return
         security, address, token = self._env.security, self.address, self._token
         if known is None:
-            self._conversation = handshake.perform_handshake(security, address=address, token=token)
+            self._conversation = connection_handshake.perform_handshake(
+                security, address=address, token=token
+            )
         else:
-            self._conversation = handshake.authenticate_connection(
+            self._conversation = connection_handshake.authenticate_connection(
                 security, address=address, known=known, token=token
             )
         self._continue_authentication(None)
@@ -440,7 +449,7 @@ class KafkaConnection:
             OutgoingRequest(
                 api_key=entity.__api_key__,
                 version=entity.__version__,
-                chunks=[framing.encode_request_body(entity)],
+                chunks=[request_framing.encode_request_body(entity)],
                 deadline_s=now_s + timeout_s,
                 queued_s=now_s,
                 done=self._on_authentication_response,
@@ -484,9 +493,9 @@ class KafkaConnection:
         if self.state is ConnectionState.CONNECTING:
             self._continue_connecting()
             return
-        if mask & transport.WRITABLE:
+        if mask & tcp_and_tls_transport.WRITABLE:
             self.flush()
-        if mask & transport.READABLE and self._transport is not None:
+        if mask & tcp_and_tls_transport.READABLE and self._transport is not None:
             self._read_frames()
 
     def _read_frames(self) -> None:
@@ -509,14 +518,14 @@ class KafkaConnection:
             self.next_due_s = -math.inf
 
     def _handle_frame(self, frame: memoryview) -> None:
-        answered = framing.read_correlation_id(frame)
+        answered = request_framing.read_correlation_id(frame)
         if not self._pending or answered != self._pending[0].correlation_id:
             problem = f"the response has the unexpected correlation id {answered}"
             self.close(ConnectionFailed(self.address, problem))
             return
         request = self._pending[0]
         try:
-            body = framing.strip_response_header(frame, request.api_key, request.version)
+            body = request_framing.strip_response_header(frame, request.api_key, request.version)
         except MalformedResponseError as failure:
             self.close(failure)
             return

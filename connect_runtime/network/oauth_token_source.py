@@ -14,12 +14,12 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
-from connect_runtime.network import transport
+from connect_runtime.network import tcp_and_tls_transport
 from connect_runtime.network.dns_resolver import ConnectAttempts, HostResolver
-from connect_runtime.network.tls import create_tls_context
-from connect_runtime.network.transport import Poller, Transport
+from connect_runtime.network.tcp_and_tls_transport import Poller, Transport
+from connect_runtime.network.tls_contexts import create_tls_context
 from connect_runtime.protocol import cluster_metadata, oauthbearer
 from connect_runtime.protocol.oauth_token_refresh import TokenRefresher
 from connect_runtime.protocol.oauthbearer import AccessToken, OAuthSettings, TokenResponseReader
@@ -116,9 +116,9 @@ class HttpRequest:
         if not self._open:
             self._continue_connecting()
             return
-        if self._unsent and mask & transport.WRITABLE:
+        if self._unsent and mask & tcp_and_tls_transport.WRITABLE:
             self._send_request_bytes()
-        if mask & transport.READABLE and self._transport is not None:
+        if mask & tcp_and_tls_transport.READABLE and self._transport is not None:
             self._read_response()
 
     def _continue_connecting(self) -> None:
@@ -149,7 +149,11 @@ class HttpRequest:
         except OSError as error:
             self._fail_request(error)
             return
-        waiting = transport.READABLE | transport.WRITABLE if self._unsent else transport.READABLE
+        waiting = (
+            tcp_and_tls_transport.READABLE | tcp_and_tls_transport.WRITABLE
+            if self._unsent
+            else tcp_and_tls_transport.READABLE
+        )
         self._poller.modify(self._transport.socket, waiting)
 
     def _read_response(self) -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from connect_runtime.api.config_def import ConfigValue
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import path_limits
+from connect_runtime.base import file_path_length_limit
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
@@ -34,10 +34,10 @@ class AllowedPaths:
 
     def resolve_allowed_path(self, name: str) -> str:
         """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
-        if len(name) > path_limits.MAX_PATH_LENGTH:
+        if len(name) > file_path_length_limit.MAX_PATH_LENGTH:
             raise ConfigError(
                 f"{name[:100]!a}… is not a valid file name: a path has at most "
-                f"{path_limits.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
+                f"{file_path_length_limit.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
             )
         try:
             real = os.path.realpath(name)

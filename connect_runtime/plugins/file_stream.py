@@ -27,7 +27,7 @@ from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.records import SinkRecord, SourceOffset, SourceRecord
 from connect_runtime.api.task import ConsumedOffsets, SinkTask, SourceTask, Task
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.plugins import allowed_paths, java_text, kafka_version
+from connect_runtime.plugins import allowed_paths, compatible_kafka_version, java_value_formatting
 from connect_runtime.plugins.allowed_paths import AllowedPaths
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -112,7 +112,7 @@ class FileStreamSourceConnector(SourceConnector):
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return SOURCE_CONFIG
@@ -194,7 +194,7 @@ class FileStreamSourceTask(SourceTask):
         self._lines = LineSplitter()
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         self._config = SOURCE_CONFIG.parse(props)
@@ -310,7 +310,7 @@ class FileStreamSinkConnector(SinkConnector):
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return SINK_CONFIG
@@ -348,7 +348,7 @@ class FileStreamSinkTask(SinkTask):
         self._stream: TextIO | None = None
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         self._name = SINK_CONFIG.parse(props)[FILE_CONFIG] or None
@@ -369,7 +369,7 @@ class FileStreamSinkTask(SinkTask):
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
         stream = self._require_open_stream()
         for each in sink_records:
-            stream.write(f"{java_text.format_value(each.value)}\n")
+            stream.write(f"{java_value_formatting.format_value(each.value)}\n")
 
     def flush(self, offsets: ConsumedOffsets) -> None:
         try:

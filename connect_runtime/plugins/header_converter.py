@@ -24,7 +24,7 @@ from connect_runtime.api.converter import HeaderConverter
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.api.structs import Struct
-from connect_runtime.plugins import java_text, kafka_version
+from connect_runtime.plugins import compatible_kafka_version, java_value_formatting
 from connect_runtime.plugins.schema_expansion_limit import SchemaExpansionLimit
 
 _MIDNIGHT = datetime.time()
@@ -55,7 +55,11 @@ class _ValueFormatter:
             return "true" if value else "false"
         if isinstance(value, float):
             narrow = described is not None and described.type is SchemaType.FLOAT32
-            return java_text.format_float(value) if narrow else java_text.format_double(value)
+            return (
+                java_value_formatting.format_float(value)
+                if narrow
+                else java_value_formatting.format_double(value)
+            )
         if isinstance(value, (int, decimal.Decimal)):
             return str(value)
         if isinstance(value, str):
@@ -292,7 +296,7 @@ class _CommonSchema:
             return value
         if self.schema.type in _FLOAT_TYPES and isinstance(value, int):
             narrow = self.schema.type is SchemaType.FLOAT32
-            return java_text.narrow_to_float32(float(value)) if narrow else float(value)
+            return java_value_formatting.narrow_to_float32(float(value)) if narrow else float(value)
         if value is None or not structs.is_value_class_valid(self.schema, value):
             raise _NoValueError
         return value
@@ -327,7 +331,7 @@ def parse_number(text: str) -> ParsedValue:
     _, _, exponent = exact.as_tuple()
     assert isinstance(exponent, int)
     if exponent != 0:
-        narrow = java_text.narrow_to_float32(float(exact))
+        narrow = java_value_formatting.narrow_to_float32(float(exact))
         if math.isfinite(narrow):
             return SchemaAndValue(schema.FLOAT32_SCHEMA, narrow)
         if math.isfinite(float(exact)):
@@ -370,7 +374,7 @@ class SimpleHeaderConverter(HeaderConverter):
     not valid UTF-8 are read as BYTES."""
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return ConfigDef()

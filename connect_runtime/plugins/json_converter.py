@@ -10,9 +10,9 @@ from connect_runtime.api.config_def import ConfigDef, Importance, Type, Width
 from connect_runtime.api.config_validators import CaseInsensitiveValidString
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue
-from connect_runtime.plugins import jackson_json, json_reader, json_writer
-from connect_runtime.plugins.json_reader import JsonReader
-from connect_runtime.plugins.json_writer import DecimalFormat, JsonWriter
+from connect_runtime.plugins import connect_data_to_json, jackson_json, json_to_connect_data
+from connect_runtime.plugins.connect_data_to_json import DecimalFormat, JsonWriter
+from connect_runtime.plugins.json_to_connect_data import JsonReader
 from connect_runtime.plugins.simple_converters import SchemalessConverter
 
 SCHEMAS_ENABLE_CONFIG = "schemas.enable"
@@ -47,11 +47,11 @@ class JsonConverter(SchemalessConverter):
         self._writer = JsonWriter(
             decimal_format=DecimalFormat(config[DECIMAL_FORMAT_CONFIG].upper()),
             default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
-            schemas=json_writer.create_text_cache(cache_size),
+            schemas=connect_data_to_json.create_text_cache(cache_size),
         )
         self._reader = JsonReader(
             default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
-            schemas=json_reader.create_schema_cache(cache_size),
+            schemas=json_to_connect_data.create_schema_cache(cache_size),
         )
         self._fixed = self._parse_fixed_schema(config[SCHEMA_CONTENT_CONFIG])
 

@@ -19,7 +19,7 @@ from connect_runtime.api.converter import Converter, HeaderConverter
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.records import Headers
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
-from connect_runtime.plugins import java_text, kafka_version
+from connect_runtime.plugins import compatible_kafka_version, java_value_formatting
 
 
 class SchemalessConverter(Converter, HeaderConverter):
@@ -27,7 +27,7 @@ class SchemalessConverter(Converter, HeaderConverter):
     bytes) and `decode` (bytes to value)."""
 
     def version(self) -> str:
-        return kafka_version.KAFKA_VERSION
+        return compatible_kafka_version.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return converter.create_converter_config_def()
@@ -122,7 +122,9 @@ class StringConverter(SchemalessConverter):
     def encode(self, data: SchemaAndValue) -> bytes | None:
         if data.value is None:
             return None
-        return java_text.format_value(data.value).encode(self._encoding, errors="replace")
+        return java_value_formatting.format_value(data.value).encode(
+            self._encoding, errors="replace"
+        )
 
     def decode(self, payload: bytes | None) -> SchemaAndValue:
         text = None if payload is None else payload.decode(self._encoding, errors="replace")

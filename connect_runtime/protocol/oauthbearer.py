@@ -28,8 +28,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.protocol import cluster_metadata, jaas, property_reader, tls_settings
-from connect_runtime.protocol.property_reader import PropertyReader
+from connect_runtime.protocol import client_property_reader, cluster_metadata, jaas, tls_settings
+from connect_runtime.protocol.client_property_reader import PropertyReader
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
 from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
@@ -182,7 +182,9 @@ def _reject_unsupported_classes(reader: PropertyReader) -> None:
             "remove this setting: this client cannot load Java classes"
         )
         reader.add_error(
-            key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"
+            key,
+            f"{name} is not supported",
+            f"{advice}; {client_property_reader.format_choices(ours)}",
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import kio.index
 from kio.static.constants import EntityType
 
-from connect_runtime.protocol import api_versions, framing
+from connect_runtime.protocol import api_versions, request_framing
 from connect_runtime.protocol.request_errors import MalformedResponseError
 
 GROUP_COORDINATOR = 0
@@ -134,7 +134,7 @@ class RequestBuilder:
         """Decode a response body in the given version. Raises `MalformedResponseError`."""
         if self.read is not None:
             return self.read(version, body)
-        return framing.decode_response(self.get_response_type(version), body)
+        return request_framing.decode_response(self.get_response_type(version), body)
 
     def get_response_type(self, version: int) -> type[Any]:
         """Return the kio library's response class for the given version."""
@@ -175,7 +175,7 @@ def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
 
 def _decode_metadata_response(version: int, body: memoryview) -> Any:
     schema = kio.index.load_response_schema(api_versions.API_KEYS["metadata"], version)
-    response = framing.decode_response(schema, body)
+    response = request_framing.decode_response(schema, body)
     problem = _find_invalid_broker(response.brokers)
     if problem is not None:
         raise MalformedResponseError("metadata", version, problem)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from connect_runtime.protocol import jaas, oauthbearer, property_reader, sasl, tls_settings
+from connect_runtime.protocol import client_property_reader, jaas, oauthbearer, sasl, tls_settings
+from connect_runtime.protocol.client_property_reader import PropertyReader
 from connect_runtime.protocol.jaas import JaasConfigError, LoginModule
-from connect_runtime.protocol.property_reader import PropertyReader
 from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
 SASL_KEYS = frozenset({"sasl.mechanism", "sasl.jaas.config", *oauthbearer.OAUTH_KEYS})
@@ -44,7 +44,7 @@ def read_sasl_settings(reader: PropertyReader, files: KeyStoreFileReader) -> Sas
     if mechanism not in sasl.SASL_MECHANISMS:
         missing = "" if "sasl.mechanism" in reader.properties else " (Java's default)"
         advice = jaas.VENDOR_MECHANISM_ADVICE.get(mechanism)
-        allowed = property_reader.format_choices(sasl.SASL_MECHANISMS)
+        allowed = client_property_reader.format_choices(sasl.SASL_MECHANISMS)
         allowed = f"{advice}; {allowed}" if advice else allowed
         reader.add_error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
         return SaslSettings(mechanism=mechanism)
@@ -103,7 +103,7 @@ def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> L
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PREFIXES = ("security.", "sasl.", "ssl.")
 
-SettingError: TypeAlias = property_reader.InvalidSettingError
+SettingError: TypeAlias = client_property_reader.InvalidSettingError
 OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 
 
@@ -205,7 +205,7 @@ def parse_security_settings(
     _reject_unsupported_keys(reader)
     protocol = reader.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
-        allowed = property_reader.format_choices(SECURITY_PROTOCOLS)
+        allowed = client_property_reader.format_choices(SECURITY_PROTOCOLS)
         reader.add_error("security.protocol", f"{protocol} is unknown", allowed)
     _reject_keys_unused_with_plaintext(reader)
     security = SecuritySettings(protocol=protocol)
@@ -266,5 +266,5 @@ def _reject_keys_unused_with_plaintext(reader: PropertyReader) -> None:
         reader.add_error(
             key,
             problem,
-            f"set security.protocol: {property_reader.format_choices(SECURITY_PROTOCOLS)}",
+            f"set security.protocol: {client_property_reader.format_choices(SECURITY_PROTOCOLS)}",
         )

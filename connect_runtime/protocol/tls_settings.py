@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connect_runtime.protocol import property_reader
-from connect_runtime.protocol.property_reader import PropertyReader
+from connect_runtime.protocol import client_property_reader
+from connect_runtime.protocol.client_property_reader import PropertyReader
 
 TLS_KEYS = frozenset({
     "ssl.truststore.type",
@@ -191,7 +191,7 @@ class _TlsSettingsReader:
         kind = self._reader.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:
             self._reader.add_error(
-                key, f"{kind} is unknown", property_reader.format_choices(_STORE_TYPES)
+                key, f"{kind} is unknown", client_property_reader.format_choices(_STORE_TYPES)
             )
             return "PKCS12"
         if kind == "PEM" and self._reader.get(f"ssl.{store}.password"):

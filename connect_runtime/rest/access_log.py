@@ -10,8 +10,8 @@ import re
 
 from starlette import datastructures, types
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.rest import http_request, namespace_router
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.rest import http_request, path_prefix_router
 
 MAX_FIELD_LENGTH = 1_000
 """Maximum length of a logged value from the client. Longer values are truncated and end with three
@@ -92,7 +92,7 @@ class AccessLogMiddleware:
         at = datetime.datetime.fromtimestamp(at_s, tz=datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
         query = scope.get("query_string", b"").decode("latin-1")
         target = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        target = scope.get(namespace_router.NAMESPACE_SCOPE_KEY, "") + target
+        target = scope.get(path_prefix_router.NAMESPACE_SCOPE_KEY, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
             _sanitize_log_value(client[0]) if client else "-",

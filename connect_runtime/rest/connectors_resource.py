@@ -12,8 +12,8 @@ from typing import Any
 from starlette import responses
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder import herder_requests, peer_requests
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder import herder_requests, requests_to_other_workers
+from connect_runtime.herder.herder_interface import (
     ConnectorOffsets,
     ConnectorOffsetsModified,
     Herder,
@@ -34,15 +34,15 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
     StopConnector,
 )
-from connect_runtime.herder.peer_requests import PeerResponse
+from connect_runtime.herder.requests_to_other_workers import PeerResponse
 from connect_runtime.rest import rest_responses
+from connect_runtime.rest.endpoint_routing import Endpoint
 from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.request_bodies import OffsetChange
 from connect_runtime.rest.request_forwarding import ForwardedRequest, HerderClient
 from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_responses import JsonValue
 from connect_runtime.rest.rest_settings import RestSettings
-from connect_runtime.rest.routing import Endpoint
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig, TargetState
 from connect_runtime.storage.config_records import RestartRequest
 
@@ -231,7 +231,7 @@ class ConnectorsResource:
             told = self._encode_connector_info(name, reply.config, reply.tasks)
         if not created:
             return rest_responses.build_json_response(told)
-        location = request.build_absolute_url(peer_requests.build_connector_path(name))
+        location = request.build_absolute_url(requests_to_other_workers.build_connector_path(name))
         return rest_responses.build_json_response(
             told, status=HTTPStatus.CREATED, headers={"Location": location}
         )
@@ -240,7 +240,9 @@ class ConnectorsResource:
         name = request.connector
         await self._asks.submit_or_forward(
             DeleteConnector(name),
-            ForwardedRequest(method="DELETE", path=peer_requests.build_connector_path(name)),
+            ForwardedRequest(
+                method="DELETE", path=requests_to_other_workers.build_connector_path(name)
+            ),
             rest_request=request,
         )
         return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
@@ -279,7 +281,9 @@ def _build_forwarded_config(
     method: str, name: str, config: dict[str, str | None]
 ) -> ForwardedRequest:
     return ForwardedRequest(
-        method=method, path=peer_requests.build_connector_path(name, "config"), body=config
+        method=method,
+        path=requests_to_other_workers.build_connector_path(name, "config"),
+        body=config,
     )
 
 
@@ -309,7 +313,7 @@ class ConnectorLifecycleResource:
             include_tasks=request.get_query_flag("includeTasks"),
             only_failed=request.get_query_flag("onlyFailed"),
         )
-        path = peer_requests.build_connector_path(name, "restart")
+        path = requests_to_other_workers.build_connector_path(name, "restart")
         if not wanted.include_tasks and not wanted.only_failed:
             await self._asks.submit_or_forward(
                 RestartConnector(name),
@@ -355,14 +359,16 @@ class ConnectorLifecycleResource:
         name = request.connector
         await self._asks.submit_or_forward(
             StopConnector(name),
-            ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "stop")),
+            ForwardedRequest(
+                method="PUT", path=requests_to_other_workers.build_connector_path(name, "stop")
+            ),
             rest_request=request,
         )
         return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
     async def restart_task(self, request: RestRequest) -> responses.Response:
         task = ConnectorTaskId(request.connector, request.task)
-        path = peer_requests.build_connector_path(
+        path = requests_to_other_workers.build_connector_path(
             task.connector, "tasks", str(task.task), "restart"
         )
         await self._asks.submit_or_forward(
@@ -407,7 +413,7 @@ class ConnectorOffsetsResource:
         self, request: RestRequest, method: str, offsets: list[OffsetChange] | None
     ) -> responses.Response:
         name = request.connector
-        path = peer_requests.build_connector_path(name, "offsets")
+        path = requests_to_other_workers.build_connector_path(name, "offsets")
         body: Any = None
         if offsets is not None:
             body = {"offsets": [{"partition": each, "offset": offset} for each, offset in offsets]}

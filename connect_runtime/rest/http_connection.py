@@ -19,7 +19,7 @@ from starlette import requests
 from uvicorn.protocols.http import h11_impl
 
 from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
-from connect_runtime.system.server_loop import AcceptedConnection
+from connect_runtime.system.server_event_loop import AcceptedConnection
 
 CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, loopback=128)
 _READ_BYTES = 64 * 1024

@@ -10,12 +10,12 @@ from http import HTTPStatus
 
 from starlette import responses
 
-from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.herder_interface import Herder
 from connect_runtime.rest import rest_responses
+from connect_runtime.rest.endpoint_routing import Endpoint
 from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.request_forwarding import HerderClient
 from connect_runtime.rest.rest_errors import RestError
-from connect_runtime.rest.routing import Endpoint
 from connect_runtime.system import log_levels
 from connect_runtime.system.log_levels import LogLevels
 

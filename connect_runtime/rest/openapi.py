@@ -13,9 +13,9 @@ from typing import Any
 from starlette import responses
 
 from connect_runtime.rest import rest_responses
+from connect_runtime.rest.endpoint_routing import Endpoint
 from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.rest_settings import WorkerIdentity
-from connect_runtime.rest.routing import Endpoint
 
 OPENAPI_PATH = "/openapi.json"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from connect_runtime.api import config_types
 from connect_runtime.base import json_limits
-from connect_runtime.config import connector_keys
+from connect_runtime.config import connector_config_keys
 from connect_runtime.herder import herder_requests
-from connect_runtime.storage import java_json
+from connect_runtime.storage import java_hash_map_json
 from connect_runtime.storage.cluster_config_state import TargetState
 
 JSON_VALUES_MAX = 500_000
@@ -72,12 +72,12 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
     value = _parse_json_with_text_numbers(data)
     if not isinstance(value, list):
         raise UnreadableBody(
-            f"expected a JSON array of objects, not {java_json.get_json_type_name(value)}"
+            f"expected a JSON array of objects, not {java_hash_map_json.get_json_type_name(value)}"
         )
-    if len(value) > connector_keys.TASKS_MAX_LIMIT:
+    if len(value) > connector_config_keys.TASKS_MAX_LIMIT:
         raise BodyLimitError(
             f"the body has {len(value):,} task configurations; a connector may have at most "
-            f"{connector_keys.TASKS_MAX_LIMIT:,} tasks"
+            f"{connector_config_keys.TASKS_MAX_LIMIT:,} tasks"
         )
     return [
         _convert_values_to_strings(
@@ -99,10 +99,12 @@ def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> Create
         _reject_unknown_fields(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):
-        raise UnreadableBody(f"'name' must be a string, not {java_json.get_json_type_name(name)}")
+        raise UnreadableBody(
+            f"'name' must be a string, not {java_hash_map_json.get_json_type_name(name)}"
+        )
     wanted = _require_object(given.get("config"), "a JSON object of strings as 'config'")
     name = "" if name is None else _convert_value_to_string(name).strip(config_types.JAVA_BLANKS)
-    refused = connector_keys.explain_invalid_name(name)
+    refused = connector_config_keys.explain_invalid_name(name)
     if refused:
         raise UnreadableBody(f"'name' {refused}")
     return CreateConnectorRequest(
@@ -134,7 +136,7 @@ def parse_offset_changes(data: bytes) -> list[OffsetChange]:
         return []
     if not isinstance(entries, list):
         raise UnreadableBody(
-            f"'offsets' must be an array, not {java_json.get_json_type_name(entries)}"
+            f"'offsets' must be an array, not {java_hash_map_json.get_json_type_name(entries)}"
         )
     found: dict[str, OffsetChange] = {}
     for each in entries:
@@ -151,7 +153,7 @@ def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] 
     value = entry.get(name)
     if value is not None and not isinstance(value, dict):
         raise UnreadableBody(
-            f"'{name}' must be a JSON object, not {java_json.get_json_type_name(value)}"
+            f"'{name}' must be a JSON object, not {java_hash_map_json.get_json_type_name(value)}"
         )
     return value
 
@@ -188,7 +190,7 @@ def _reject_nonfinite_constant(name: str) -> None:
 
 def _require_object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UnreadableBody(f"expected {what}, not {java_json.get_json_type_name(value)}")
+        raise UnreadableBody(f"expected {what}, not {java_hash_map_json.get_json_type_name(value)}")
     return value
 
 
@@ -204,7 +206,7 @@ def _convert_values_to_strings(given: Mapping[str, Any], what: str) -> dict[str,
         raise BodyLimitError(f"{what} {too_many}")
     for name, value in given.items():
         if isinstance(value, dict | list):
-            kind = java_json.get_json_type_name(value)
+            kind = java_hash_map_json.get_json_type_name(value)
             raise UnreadableBody(f"{what} has {kind} as '{name}'; expected a string")
     return {
         name: None if each is None else _convert_value_to_string(each)

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from connect_runtime.herder.herder_api import Herder, WorkerReply
+from connect_runtime.herder.herder_interface import Herder, WorkerReply
 from connect_runtime.herder.herder_requests import ForwardRequest, HerderRequest, RequestRefused
-from connect_runtime.herder.peer_requests import PeerClient, PeerRequest, PeerResponse
+from connect_runtime.herder.requests_to_other_workers import PeerClient, PeerRequest, PeerResponse
 from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.rest_errors import RestError
 

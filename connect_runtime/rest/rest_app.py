@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from starlette import applications, datastructures, exceptions, types
 from starlette import routing as starlette_routing
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.herder import session_keys
-from connect_runtime.herder.herder_api import Herder
-from connect_runtime.herder.peer_requests import PeerClient
+from connect_runtime.herder.herder_interface import Herder
+from connect_runtime.herder.requests_to_other_workers import PeerClient
 from connect_runtime.herder.session_keys import SessionKeySettings
 from connect_runtime.rest import (
     cors,
-    host_check,
+    endpoint_routing,
+    host_and_origin_middleware,
     http_request,
     response_headers,
     rest_errors,
-    routing,
 )
 from connect_runtime.rest.access_log import AccessLogMiddleware
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
@@ -30,15 +30,18 @@ from connect_runtime.rest.connectors_resource import (
     ConnectorsResource,
 )
 from connect_runtime.rest.cors import CorsMiddleware
-from connect_runtime.rest.host_check import HostCheckMiddleware
-from connect_runtime.rest.internal_requests import InternalConnectResource, SignatureMiddleware
+from connect_runtime.rest.endpoint_routing import Endpoint, RawPathMiddleware
+from connect_runtime.rest.host_and_origin_middleware import HostCheckMiddleware
+from connect_runtime.rest.internal_connect_resource import (
+    InternalConnectResource,
+    SignatureMiddleware,
+)
 from connect_runtime.rest.logging_resource import LoggingResource
 from connect_runtime.rest.openapi import OpenApiResource
 from connect_runtime.rest.request_forwarding import HerderClient, RestDeadlines
 from connect_runtime.rest.response_headers import ResponseHeadersMiddleware
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.root_resource import RootResource
-from connect_runtime.rest.routing import Endpoint, RawPathMiddleware
 from connect_runtime.system.log_levels import LogLevels
 
 
@@ -112,7 +115,7 @@ def build_internal_application(
         body_timeout_s=parts.deadlines.request_s,
     )
     own = list_internal_endpoints(parts, must_be_signed=must_be_signed)
-    served = routing.build_routes(own, body_timeout_s=parts.deadlines.request_s)
+    served = endpoint_routing.build_routes(own, body_timeout_s=parts.deadlines.request_s)
     return _add_access_log(_JavaSignedRequestRouter(served, within, parts.herder), parts)
 
 
@@ -195,7 +198,7 @@ def _build_main_application(
 
 def _build_application(served: Sequence[Endpoint], parts: RestDependencies) -> types.ASGIApp:
     return applications.Starlette(
-        routes=routing.build_routes(served, body_timeout_s=parts.deadlines.request_s),
+        routes=endpoint_routing.build_routes(served, body_timeout_s=parts.deadlines.request_s),
         exception_handlers={exceptions.HTTPException: rest_errors.handle_framework_error},
     )
 
@@ -213,7 +216,7 @@ def _add_basic_auth(app: types.ASGIApp, parts: RestDependencies) -> types.ASGIAp
 def _add_host_check(app: types.ASGIApp, configured: RestSettings) -> types.ASGIApp:
     return HostCheckMiddleware(
         app,
-        hosts=host_check.collect_allowed_hosts(configured),
+        hosts=host_and_origin_middleware.collect_allowed_hosts(configured),
         allows_origin=cors.build_origin_check(configured.access),
     )
 

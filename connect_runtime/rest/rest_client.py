@@ -18,7 +18,7 @@ import httpx
 
 from connect_runtime.base import json_limits
 from connect_runtime.herder import session_keys
-from connect_runtime.herder.peer_requests import (
+from connect_runtime.herder.requests_to_other_workers import (
     PeerRefusedError,
     PeerRequest,
     PeerResponse,

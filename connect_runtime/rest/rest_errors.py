@@ -12,9 +12,9 @@ from http import HTTPStatus
 from starlette import exceptions, requests, responses
 
 from connect_runtime.api.errors import AlreadyExistsError, ConnectError, NotFoundError
-from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.herder.herder_interface import ConnectRestError
 from connect_runtime.herder.herder_requests import HerderQueueFullError
-from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError, PeerUnavailableError
 from connect_runtime.rest import rest_responses
 
 _log = logging.getLogger(__name__)

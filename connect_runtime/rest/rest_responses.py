@@ -16,7 +16,7 @@ from starlette import responses
 from connect_runtime.api import plugin
 from connect_runtime.api.config_infos import ConfigInfos, ConfigKeyInfo, ConfigValueInfo
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder.herder_api import ConnectorOffsets, ConnectorType, PluginInfo
+from connect_runtime.herder.herder_interface import ConnectorOffsets, ConnectorType, PluginInfo
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.storage.status_records import RunStatus
 from connect_runtime.storage.status_topic import StatusSnapshot

@@ -34,9 +34,9 @@ from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
-from connect_runtime.system import server_loop
-from connect_runtime.system.server_loop import ServerLoop
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system import server_event_loop
+from connect_runtime.system.server_event_loop import ServerLoop
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 
 GRACEFUL_STOP_TIMEOUT_S = 60
 """Maximum time in seconds for running requests to finish during shutdown."""
@@ -255,18 +255,20 @@ def _open_socket(listener: RestListener) -> socket.socket:
         family, *_, address = socket.getaddrinfo(
             listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family, backlog=server_loop.LISTEN_BACKLOG)
+        return socket.create_server(
+            address[:2], family=family, backlog=server_event_loop.LISTEN_BACKLOG
+        )
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(
                 ("", listener.port),
                 family=socket.AF_INET6,
-                backlog=server_loop.LISTEN_BACKLOG,
+                backlog=server_event_loop.LISTEN_BACKLOG,
                 dualstack_ipv6=True,
             )
         except OSError as error:
             _log.debug("IPv6 is not available on %s: %s", listener, error)
-    return socket.create_server(("", listener.port), backlog=server_loop.LISTEN_BACKLOG)
+    return socket.create_server(("", listener.port), backlog=server_event_loop.LISTEN_BACKLOG)
 
 
 def _get_reachable_host(host: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import request_origin
-from connect_runtime.plugins import kafka_version
+from connect_runtime.base import host_and_origin_rules
+from connect_runtime.plugins import compatible_kafka_version
 
 _LISTENER_PATTERN = re.compile(
     r"(?P<scheme>.*?)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)"
@@ -78,7 +78,7 @@ class AdvertisedAddress:
 class WorkerIdentity:
     """The Kafka Connect version and commit that `GET /` reports."""
 
-    version: str = kafka_version.KAFKA_VERSION
+    version: str = compatible_kafka_version.KAFKA_VERSION
     commit: str = "unknown"
 
 
@@ -203,11 +203,12 @@ def _read_advertised_address(properties: Mapping[str, str]) -> AdvertisedAddress
 
 
 def _read_allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
-    found = tuple(_split_list(properties.get(request_origin.ALLOWED_HOST_NAMES_KEY, "")))
+    found = tuple(_split_list(properties.get(host_and_origin_rules.ALLOWED_HOST_NAMES_KEY, "")))
     for each in found:
         if not _HOST_NAME_PATTERN.fullmatch(each):
             raise ConfigError(
-                f"{request_origin.ALLOWED_HOST_NAMES_KEY}: '{each}' is not a host name; allowed "
+                f"{host_and_origin_rules.ALLOWED_HOST_NAMES_KEY}: '{each}' is not a host name; "
+                "allowed "
                 "are names such as"
                 " connect.example.org without scheme or port, *.example.org for all subdomains,"
                 " and * for any name"

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.network import tls
-from connect_runtime.network.tls import UnusableCertificate
+from connect_runtime.network import tls_contexts
+from connect_runtime.network.tls_contexts import UnusableCertificate
 from connect_runtime.protocol import security_settings
 from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 
@@ -70,10 +70,10 @@ def read_https_contexts(
             (f"{named}{each.key}", f"{each.problem}; {each.allowed}") for each in parsed.errors
         )
     try:
-        server = tls.create_server_tls_context(
+        server = tls_contexts.create_server_tls_context(
             parsed.security, client_verify_mode=_CLIENT_AUTH_MODES[clients]
         )
-        client = tls.create_tls_context(parsed.security)
+        client = tls_contexts.create_tls_context(parsed.security)
     except UnusableCertificate as error:
         raise HttpsConfigError([(f"{named}{error.store}", error.problem)]) from error
     assert client is not None

@@ -9,14 +9,14 @@ from http import HTTPStatus
 
 from starlette import responses
 
-from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.herder_interface import Herder
 from connect_runtime.herder.herder_requests import CheckHealth, RequestRefused
 from connect_runtime.rest import request_forwarding, rest_responses
+from connect_runtime.rest.endpoint_routing import Endpoint
 from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.request_forwarding import RequestTimeout, RestDeadlines
 from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import WorkerIdentity
-from connect_runtime.rest.routing import Endpoint
 
 _HEALTHY_MESSAGE = "Worker has completed startup and is ready to handle requests."
 _STARTING_MESSAGE = "Worker is still starting up."

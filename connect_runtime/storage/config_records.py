@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.storage import java_json
+from connect_runtime.storage import java_hash_map_json
 from connect_runtime.storage.cluster_config_state import RawConfig, SessionKey, TargetState
-from connect_runtime.storage.java_json import Json
+from connect_runtime.storage.java_hash_map_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
@@ -156,7 +156,7 @@ def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
 
 
 def _encode_record(key: str, value: Json) -> KeyedRecord:
-    return KeyedRecord(key=encode_record_key(key), value=java_json.encode_json(value))
+    return KeyedRecord(key=encode_record_key(key), value=java_hash_map_json.encode_json(value))
 
 
 def encode_record_key(key: str) -> bytes:
@@ -201,7 +201,9 @@ def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
 def decode_record_fields(value: Json) -> RecordFields:
     """Return the fields of a record value, which must be a JSON object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
-        raise InvalidRecord(f"the value is {java_json.get_json_type_name(value)}, not an object")
+        raise InvalidRecord(
+            f"the value is {java_hash_map_json.get_json_type_name(value)}, not an object"
+        )
     return value
 
 
@@ -211,12 +213,13 @@ def decode_config_properties(value: Json) -> RawConfig:
     config = decode_record_fields(value).get("properties")
     if not isinstance(config, Mapping):
         raise InvalidRecord(
-            f"'properties' is {java_json.get_json_type_name(config)}, not an object"
+            f"'properties' is {java_hash_map_json.get_json_type_name(config)}, not an object"
         )
     for name, each in config.items():
         if not isinstance(each, str | None):
             raise InvalidRecord(
-                f"the property '{name}' is {java_json.get_json_type_name(each)}, not a string"
+                f"the property '{name}' is {java_hash_map_json.get_json_type_name(each)}, not a "
+                "string"
             )
     return {name: each for name, each in config.items() if isinstance(each, str | None)}
 
@@ -224,7 +227,7 @@ def decode_config_properties(value: Json) -> RawConfig:
 def decode_task_count(value: Json, name: str) -> int:
     """Parse the number of tasks in a config record. `name` is the name of the JSON field that
     contains it. Raises `InvalidRecord`."""
-    number = java_json.get_integer_or_none(decode_record_fields(value).get(name))
+    number = java_hash_map_json.get_integer_or_none(decode_record_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
         raise InvalidRecord(f"'{name}' is not a valid number of tasks")
     return number
@@ -237,7 +240,9 @@ def decode_target_state(value: Json) -> TargetState:
     if not isinstance(given, str):
         given = decode_record_fields(value).get("state")
     if not isinstance(given, str):
-        raise InvalidRecord(f"'state' is {java_json.get_json_type_name(given)}, not a string")
+        raise InvalidRecord(
+            f"'state' is {java_hash_map_json.get_json_type_name(given)}, not a string"
+        )
     try:
         return TargetState(given)
     except ValueError:
@@ -260,7 +265,7 @@ def decode_session_key(value: Json) -> SessionKey:
     """Decode a session key record. Raises `InvalidRecord`."""
     given = decode_record_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
-    created_ms = java_json.get_integer_or_none(given.get("creation-timestamp"))
+    created_ms = java_hash_map_json.get_integer_or_none(given.get("creation-timestamp"))
     if not isinstance(key, str) or not isinstance(algorithm, str) or created_ms is None:
         raise InvalidRecord("a session key needs 'key', 'algorithm' and 'creation-timestamp'")
     try:
@@ -276,5 +281,7 @@ def decode_logger_level(value: Json) -> str:
     """Decode a logger level record. Raises `InvalidRecord`."""
     level = decode_record_fields(value).get("level")
     if not isinstance(level, str):
-        raise InvalidRecord(f"'level' is {java_json.get_json_type_name(level)}, not a string")
+        raise InvalidRecord(
+            f"'level' is {java_hash_map_json.get_json_type_name(level)}, not a string"
+        )
     return level

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.api.plugin_context import LeaderlessPeriod, PublishedTaskConfig
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.storage import config_records, config_topic, topic_backed_state
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
+from connect_runtime.storage import backing_store_base, config_records, config_topic
+from connect_runtime.storage.backing_store_base import TopicStateListener
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
     RawConfig,
@@ -20,13 +21,12 @@ from connect_runtime.storage.cluster_config_state import (
 )
 from connect_runtime.storage.config_records import KeyedRecord, RestartRequest
 from connect_runtime.storage.config_topic import ConfigChange, ConfigTopicState
-from connect_runtime.storage.shared_log import (
+from connect_runtime.storage.internal_topic_log import (
     FencedWriter,
     SharedLog,
     SharedLogRecord,
     SkippedRecord,
 )
-from connect_runtime.storage.topic_backed_state import TopicStateListener
 
 WRITE_TIMEOUT_S = 30.0
 """Time limit in seconds for writing records and reading them back."""
@@ -141,7 +141,7 @@ class ConfigBackingStore:
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
-        topic_backed_state.write_records(
+        backing_store_base.write_records(
             self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
         )
 
@@ -150,7 +150,7 @@ class ConfigBackingStore:
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
-        topic_backed_state.write_records(
+        backing_store_base.write_records(
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
 
@@ -167,7 +167,7 @@ class ConfigBackingStore:
     ) -> None:
         end = end or self._create_deadline()
         if self._fenced is None:
-            topic_backed_state.write_records(self._log, records, self._get_remaining_s(end))
+            backing_store_base.write_records(self._log, records, self._get_remaining_s(end))
         else:
             self._fenced.write_records(records, self._get_remaining_s(end))
         self._log.read_to_end(self._get_remaining_s(end))

@@ -26,7 +26,7 @@ from typing import TypeAlias
 from connect_runtime.api.plugin_context import PublishedTaskConfig
 from connect_runtime.base import ids
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.storage import cluster_config_state, config_records, java_json
+from connect_runtime.storage import cluster_config_state, config_records, java_hash_map_json
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
     ConnectorConfigEntry,
@@ -35,8 +35,8 @@ from connect_runtime.storage.cluster_config_state import (
     TargetState,
 )
 from connect_runtime.storage.config_records import ConfigRecordKind, InvalidRecord, RestartRequest
-from connect_runtime.storage.java_json import Json, MalformedJson
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.internal_topic_log import SkippedRecord
+from connect_runtime.storage.java_hash_map_json import Json, MalformedJson
 
 MAX_CONFIGS_PER_TASK = 8
 """Maximum number of configurations kept per task. Older configurations are dropped."""
@@ -185,7 +185,7 @@ class ConfigTopicState:
             return None
         name = "" if key is None else key.decode("utf-8", "replace")
         try:
-            decoded = java_json.decode_json(value)
+            decoded = java_hash_map_json.decode_json(value)
         except MalformedJson as error:
             return SkippedRecord(f"'{name[:_SHOWN_KEY_CHARS]}': {error}")
         self._offset = offset + 1

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock
 from connect_runtime.storage import offset_topic
+from connect_runtime.storage.backing_store_base import TopicStateListener
 from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.internal_topic_log import OnRecorded, SharedLog
 from connect_runtime.storage.offset_topic import (
     InvalidSourceOffset,
     OffsetTopicState,
@@ -23,8 +25,6 @@ from connect_runtime.storage.offset_topic import (
     SourceOffsetChanged,
     SourcePartition,
 )
-from connect_runtime.storage.shared_log import OnRecorded, SharedLog
-from connect_runtime.storage.topic_backed_state import TopicStateListener
 
 _LOG = logging.getLogger(__name__)
 

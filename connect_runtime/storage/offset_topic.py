@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.storage import java_json
-from connect_runtime.storage.java_json import Json, MalformedJson, UnencodableValue
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage import java_hash_map_json
+from connect_runtime.storage.internal_topic_log import SkippedRecord
+from connect_runtime.storage.java_hash_map_json import Json, MalformedJson, UnencodableValue
 
 OffsetPrimitive: TypeAlias = "bool | int | float | str | bytes | None"
 SourcePartition: TypeAlias = Mapping[str, OffsetPrimitive]
@@ -60,7 +60,7 @@ def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> 
 
 def _encode_json_bytes(value: Json, what: str) -> bytes:
     try:
-        return java_json.encode_json(value)
+        return java_hash_map_json.encode_json(value)
     except UnencodableValue as error:
         raise InvalidSourceOffset(f"{what}: {error}") from error
 
@@ -86,7 +86,7 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
     if key is None:
         raise InvalidSourceOffset("an offset record has no key")
     try:
-        parts = java_json.decode_json(key)
+        parts = java_hash_map_json.decode_json(key)
     except MalformedJson as error:
         raise InvalidSourceOffset(f"an offset key is not JSON: {error}") from error
     if not isinstance(parts, list) or len(parts) != _KEY_ARRAY_LENGTH:
@@ -94,13 +94,14 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
     connector, partition = parts
     if not isinstance(connector, str):
         raise InvalidSourceOffset(
-            f"the connector in an offset key is {java_json.get_json_type_name(connector)}, "
+            "the connector in an offset key is "
+            f"{java_hash_map_json.get_json_type_name(connector)}, "
             "not a string"
         )
     if not isinstance(partition, Mapping | None):
         raise InvalidSourceOffset(
             f"the partition in an offset key of '{connector}' is "
-            f"{java_json.get_json_type_name(partition)}, not an object"
+            f"{java_hash_map_json.get_json_type_name(partition)}, not an object"
         )
     if partition is None:
         return SourceOffsetKey(connector, None)
@@ -114,7 +115,7 @@ def decode_offset_value(
 ) -> dict[str, OffsetPrimitive] | None:
     """Decode the record value of a source offset. Raises `InvalidSourceOffset`."""
     try:
-        offset = java_json.decode_json(value)
+        offset = java_hash_map_json.decode_json(value)
     except MalformedJson as error:
         raise InvalidSourceOffset(
             f"a stored offset of '{connector}' is not JSON: {error}"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from connect_runtime.base import ids
-from connect_runtime.storage import config_records, java_json
+from connect_runtime.storage import config_records, java_hash_map_json
 from connect_runtime.storage.config_records import InvalidRecord, KeyedRecord
-from connect_runtime.storage.java_json import Json
+from connect_runtime.storage.java_hash_map_json import Json
 
 CONNECTOR_KEY_PREFIX = "status-connector-"
 TASK_KEY_PREFIX = "status-task-"
@@ -92,7 +92,9 @@ def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
         "generation": value.generation,
         "version": value.version,
     }
-    return KeyedRecord(key=_encode_status_key(subject), value=java_json.encode_json(written))
+    return KeyedRecord(
+        key=_encode_status_key(subject), value=java_hash_map_json.encode_json(written)
+    )
 
 
 def _cut_trace(trace: str | None) -> str | None:
@@ -119,7 +121,9 @@ def encode_topic_status(value: TopicStatus) -> KeyedRecord:
         "discoverTimestamp": value.discovered_ms,
     }
     key = TopicStatusKey(value.topic, value.connector)
-    return KeyedRecord(key=_encode_topic_key(key), value=java_json.encode_json({"topic": written}))
+    return KeyedRecord(
+        key=_encode_topic_key(key), value=java_hash_map_json.encode_json({"topic": written})
+    )
 
 
 def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
@@ -162,7 +166,7 @@ def _require_name(name: str, what: str) -> str:
 def decode_status(value: Json) -> RunStatus:
     """Decode the value of a connector or task status record. Raises `InvalidRecord`."""
     given = config_records.decode_record_fields(value)
-    generation = java_json.get_integer_or_none(given.get("generation"))
+    generation = java_hash_map_json.get_integer_or_none(given.get("generation"))
     if generation is None:
         raise InvalidRecord("'generation' is not an integer")
     return RunStatus(
@@ -186,7 +190,9 @@ def _decode_run_state(given: Json) -> RunState:
 def _decode_text_field(given: Mapping[str, Json], name: str) -> str | None:
     text = given.get(name)
     if not isinstance(text, str | None):
-        raise InvalidRecord(f"'{name}' is {java_json.get_json_type_name(text)}, not a string")
+        raise InvalidRecord(
+            f"'{name}' is {java_hash_map_json.get_json_type_name(text)}, not a string"
+        )
     return text
 
 
@@ -195,8 +201,8 @@ def decode_topic_status(value: Json) -> TopicStatus:
     given = config_records.decode_record_fields(
         config_records.decode_record_fields(value).get("topic")
     )
-    task = java_json.get_integer_or_none(given.get("task"))
-    discovered_ms = java_json.get_integer_or_none(given.get("discoverTimestamp"))
+    task = java_hash_map_json.get_integer_or_none(given.get("task"))
+    discovered_ms = java_hash_map_json.get_integer_or_none(given.get("discoverTimestamp"))
     if task is None or discovered_ms is None:
         raise InvalidRecord("'task' and 'discoverTimestamp' of a topic must be integers")
     return TopicStatus(

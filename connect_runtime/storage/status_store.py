@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from connect_runtime.api.plugin_context import LastTaskRuns
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock
 from connect_runtime.storage import status_records
+from connect_runtime.storage.backing_store_base import TopicStateListener
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.shared_log import (
+from connect_runtime.storage.internal_topic_log import (
     SharedLog,
     SharedLogRecord,
     SkippedRecord,
@@ -37,8 +38,11 @@ from connect_runtime.storage.status_topic import (
     StatusTopicState,
     StatusWriteGuard,
 )
-from connect_runtime.storage.topic_backed_state import TopicStateListener
-from connect_runtime.system.threads import PendingOperations, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import (
+    PendingOperations,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
 
 _LOG = logging.getLogger(__name__)
 _RETRY_DELAY_S = 0.3

@@ -23,10 +23,10 @@ from typing import TypeAlias, TypeVar
 
 from connect_runtime.api.plugin_context import JavaWorkerTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.storage import java_json, status_records
+from connect_runtime.storage import java_hash_map_json, status_records
 from connect_runtime.storage.config_records import InvalidRecord
-from connect_runtime.storage.java_json import MalformedJson
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.internal_topic_log import SkippedRecord
+from connect_runtime.storage.java_hash_map_json import MalformedJson
 from connect_runtime.storage.status_records import (
     RunState,
     RunStatus,
@@ -329,7 +329,7 @@ class StatusTopicState:
             self._tasks.pop(name, None)
             self._task_views.pop(name, None)
             return StatusRemoved(name)
-        self._connectors[name] = status_records.decode_status(java_json.decode_json(value))
+        self._connectors[name] = status_records.decode_status(java_hash_map_json.decode_json(value))
         return StatusChanged(name)
 
     def _apply_task_status(
@@ -347,7 +347,7 @@ class StatusTopicState:
             _remove_status_table_entry(self._tasks, task.connector, task.task)
             self._task_views.pop(task.connector, None)
             return StatusRemoved(task)
-        status = status_records.decode_status(java_json.decode_json(value))
+        status = status_records.decode_status(java_hash_map_json.decode_json(value))
         self.runs.apply_status(task, status, author)
         known = self._tasks.get(task.connector, _NO_TASKS).get(task.task)
         if (
@@ -365,7 +365,7 @@ class StatusTopicState:
         if value is None:
             _remove_status_table_entry(self._topics, key.connector, key.topic)
         else:
-            status = status_records.decode_topic_status(java_json.decode_json(value))
+            status = status_records.decode_topic_status(java_hash_map_json.decode_json(value))
             self._topics.setdefault(key.connector, {})[key.topic] = status
         self._topic_views.pop(key.connector, None)
         return ActiveTopicsChanged(key.connector)

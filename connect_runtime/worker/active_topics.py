@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.base.timing import Clock
 from connect_runtime.herder.worker_interface import StatusWriterInterface
 from connect_runtime.storage.status_records import TopicStatus
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from connect_runtime.api.connector import Connector, SinkConnector, SourceConnector
 from connect_runtime.api.errors import ConnectError, UnsupportedOperationError
 from connect_runtime.api.records import SourceOffset
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Deadline
 from connect_runtime.config import connector_client_settings
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_interface import (
     ConnectorOffset,
     ConnectorOffsets,
     ConnectorOffsetsModified,
@@ -27,8 +27,11 @@ from connect_runtime.herder.herder_api import (
 from connect_runtime.storage import offset_store
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.storage.offset_topic import SourcePartition
-from connect_runtime.worker import offset_parsing, task_factory
-from connect_runtime.worker.offset_parsing import InvalidSinkOffsetError, NormalizedSourceOffset
+from connect_runtime.worker import connector_offset_json, task_factory
+from connect_runtime.worker.connector_offset_json import (
+    InvalidSinkOffsetError,
+    NormalizedSourceOffset,
+)
 from connect_runtime.worker.task_client_interfaces import (
     ConsumerGroupInUseError,
     GroupOffsetsClient,
@@ -235,7 +238,7 @@ class _SinkOffsetRequests:
             self._open_admin_client() as admin,
             _replace_error_message(format_offset_read_failure(kind, self._name)),
         ):
-            return offset_parsing.format_sink_offsets(
+            return connector_offset_json.format_sink_offsets(
                 admin.fetch_offsets(self._group, REQUEST_TIMEOUT_S)
             )
 
@@ -269,7 +272,7 @@ class _SinkOffsetRequests:
     def _alter_group_offsets(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
         """Commit the new offsets, then delete the offsets of all partitions whose requested offset
         is None. Nothing is deleted if the commit fails."""
-        negative = offset_parsing.find_negative_offset(requested)
+        negative = connector_offset_json.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
             raise ConnectError(format_offset_change_failure(SourceOrSink.SINK, self._name))
@@ -319,7 +322,7 @@ class _SourceOffsetRequests:
         known = self._list_stored_partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
         if given is not None:
-            pairs = offset_parsing.normalize_source_offsets(given)
+            pairs = connector_offset_json.normalize_source_offsets(given)
         with _require_alter_offsets_support(self._name):
             asked = [SourceOffset(partition, offset) for partition, offset in pairs]
             done = bool(made.alter_offsets(self._props, asked))
@@ -376,7 +379,7 @@ class _OffsetRequestDeadline:
 
 def _parse_sink_offset_changes(given: OffsetPairs) -> SinkOffsetChanges:
     try:
-        return offset_parsing.parse_sink_offsets(given)
+        return connector_offset_json.parse_sink_offsets(given)
     except InvalidSinkOffsetError as error:
         raise ConnectRestError(_BAD_REQUEST_STATUS, str(error)) from error
 

@@ -27,10 +27,10 @@ from connect_runtime.api.connector import (
 from connect_runtime.api.converter import ConverterType
 from connect_runtime.api.errors import ConfigError, ConnectError, NotFoundError
 from connect_runtime.api.task import TransactionBoundary
-from connect_runtime.config import connector_config, connector_keys
+from connect_runtime.config import connector_config, connector_config_keys
 from connect_runtime.config.connector_config import ConfigValues, ConnectorProps
 from connect_runtime.config.worker_config import DistributedConfig, WorkerConfig
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_interface import (
     ConnectorType,
     ConnectRestError,
     PluginInfo,
@@ -38,10 +38,14 @@ from connect_runtime.herder.herder_api import (
 )
 from connect_runtime.plugins.plugin_aliases import PluginRegistry
 from connect_runtime.storage.cluster_config_state import RawConfig
-from connect_runtime.worker import installed_plugins, plugin_recommenders, plugin_versions
-from connect_runtime.worker.installed_plugins import InstalledPlugins
+from connect_runtime.worker import plugin_instantiation, plugin_recommenders, plugin_versions
+from connect_runtime.worker.config_provider_secret_masking import (
+    HideValues,
+    ProvidedValues,
+    ResolveConfig,
+)
+from connect_runtime.worker.plugin_instantiation import InstalledPlugins
 from connect_runtime.worker.plugin_recommenders import ConverterChoice
-from connect_runtime.worker.provided_values import HideValues, ProvidedValues, ResolveConfig
 
 _CLASS_TYPE = Type.CLASS.value
 _ALIAS_PREFIXES = ("transforms.", "predicates.")
@@ -170,7 +174,7 @@ def validate_converters(
     `values`."""
     found = [
         _validate_converter(key, config, values=values, plugins=plugins)
-        for key in installed_plugins.CONVERTER_KIND_BY_KEY
+        for key in plugin_instantiation.CONVERTER_KIND_BY_KEY
     ]
     return config_infos.merge_config_infos(
         "",
@@ -196,7 +200,7 @@ def _validate_converter(
         return _NO_INFOS
     name = plugins.get_displayed_class_name(of)
     try:
-        instance = installed_plugins.instantiate_plugin(of, name)
+        instance = plugin_instantiation.instantiate_plugin(of, name)
     except ConnectError as error:
         connector_config.add_config_error(values, key, f"Failed to load class {name}: {error}")
         return _NO_INFOS
@@ -220,7 +224,7 @@ def _check_converter_version(
     requested = config.get(version_key)
     try:
         mismatch = plugin_versions.explain_version_mismatch(
-            name, requested, installed_plugins.list_plugin_versions(instance)
+            name, requested, plugin_instantiation.list_plugin_versions(instance)
         )
     except ConfigError as error:
         connector_config.add_config_error(values, version_key, str(error))
@@ -236,7 +240,7 @@ def _get_converter_config_def(
 ) -> ConfigInfos:
     word = key.replace(".", " ")
     try:
-        definition = installed_plugins.get_optional_config_def(instance)
+        definition = plugin_instantiation.get_optional_config_def(instance)
     except ConnectError as error:
         connector_config.add_config_error(
             values, key, f"Failed to load ConfigDef from {word}: {error}"
@@ -246,7 +250,7 @@ def _get_converter_config_def(
         _LOG.warning("%s does not define its keys, so they are not validated", word)
         return _NO_INFOS
     try:
-        return installed_plugins.call_plugin(
+        return plugin_instantiation.call_plugin(
             instance, "config", lambda: _validate_converter_config(definition, key, config)
         )
     except ConnectError as error:
@@ -287,7 +291,7 @@ def _close_converter(instance: Any, name: str) -> None:
         _LOG.warning(
             "failed to close %s after its validation: %s",
             name,
-            installed_plugins.get_error_message(error),
+            plugin_instantiation.get_error_message(error),
         )
 
 
@@ -334,7 +338,7 @@ class ConnectorValidator:
         if name is None:
             return ConnectorType.UNKNOWN
         try:
-            of = self._plugins.find_plugin_class(name, *installed_plugins.CONNECTOR_KINDS)
+            of = self._plugins.find_plugin_class(name, *plugin_instantiation.CONNECTOR_KINDS)
         except ConfigError:
             return ConnectorType.UNKNOWN
         sink = issubclass(of, SinkConnector)
@@ -355,20 +359,20 @@ class ConnectorValidator:
         self, of: type[Any], version: str | None
     ) -> tuple[ConfigKeyInfo, ...]:
         name = self._plugins.get_displayed_class_name(of)
-        instance = installed_plugins.instantiate_plugin(of, name)
-        installed_plugins.check_plugin_version(instance, name, version)
-        definition = installed_plugins.get_config_def(instance)
+        instance = plugin_instantiation.instantiate_plugin(of, name)
+        plugin_instantiation.check_plugin_version(instance, name, version)
+        definition = plugin_instantiation.get_config_def(instance)
         keys = dict(definition.keys)
         if isinstance(instance, Connector):
             base = plugin_recommenders.enrich_config_def(
                 _get_base_config_def(instance),
                 connector_version=next(
-                    iter(installed_plugins.list_plugin_versions(instance)), None
+                    iter(plugin_instantiation.list_plugin_versions(instance)), None
                 ),
                 choices=self._plugins.get_converter_choices(),
             )
             keys = {**keys, **{name: key for name, key in base.keys.items() if name not in keys}}
-        infos = installed_plugins.call_plugin(
+        infos = plugin_instantiation.call_plugin(
             instance, "config", lambda: [config_infos.build_key_info(key) for key in keys.values()]
         )
         return replace_class_names_in_defaults(infos, self._plugins.map_displayed_class_names())
@@ -397,8 +401,8 @@ class ConnectorValidator:
             raise ConfigError(
                 f"Connector config {{{', '.join(config)}}} contains no connector type"
             )
-        made = installed_plugins.instantiate_plugin(
-            self._plugins.find_plugin_class(name, *installed_plugins.CONNECTOR_KINDS),
+        made = plugin_instantiation.instantiate_plugin(
+            self._plugins.find_plugin_class(name, *plugin_instantiation.CONNECTOR_KINDS),
             f"connector {name}",
         )
         one = _ConnectorConfigValidator(made, resolved, plugins=self._plugins, worker=self._worker)
@@ -427,7 +431,7 @@ class _ConnectorConfigValidator:
         self._plugins = plugins
         self._worker = worker
         self._sink = isinstance(made, SinkConnector)
-        self._versions = installed_plugins.list_plugin_versions(made)
+        self._versions = plugin_instantiation.list_plugin_versions(made)
 
     def validate_config(self, name: str) -> ConfigInfos:
         mismatch = plugin_versions.explain_version_mismatch(
@@ -437,7 +441,7 @@ class _ConnectorConfigValidator:
         )
         if mismatch is not None:
             return self._validate_common_keys(name, mismatch)
-        default = installed_plugins.get_default_converter(self._made)
+        default = plugin_instantiation.get_default_converter(self._made)
         choices = self._plugins.get_converter_choices(self._config, default=default)
         definition = self._enrich_config_def(_get_base_config_def(self._made), choices)
         values = definition.validate_all(self._config, load=self._plugins.load_class)
@@ -457,7 +461,7 @@ class _ConnectorConfigValidator:
         """Validate only the keys that all connectors share, because the installed connector version
         does not match the requested one (`mismatch` is the error message)."""
         definition = self._enrich_config_def(
-            connector_keys.CONNECTOR, self._plugins.get_converter_choices()
+            connector_config_keys.CONNECTOR, self._plugins.get_converter_choices()
         )
         values = definition.validate_all(self._config, load=self._plugins.load_class)
         for key in (CONNECTOR_CLASS_KEY, plugin_recommenders.CONNECTOR_VERSION):
@@ -499,7 +503,7 @@ class _ConnectorConfigValidator:
         made = self._made
         assert isinstance(made, SourceConnector), made
         try:
-            can = installed_plugins.call_plugin(
+            can = plugin_instantiation.call_plugin(
                 made,
                 "can_define_transaction_boundaries",
                 lambda: made.can_define_transaction_boundaries(self._get_plugin_props()),
@@ -522,8 +526,8 @@ class _ConnectorConfigValidator:
     ) -> ConfigInfos:
         """Call the connector's own `validate` method and return its results combined with
         `values`."""
-        own = installed_plugins.get_config_def(self._made)
-        found = installed_plugins.validate_connector_config(self._made, self._get_plugin_props())
+        own = plugin_instantiation.get_config_def(self._made)
+        found = plugin_instantiation.validate_connector_config(self._made, self._get_plugin_props())
         collect = functools.partial(
             config_infos.build_config_infos,
             name,
@@ -531,7 +535,7 @@ class _ConnectorConfigValidator:
             values=[*values.values(), *found],
             groups=[*definition.groups, *own.groups],
         )
-        return installed_plugins.call_plugin(self._made, "validate", collect)
+        return plugin_instantiation.call_plugin(self._made, "validate", collect)
 
     def _get_plugin_props(self) -> dict[str, str]:
         """Return the configuration that is passed to the plugin, without null values."""
@@ -540,7 +544,7 @@ class _ConnectorConfigValidator:
 
 def _get_base_config_def(of: Connector) -> ConfigDef:
     sink = isinstance(of, SinkConnector)
-    return connector_keys.SINK if sink else connector_keys.SOURCE
+    return connector_config_keys.SINK if sink else connector_config_keys.SOURCE
 
 
 def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.storage import offset_store
 from connect_runtime.storage.offset_store import OffsetBackingStore
 from connect_runtime.worker import submitted_offsets

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.plugin_context import PipelineProgress, PipelineState
 from connect_runtime.api.task import PipelineTask
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.storage.offset_store import OffsetBackingStore
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.offset_commits import OffsetCommitTiming, SourceOffsetCommitter

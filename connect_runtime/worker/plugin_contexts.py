@@ -17,8 +17,8 @@ from connect_runtime.api.plugin_context import (
     ReadMetrics,
     TransactionContext,
 )
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
-from connect_runtime.base.timing import Clock
 from connect_runtime.herder.worker_interface import GroupMembership
 
 _Answer = TypeVar("_Answer")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import threading
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.herder.group_session import GroupSessionEvent
 from connect_runtime.herder.herder_events import AssignmentReceived, JoinRequested
-from connect_runtime.worker import metrics_registry
-from connect_runtime.worker.metrics_registry import MetricReading
+from connect_runtime.worker import connect_metrics_registry
+from connect_runtime.worker.connect_metrics_registry import MetricReading
 
 _MS = 1000.0
 
@@ -116,7 +116,7 @@ class RebalanceMetrics:
         with self._lock:
             return [
                 MetricReading(
-                    group=metrics_registry.REBALANCES,
+                    group=connect_metrics_registry.REBALANCES,
                     numbers=self._stats.compute_attributes(self._clock.now_s()),
                     texts=self._stats.get_text_attributes(),
                 )

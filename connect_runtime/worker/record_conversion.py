@@ -19,7 +19,7 @@ from connect_runtime.api.records import AnyRecord, Header, Headers, SinkRecord, 
 from connect_runtime.api.schema import SchemaAndValue
 from connect_runtime.config.worker_config import WorkerConfig
 from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
-from connect_runtime.worker import installed_plugins
+from connect_runtime.worker import plugin_instantiation
 from connect_runtime.worker.task_client_interfaces import ConsumerRecord, ProducerRecord, RawHeaders
 from connect_runtime.worker.task_metrics import RecordErrorKind, TaskMetrics
 
@@ -315,7 +315,7 @@ def load_converters(
             settings = worker.get_properties_with_prefix(f"{part}.converter.")
         name = of_worker if own is None else own
         found = installed.find_plugin_class(name, kind)()
-        installed_plugins.check_plugin_version(found, name, settings.get("plugin.version"))
+        plugin_instantiation.check_plugin_version(found, name, settings.get("plugin.version"))
         if kind is Kind.CONVERTER:
             found.configure(settings, is_key=part == "key")
         else:

@@ -20,8 +20,8 @@ from connect_runtime.api.records import SinkRecord
 from connect_runtime.api.task import SinkTask
 from connect_runtime.base import plurals
 from connect_runtime.base.bounded_regex import BoundedPattern
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.plugin_contexts import WorkerSinkTaskContext

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from connect_runtime.api.errors import ConnectError, RetriableError
 from connect_runtime.api.records import RecordMetadata, SourceRecord
 from connect_runtime.api.task import SourceTask
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.storage.offset_store import OffsetBackingStore
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.offset_commits import OffsetCommitTiming, SourceOffsetCommitter

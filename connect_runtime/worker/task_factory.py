@@ -24,9 +24,13 @@ from connect_runtime.api.plugin_context import (
     PublishedTaskConfig,
 )
 from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.base.timing import Clock
-from connect_runtime.config import connector_client_settings, connector_config, connector_keys
+from connect_runtime.config import (
+    connector_client_settings,
+    connector_config,
+    connector_config_keys,
+)
 from connect_runtime.config.connector_config import ConnectorConfig, SinkConnectorConfig
 from connect_runtime.config.worker_config import WorkerConfig
 from connect_runtime.herder.worker_interface import (
@@ -37,7 +41,7 @@ from connect_runtime.herder.worker_interface import (
 from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
 from connect_runtime.storage.offset_store import OffsetBackingStore, StoredOffsetReader
-from connect_runtime.worker import installed_plugins, plugin_recommenders, record_conversion
+from connect_runtime.worker import plugin_instantiation, plugin_recommenders, record_conversion
 from connect_runtime.worker.active_topics import ActiveTopics
 from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask, WorkerPipelineTaskDeps
@@ -163,7 +167,7 @@ def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
     made: Connector = deps.installed.find_plugin_class(name, *kinds)()
-    installed_plugins.check_plugin_version(
+    plugin_instantiation.check_plugin_version(
         made, name, config.get(plugin_recommenders.CONNECTOR_VERSION)
     )
     return made
@@ -195,10 +199,10 @@ def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connecto
 def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
     """Raise `TooManyTasksError` if a connector has more tasks than `tasks.max`, unless this limit
     is not enforced, or more than `TASKS_MAX_LIMIT`."""
-    if task_count > connector_keys.TASKS_MAX_LIMIT:
+    if task_count > connector_config_keys.TASKS_MAX_LIMIT:
         raise TooManyTasksError(
             f"The connector {parsed.name} has generated {task_count} tasks; a connector may have "
-            f"at most {connector_keys.TASKS_MAX_LIMIT} tasks, whatever its configuration."
+            f"at most {connector_config_keys.TASKS_MAX_LIMIT} tasks, whatever its configuration."
         )
     if task_count <= parsed.tasks_max:
         return
@@ -402,7 +406,7 @@ class _TaskBuilder:
             self._config,
             worker=self._around.config,
             installed=self._around.installed,
-            default=installed_plugins.get_default_converter(self._plugin),
+            default=plugin_instantiation.get_default_converter(self._plugin),
         )
 
     def _build_task_metrics_info(
@@ -412,19 +416,19 @@ class _TaskBuilder:
         converters (None)."""
         installed = self._around.installed
         made_of = {
-            **installed_plugins.collect_connector_attributes(self._plugin, installed),
-            "task-class": installed_plugins.get_task_class_name(self._plugin, installed),
-            "task-version": installed_plugins.get_plugin_version(instance) or "",
+            **plugin_instantiation.collect_connector_attributes(self._plugin, installed),
+            "task-class": plugin_instantiation.get_task_class_name(self._plugin, installed),
+            "task-version": plugin_instantiation.get_plugin_version(instance) or "",
         }
         if converters is not None:
             parts = {"key": converters.key, "value": converters.value, "header": converters.header}
             for part, converter in parts.items():
-                found = installed_plugins.get_plugin_name(
-                    type(converter), installed, *installed_plugins.CONVERTER_KINDS
+                found = plugin_instantiation.get_plugin_name(
+                    type(converter), installed, *plugin_instantiation.CONVERTER_KINDS
                 )
                 made_of[f"{part}-converter-class"] = found
                 made_of[f"{part}-converter-version"] = (
-                    installed_plugins.get_plugin_version(converter) or ""
+                    plugin_instantiation.get_plugin_version(converter) or ""
                 )
         return self._around.metrics.build_task_metrics_info(self._task, made_of)
 

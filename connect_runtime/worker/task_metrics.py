@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
-from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.worker import metrics_registry
-from connect_runtime.worker.metrics_registry import MetricGroup, MetricReading
+from connect_runtime.worker import connect_metrics_registry
+from connect_runtime.worker.connect_metrics_registry import MetricGroup, MetricReading
 
 
 @dataclass(slots=True)
@@ -357,14 +357,14 @@ class TaskMetrics:
         with self._lock:
             return [
                 MetricReading(
-                    group=metrics_registry.TASK,
+                    group=connect_metrics_registry.TASK,
                     tags=self._tags,
                     numbers=self._stats.compute_attributes(self._clock.now_s()),
                     texts={"status": self._stats.state.value.lower()},
                     info=self._about.made_of,
                 ),
                 self._build_reading(
-                    metrics_registry.TASK_ERRORS, self._errors.compute_attributes()
+                    connect_metrics_registry.TASK_ERRORS, self._errors.compute_attributes()
                 ),
             ]
 
@@ -403,7 +403,7 @@ class SourceTaskMetrics(TaskMetrics):
         found = super().get_metric_readings()
         with self._lock:
             numbers = self._source.compute_attributes(self._clock.now_s())
-        return [*found, self._build_reading(metrics_registry.SOURCE_TASK, numbers)]
+        return [*found, self._build_reading(connect_metrics_registry.SOURCE_TASK, numbers)]
 
 
 class SinkTaskMetrics(TaskMetrics):
@@ -451,4 +451,4 @@ class SinkTaskMetrics(TaskMetrics):
         found = super().get_metric_readings()
         with self._lock:
             numbers = self._sink.compute_attributes(self._clock.now_s())
-        return [*found, self._build_reading(metrics_registry.SINK_TASK, numbers)]
+        return [*found, self._build_reading(connect_metrics_registry.SINK_TASK, numbers)]

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from connect_runtime.api.connector import Connector
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.plugin_context import OffsetReader
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.base.timing import Deadline
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
-from connect_runtime.herder import task_reconfiguration
+from connect_runtime.herder import task_config_publishing
 from connect_runtime.herder.worker_interface import (
     ConfiguredTask,
     TooManyTasksError,
@@ -31,12 +31,17 @@ from connect_runtime.herder.worker_interface import (
 from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.offset_store import StoredOffsetReader
 from connect_runtime.storage.status_records import RunState, RunStatus, StatusSubject
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
-from connect_runtime.worker import hot_reconfiguration, installed_plugins, task_factory, worker_task
-from connect_runtime.worker.hot_reconfiguration import RunningTask, TaskReconfiguration
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.worker import (
+    plugin_instantiation,
+    running_task_reconfiguration,
+    task_factory,
+    worker_task,
+)
+from connect_runtime.worker.config_provider_secret_masking import HideValues, ProvidedValues
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerConnectorContext
-from connect_runtime.worker.provided_values import HideValues, ProvidedValues
+from connect_runtime.worker.running_task_reconfiguration import RunningTask, TaskReconfiguration
 from connect_runtime.worker.task_factory import ResolvedTaskConfigs, WorkerDeps
 from connect_runtime.worker.worker_connector import WorkerConnector, WorkerConnectorDeps
 from connect_runtime.worker.worker_metrics import OnStatus
@@ -155,7 +160,7 @@ class Worker:
             target=state,
             write_status=self._build_status_writer(
                 task,
-                installed_plugins.get_plugin_version(made.task),
+                plugin_instantiation.get_plugin_version(made.task),
                 said=self._deps.metrics.add_task(task, made.metrics),
             ),
             hide=provided.hide_provided_values,
@@ -178,7 +183,7 @@ class Worker:
             )
             for task, each in running.items()
         ]
-        begun_anew = hot_reconfiguration.reconfigure_tasks(wanted) | absent
+        begun_anew = running_task_reconfiguration.reconfigure_tasks(wanted) | absent
         for task in configured.keys() - begun_anew:
             self.started_items.record_reconfiguration(task, configured[task].config)
         return begun_anew
@@ -249,10 +254,10 @@ class Worker:
             raise
         checked = _require_task_configs(connector, generated)
         shared = {
-            _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._deps.installed),
+            _TASK_CLASS_KEY: plugin_instantiation.get_task_class_name(made, self._deps.installed),
             **{name: config[name] for name in _SINK_TOPIC_KEYS if config.get(name) is not None},
         }
-        return task_reconfiguration.restore_provider_references(
+        return task_config_publishing.restore_provider_references(
             [{**each, **shared} for each in checked], config
         )
 
@@ -284,7 +289,9 @@ class Worker:
                     on_metrics=lambda read: deps.metrics.add_plugin_metrics(name, read),
                 ),
                 offset_reader=reader,
-                published=lambda: task_reconfiguration.get_published_configs(deps.configs(), name),
+                published=lambda: task_config_publishing.get_published_configs(
+                    deps.configs(), name
+                ),
                 on_reconfiguration=lambda: self._listener.on_reconfiguration_requested(name),
                 on_error=on_error,
             )
@@ -295,9 +302,9 @@ class Worker:
             make_context=make_context,
             write_status=self._build_status_writer(
                 name,
-                installed_plugins.get_plugin_version(made),
+                plugin_instantiation.get_plugin_version(made),
                 said=deps.metrics.add_connector(
-                    name, installed_plugins.collect_connector_attributes(made, deps.installed)
+                    name, plugin_instantiation.collect_connector_attributes(made, deps.installed)
                 ),
             ),
             on_target_state_reached=lambda state, error: self._listener.on_target_state_reached(

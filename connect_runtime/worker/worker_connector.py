@@ -12,9 +12,10 @@ from connect_runtime.api.connector import Connector
 from connect_runtime.api.errors import FatalError
 from connect_runtime.base import log_context
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system.threads import StoppableThread, ThreadGroup
+from connect_runtime.system.supervised_threads import StoppableThread, ThreadGroup
 from connect_runtime.worker import worker_task
-from connect_runtime.worker.connector_lifecycle import (
+from connect_runtime.worker.config_provider_secret_masking import HideValues
+from connect_runtime.worker.connector_state_machine import (
     CallConnectorInitialize,
     CallConnectorStart,
     CallConnectorStop,
@@ -33,7 +34,6 @@ from connect_runtime.worker.connector_lifecycle import (
     TargetStateRequested,
 )
 from connect_runtime.worker.plugin_contexts import WorkerConnectorContext
-from connect_runtime.worker.provided_values import HideValues
 from connect_runtime.worker.worker_task import TaskStatusWriter
 
 _LOG = logging.getLogger(__name__)

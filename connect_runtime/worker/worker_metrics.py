@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.api import plugin_context
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.metrics import MetricFamily
-from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
-from connect_runtime.plugins import kafka_version
+from connect_runtime.plugins import compatible_kafka_version
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from connect_runtime.worker import metrics_registry
-from connect_runtime.worker.metrics_registry import ConnectMetricsRegistry, MetricReading
+from connect_runtime.worker import connect_metrics_registry
+from connect_runtime.worker.connect_metrics_registry import ConnectMetricsRegistry, MetricReading
 from connect_runtime.worker.task_metrics import TaskMetrics, TaskMetricsInfo
 
 _State = RunState
@@ -169,7 +169,7 @@ class WorkerMetrics:
     _begun_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._catalogue = ConnectMetricsRegistry(metrics_registry.ALL_GROUPS)
+        self._catalogue = ConnectMetricsRegistry(connect_metrics_registry.ALL_GROUPS)
         self._connector_starts = StartupStats("connector", self.sampling)
         self._task_starts = StartupStats("task", self.sampling)
         self._begun_ms = self.clock.wall_ms()
@@ -301,7 +301,7 @@ class WorkerMetrics:
             yield from measured.get_metric_readings()
         for connector, found in states.items():
             yield MetricReading(
-                group=metrics_registry.TASKS_OF_CONNECTOR,
+                group=connect_metrics_registry.TASKS_OF_CONNECTOR,
                 tags=(connector,),
                 numbers=count_tasks_by_state(found),
             )
@@ -311,13 +311,13 @@ class WorkerMetrics:
     def _read_worker_metrics(self) -> Iterable[MetricReading]:
         now_s = self.clock.now_s()
         yield MetricReading(
-            group=metrics_registry.APP_INFO,
+            group=connect_metrics_registry.APP_INFO,
             tags=(self.worker_id,),
             numbers={"start-time-ms": float(self._begun_ms)},
-            texts={"version": kafka_version.KAFKA_VERSION, "commit-id": _COMMIT_ID},
+            texts={"version": compatible_kafka_version.KAFKA_VERSION, "commit-id": _COMMIT_ID},
         )
         yield MetricReading(
-            group=metrics_registry.WORKER,
+            group=connect_metrics_registry.WORKER,
             numbers={
                 "connector-count": float(len(self._connectors)),
                 "task-count": float(len(self._tasks)),
@@ -327,7 +327,7 @@ class WorkerMetrics:
         )
         for name, shown in self._connectors.items():
             yield MetricReading(
-                group=metrics_registry.CONNECTOR,
+                group=connect_metrics_registry.CONNECTOR,
                 tags=(name,),
                 texts={**shown.about, "status": shown.state.value.lower()},
             )

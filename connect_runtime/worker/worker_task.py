@@ -21,9 +21,9 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.system.threads import StoppableThread, ThreadGroup
-from connect_runtime.worker.provided_values import HideValues
-from connect_runtime.worker.task_lifecycle import (
+from connect_runtime.system.supervised_threads import StoppableThread, ThreadGroup
+from connect_runtime.worker.config_provider_secret_masking import HideValues
+from connect_runtime.worker.task_state_machine import (
     IterationDone,
     KeepTaskIdle,
     PublishStatus,

@@ -10,9 +10,9 @@ import random
 import click
 
 from connect_runtime.config import config_errors
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader
 from mm2.preflight.check_report import CheckResult
 
@@ -39,16 +39,16 @@ def check_command(
     with config_errors.add_consequence_to_settings_error("no cluster was contacted"):
         settings = config_loader.load_config_file(file, environment=os.environ)
     for line in settings.format_warnings():
-        terminal.print_line(f"warning: {line}", err=True)
+        terminal_output.print_line(f"warning: {line}", err=True)
     names = (
         [] if flow_name is None else [options.find_flow(settings, flow_name, hint="--flow").name]
     )
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
     from mm2.preflight import check_report
     from mm2.preflight.preflight_check import PreflightCheck
 
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         report = PreflightCheck(
             settings,
             names,
@@ -61,7 +61,7 @@ def check_command(
         click.echo(json.dumps(check_report.report_to_json(report, str(file)), indent=2))
     else:
         for line in check_report.format_report(report):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
     if report.are_all_clusters_unreachable(settings.clusters):
         return exit_codes.UNREACHABLE
     return exit_codes.FAILED if report.verdict is CheckResult.FAILED else exit_codes.DONE

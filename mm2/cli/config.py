@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from connect_runtime.base import plurals
-from connect_runtime.config import yaml_file
+from connect_runtime.config import yaml_parser
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
-from connect_runtime.config.yaml_file import YamlSection
+from connect_runtime.config.yaml_parser import YamlSection
 from mm2 import exit_codes
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader, mm2_properties, properties_conversion
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.properties_conversion import ConvertedFile
@@ -57,10 +57,10 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
         click.echo(json.dumps(_build_validation_json(file, found=found), indent=2))
         return exit_codes.DONE
     for line in found.format_warnings():
-        terminal.print_line(f"warning: {line}", err=True)
+        terminal_output.print_line(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
     clusters = plurals.format_count(len(found.clusters), "cluster")
-    terminal.print_line(
+    terminal_output.print_line(
         f"{file}: {clusters}, {plurals.format_count(len(found.flows), 'flow')}: {names}"
     )
     return exit_codes.DONE
@@ -102,7 +102,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
         click.echo(json.dumps(effective_config.render_json(shown), indent=2))
         return
     for line in effective_config.render_yaml(shown):
-        terminal.print_line(line)
+        terminal_output.print_line(line)
 
 
 @config_group.command("convert", short_help="Convert between YAML and properties.")
@@ -129,9 +129,9 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
         _find_lost_settings(found.text, before, is_properties=is_properties)
     )
     for line in found.notes:
-        terminal.print_line(f"note: {line}", err=True)
+        terminal_output.print_line(f"note: {line}", err=True)
     for line in lost:
-        terminal.print_line(f"cannot be expressed in the other format: {line}", err=True)
+        terminal_output.print_line(f"cannot be expressed in the other format: {line}", err=True)
     click.echo(found.text, nl=False)
     return exit_codes.FAILED if lost else exit_codes.DONE
 
@@ -142,7 +142,7 @@ def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> Converte
         return properties_conversion.convert_to_yaml(
             mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
         )
-    root = yaml_file.parse_yaml(text).root
+    root = yaml_parser.parse_yaml(text).root
     assert isinstance(root, YamlSection), "a valid configuration file has a section as its root"
     return properties_conversion.convert_to_properties(root, folder=file.parent)
 

@@ -11,17 +11,17 @@ import click
 
 from connect_runtime.base import plurals
 from connect_runtime.system import java_installation
-from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import StopSignals
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes, text_format, version
-from mm2.cli import client_library_logs, run, terminal
-from mm2.node import flow_display
-from mm2.node.run_loop import RunLoop, RunLoopDependencies, StopCondition
+from mm2.cli import library_log_redirection, run, terminal_output
+from mm2.node import terminal_flow_display
+from mm2.node.node_main_loop import RunLoop, RunLoopDependencies, StopCondition
 from mm2.sandbox import kafka_jars
 from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
 
 if TYPE_CHECKING:
-    from mm2.node.node import Mm2Node
+    from mm2.node.mm2_node import Mm2Node
     from mm2.sandbox.scenarios.replication_demo import Demo, DemoFailoverResult, DemoResult
 
 
@@ -64,8 +64,8 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
         logging.getLogger().setLevel(logging.ERROR)
     now = SystemClock()
     with (
-        StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
-        client_library_logs.redirect_library_logs() as log_file,
+        StopSignals(exit_now=terminal_flow_display.exit_process_immediately) as stop,
+        library_log_redirection.redirect_library_logs() as log_file,
     ):
         code = _run_demo(now, stop, keep=keep, seconds=seconds, records=records)
         log_file.keep = code == exit_codes.FAILED
@@ -93,7 +93,7 @@ def _run_demo(
         result = demo.run()
         click.echo()
         for line in format_demo_result(result):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
         code = exit_codes.DONE if result.is_successful else exit_codes.FAILED
         return _display_flows_until_signal(demo, now, stop) if keep else code
     except StopSignalError as stopped:
@@ -108,14 +108,17 @@ def format_demo_result(result: DemoResult) -> Iterator[str]:
     yield from str(found).splitlines()
     yield ""
     yield (
-        f"records     {found.records:,} ({text_format.format_size(found.size)} of keys and "
+        f"records     {found.records:,} ({text_format.format_size(found.size)} "
+        "of keys and "
         "values) in "
         f"{plurals.format_count(len({each.source.topic for each in found.partitions}), 'topic')}"
     )
     backlog = result.backlog
     yield (
-        f"throughput  {text_format.format_megabytes(backlog.size / backlog.seconds)} MB/s, "
-        f"{text_format.format_count(backlog.records / backlog.seconds)} records/s (compressed "
+        "throughput  "
+        f"{text_format.format_megabytes(backlog.size / backlog.seconds)} MB/s, "
+        f"{text_format.format_count(backlog.records / backlog.seconds)} "
+        "records/s (compressed "
         "batches; "
         "both clusters share this machine)"
     )
@@ -137,8 +140,10 @@ def format_demo_result(result: DemoResult) -> Iterator[str]:
 
 def _format_failover_result(moved: DemoFailoverResult) -> Iterator[str]:
     yield (
-        f"failover    {plurals.format_count(moved.before, 'record')} processed on {moved.origin}, "
-        f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} in "
+        f"failover    {plurals.format_count(moved.before, 'record')} processed on "
+        f"{moved.origin}, "
+        f"{moved.after:,} on {moved.destination}, "
+        f"{text_format.format_duration(moved.seconds)} in "
         "total"
     )
     if moved.is_exactly_once:
@@ -177,22 +182,22 @@ class _RunningNodeAdapter:
 def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
     """Display the flows as `mm2 run` does, until a stop signal is received."""
     from mm2.node.metrics_and_health import NodeTelemetry
-    from mm2.status import retention_watch  # loads Kafka's client library
-    from mm2.status.retention_watch import RetentionWatch
+    from mm2.status import retention_risk_monitor  # loads Kafka's client library
+    from mm2.status.retention_risk_monitor import RetentionWatch
 
     demo.start_trickle_producer()
     watch = RetentionWatch(
-        demo.replication_node, open_source=retention_watch.open_retention_reader, clock=now
+        demo.replication_node, open_source=retention_risk_monitor.open_retention_reader, clock=now
     )
     observed = NodeTelemetry(demo.replication_node, demo.settings, clock=now, watch=watch)
     exporter, note = run.start_metrics_exporter(
         demo.settings.metrics, observed.source, port=None, beside=observed.pages
     )
     for line in _list_inspection_commands(demo):
-        terminal.print_line(line)
+        terminal_output.print_line(line)
     around = RunLoopDependencies(
         clock=now,
-        display=flow_display.choose_display(table_wanted=True),
+        display=terminal_flow_display.choose_display(table_wanted=True),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
         wait=run.make_signal_waiter(stop, observed.heartbeat.record_iteration),
@@ -204,7 +209,7 @@ def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals)
         if exporter is not None:
             exporter.stop()
     for line in ending.errors:
-        terminal.print_line(f"mm2: {line}", err=True)
+        terminal_output.print_line(f"mm2: {line}", err=True)
     return ending.code
 
 

@@ -13,23 +13,23 @@ from typing import Any
 import click
 
 from connect_runtime.base.metrics import Metric
-from connect_runtime.config import worker_keys
+from connect_runtime.config import worker_config_keys
 from connect_runtime.protocol import security_settings
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 from mm2 import exit_codes
 from mm2.config import (
-    client_keys,
+    client_config_keys,
+    config_key_descriptions,
     config_loader,
     copy_engine_config,
     endpoints_section,
-    flow_keys,
+    flow_config_keys,
     hooks_section,
-    key_help,
     mm2_only_keys,
     mm2_property_keys,
     spark_section,
 )
-from mm2.config.section_reader import ConfigOption
+from mm2.config.yaml_section_reader import ConfigOption
 from mm2.connectors import connector_metrics
 from mm2.metrics import metric_declarations
 
@@ -127,10 +127,14 @@ def _render_metrics_lines() -> Iterator[str]:
     yield from _render_metric_table(metric_declarations.PARTITION_METRICS)
     yield from ("", _WORKER_METRICS_INTRO)
     groups = [
-        each for each in metrics_registry.ALL_GROUPS if each is not metrics_registry.SINK_TASK
+        each
+        for each in connect_metrics_registry.ALL_GROUPS
+        if each is not connect_metrics_registry.SINK_TASK
     ]
     of_worker = [
-        each for group in groups for each in metrics_registry.declare_metrics(group).values()
+        each
+        for group in groups
+        for each in connect_metrics_registry.declare_metrics(group).values()
     ]
     yield from _render_metric_table(of_worker, more=("flow",))
     yield from ("", _JAVA_METRICS_INTRO)
@@ -213,26 +217,34 @@ def _render_configuration_lines() -> Iterator[str]:
         (
             "flows, defaults",
             _FLOWS_INTRO,
-            _render_options(_render_flow_options(), key_help.FLOW_HELP),
+            _render_options(_render_flow_options(), config_key_descriptions.FLOW_HELP),
         ),
         ("spark", "Where copy processes run.", _render_spark_options()),
         (
             "metrics",
             "The HTTP endpoint of metrics, health checks and the status page.",
-            _render_options(served, key_help.METRICS_HELP),
+            _render_options(served, config_key_descriptions.METRICS_HELP),
         ),
-        ("health", "Health thresholds.", _render_options(served, key_help.HEALTH_HELP)),
-        ("drill", "Failover drills.", _render_options(served, key_help.DRILL_HELP)),
-        ("rest", _REST_INTRO, _render_worker_keys(key_help.REST_HELP, endpoints_section.REST_KEYS)),
+        (
+            "health",
+            "Health thresholds.",
+            _render_options(served, config_key_descriptions.HEALTH_HELP),
+        ),
+        ("drill", "Failover drills.", _render_options(served, config_key_descriptions.DRILL_HELP)),
+        (
+            "rest",
+            _REST_INTRO,
+            _render_worker_keys(config_key_descriptions.REST_HELP, endpoints_section.REST_KEYS),
+        ),
         (
             "worker",
             _WORKER_INTRO,
-            _render_worker_keys(key_help.WORKER_HELP, endpoints_section.WORKER_KEYS),
+            _render_worker_keys(config_key_descriptions.WORKER_HELP, endpoints_section.WORKER_KEYS),
         ),
         (
             "hooks",
             f"Commands to run at steps of a failover or failback, one section per step: {steps}.",
-            _render_options(_collect_options(hooks_section), key_help.HOOKS_HELP),
+            _render_options(_collect_options(hooks_section), config_key_descriptions.HOOKS_HELP),
         ),
     )
     java = {
@@ -250,7 +262,7 @@ def _render_configuration_lines() -> Iterator[str]:
 
 
 def _render_cluster_keys() -> Iterator[tuple[str, ...]]:
-    for name, kind in sorted(client_keys.SUPPORTED_PROPERTIES.items()):
+    for name, kind in sorted(client_config_keys.SUPPORTED_PROPERTIES.items()):
         default = "required" if name == "bootstrap.servers" else ""
         yield f"`{name}`", default, kind.allowed, "As in Kafka's clients."
     names = ", ".join(f"`{each}`" for each in sorted(security_settings.SUPPORTED_KEYS))
@@ -264,8 +276,8 @@ def _render_cluster_keys() -> Iterator[tuple[str, ...]]:
 
 
 def _render_flow_options() -> dict[str, ConfigOption[Any]]:
-    found = _collect_options(flow_keys)
-    both = (*flow_keys.CONNECTOR_OPTIONS, *flow_keys.CLASS_OPTIONS)
+    found = _collect_options(flow_config_keys)
+    both = (*flow_config_keys.CONNECTOR_OPTIONS, *flow_config_keys.CLASS_OPTIONS)
     found |= {each.name: each for each in both}
     return found | {each.name: each.option for each in mm2_only_keys.ALL}
 
@@ -279,12 +291,12 @@ def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:
 def _render_options(
     found: Mapping[str, ConfigOption[Any]], told: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
-    required = {flow_keys.SOURCE.name, flow_keys.TARGET.name, "command"}
+    required = {flow_config_keys.SOURCE.name, flow_config_keys.TARGET.name, "command"}
     for name, meaning in told.items():
         option = found[name]
         default = "required" if name in required else _format_default_value(option.default)
-        if option in flow_keys.FACTOR_OPTIONS:
-            default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
+        if option in flow_config_keys.FACTOR_OPTIONS:
+            default = f"as `{flow_config_keys.REPLICATION_FACTOR.name}`"
         yield f"`{name}`", default, _escape_markdown(option.kind.allowed), meaning
 
 
@@ -295,9 +307,11 @@ def _render_spark_options() -> Iterator[tuple[str, ...]]:
         (copy_engine_config.PORT, copy_engine_config.DRIVER_PORTS),
     ):
         found |= {name: ConfigOption(name=name, kind=kind, default=None) for name in names}
-    told = {name: text for name, text in key_help.SPARK_HELP.items() if name != "conf"}
+    told = {
+        name: text for name, text in config_key_descriptions.SPARK_HELP.items() if name != "conf"
+    }
     yield from _render_options(found, told)
-    yield "`conf`", "", "a section of `spark.…` keys", key_help.SPARK_HELP["conf"]
+    yield "`conf`", "", "a section of `spark.…` keys", config_key_descriptions.SPARK_HELP["conf"]
 
 
 def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -309,7 +323,7 @@ def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterat
     least = config_loader.parse_clusters_yaml(
         _MINIMAL_FILE, file="least", folder=folder, environment={}
     ).flat.props
-    declared = {**worker_keys.COMMON.keys, **worker_keys.DISTRIBUTED.keys}
+    declared = {**worker_config_keys.COMMON.keys, **worker_config_keys.DISTRIBUTED.keys}
     assert set(names) == set(told)
     for name, meaning in told.items():
         ours = least.get(f"b.{name}", least.get(name))
@@ -337,10 +351,10 @@ def _format_plain_value(value: object) -> str | tuple[str, ...] | None:
 
 def _render_refused_keys() -> Iterator[str]:
     yield _REFUSED_INTRO
-    families = {f"{name}…": why for name, why in flow_keys.REFUSED_PREFIXES.items()}
+    families = {f"{name}…": why for name, why in flow_config_keys.REFUSED_PREFIXES.items()}
     for where, found in (
-        ("flow", {**flow_keys.REFUSED_KEYS, **families}),
-        ("cluster", client_keys.REFUSED_PROPERTIES),
+        ("flow", {**flow_config_keys.REFUSED_KEYS, **families}),
+        ("cluster", client_config_keys.REFUSED_PROPERTIES),
     ):
         rows = ((f"`{name}`", _escape_markdown(why)) for name, why in sorted(found.items()))
         yield from _render_markdown_table((f"{where} key", "reason"), rows)

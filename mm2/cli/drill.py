@@ -13,9 +13,9 @@ import click
 
 from connect_runtime.base import plurals
 from connect_runtime.system import java_installation
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes, text_format
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader
 from mm2.node import drill_report
 
@@ -74,19 +74,19 @@ def drill_command(
     settings = config_loader.load_config_file(file, environment=os.environ)
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
-    from mm2.failover.move_request import FailoverKind
+    from mm2.cli import library_log_redirection
+    from mm2.failover.failover_request import FailoverKind
     from mm2.sandbox.scenarios.failover_drill import Drill
 
     logging.getLogger().setLevel(logging.ERROR)
     kind = FailoverKind.PLANNED if planned else FailoverKind.EMERGENCY
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         made = Drill(
             settings,
             flow,
             kind,
             clock=SystemClock(),
-            report_step=lambda line: terminal.print_line(line, err=as_json),
+            report_step=lambda line: terminal_output.print_line(line, err=as_json),
         )
         try:
             result = made.run()
@@ -109,14 +109,15 @@ def _print_drill_result(result: DrillResult, *, as_json: bool) -> None:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:
         for line in format_drill_result(result):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
 
 
 def format_drill_result(result: DrillResult) -> Iterator[str]:
     """Format the drill's measurements and failures as lines of text."""
     yield ""
     yield (
-        f"RTO          {text_format.format_duration(result.rto_s)} until the group processed "
+        f"RTO          {text_format.format_duration(result.rto_s)} until the "
+        "group processed "
         "records again"
     )
     yield (

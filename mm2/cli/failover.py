@@ -21,17 +21,17 @@ import click
 
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader
 
 if TYPE_CHECKING:
     from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-    from mm2.failover.journal_file import JournalFile
-    from mm2.failover.move_components import FailoverComponentFactory
-    from mm2.failover.move_plan import FailoverPlan
-    from mm2.failover.move_request import ClusterIds, FailoverRequest
+    from mm2.failover.failover_components import FailoverComponentFactory
+    from mm2.failover.failover_journal_file import JournalFile
+    from mm2.failover.failover_plan import FailoverPlan
+    from mm2.failover.failover_request import ClusterIds, FailoverRequest
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -214,21 +214,21 @@ def run_failover(order: FailoverOptions) -> int:
     settings = config_loader.load_config_file(order.file, environment=os.environ)
     flow = options.find_flow(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
-    from mm2.clusters import cluster_clients, reachability_probe
+    from mm2.cli import library_log_redirection
+    from mm2.clusters import flow_kafka_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
-    from mm2.failover.move_components import FailoverComponentFactory, FailoverTimeouts
+    from mm2.failover.failover_components import FailoverComponentFactory, FailoverTimeouts
 
     clock = SystemClock()
     if not order.resume:  # a plan needs the destination cluster
         reachability_probe.require_reachable_clusters(
-            [cluster_clients.build_target_admin_connection_settings(settings, flow)],
+            [flow_kafka_clients.build_target_admin_connection_settings(settings, flow)],
             timeout_s=order.snapshot_timeout_s,
-            print_line=lambda line: terminal.print_line(line, err=True),
+            print_line=lambda line: terminal_output.print_line(line, err=True),
             clock=clock,
         )
     with (
-        client_library_logs.redirect_library_logs(),
+        library_log_redirection.redirect_library_logs(),
         FlowPair(settings, flow, purpose=order.command_name, clock=clock) as both,
     ):
         found = FailoverComponentFactory(
@@ -241,7 +241,7 @@ def run_failover(order: FailoverOptions) -> int:
                 snapshot_s=order.snapshot_timeout_s,
             ),
             lost=order.origin_lost,
-            report_progress=lambda line: terminal.print_line(line, err=True),
+            report_progress=lambda line: terminal_output.print_line(line, err=True),
         )
         return (
             _resume_failover(order, found)
@@ -256,8 +256,8 @@ def plan_and_execute_failover(order: FailoverOptions, found: FailoverComponentFa
 
     The journal is created only after the confirmation.
     """
-    from mm2.failover import journal
-    from mm2.failover.journal import FailoverIdentity
+    from mm2.failover import failover_journal
+    from mm2.failover.failover_journal import FailoverIdentity
     from mm2.failover.plan_findings import PlanVerdict
 
     wanted = _build_failover_request(order)
@@ -269,14 +269,14 @@ def plan_and_execute_failover(order: FailoverOptions, found: FailoverComponentFa
         _print_plan(order, planned, found, export=export)
         if not order.as_json:
             click.echo()
-            terminal.print_lines(
+            terminal_output.print_lines(
                 _describe_next_step(order, planned, no_go=no_go, exported=bool(export))
             )
         return exit_codes.FAILED if no_go else exit_codes.DONE
     for line in _format_plan(planned, found.settings):
-        terminal.print_line(line, err=order.as_json)  # what programs read is the report
+        terminal_output.print_line(line, err=order.as_json)  # what programs read is the report
     if not order.yes and not _confirm_with_flow_name(order, planned):
-        terminal.print_line(
+        terminal_output.print_line(
             "not confirmed: the text does not match the flow's name; nothing was changed",
             err=True,
         )
@@ -285,7 +285,7 @@ def plan_and_execute_failover(order: FailoverOptions, found: FailoverComponentFa
     begun = FailoverIdentity(
         request=wanted, flow=found.pair.flow.name, hooks=hooks, clusters=clusters
     )
-    begin = journal.encode_begun_entry(begun, at_ms=found.clock.wall_ms())
+    begin = failover_journal.encode_begun_entry(begun, at_ms=found.clock.wall_ms())
     return _execute_failover(order, found, path, begin=begin, planned=planned)
 
 
@@ -334,7 +334,7 @@ def _plan_failover(
 ) -> tuple[FailoverPlan, ClusterIds]:
     """Build the plan of a failover or failback, with findings: problems that block its execution,
     and warnings. Return the plan and the ids of both clusters."""
-    from mm2.failover import move_plan, readiness
+    from mm2.failover import failover_plan, readiness
 
     planned = found.planner.build_plan(wanted)
     ready = found.build_readiness_checks().collect_readiness(
@@ -344,7 +344,9 @@ def _plan_failover(
         partitions=[each.partition for each in planned.mirrored if each.copied_to is not None],
         silent=bool(planned.origin_error),
     )
-    return move_plan.add_findings(planned, readiness.check_readiness(wanted, ready)), ready.clusters
+    return failover_plan.add_findings(
+        planned, readiness.check_readiness(wanted, ready)
+    ), ready.clusters
 
 
 def _resume_failover(order: FailoverOptions, found: FailoverComponentFactory) -> int:
@@ -360,12 +362,12 @@ def _execute_failover(
     begin: str | None,
     planned: FailoverPlan | None = None,
 ) -> int:
-    from mm2.failover.journal_file import JournalFile
-    from mm2.failover.move_executor import FailoverExecutor
-    from mm2.failover.move_steps import FailoverStep
+    from mm2.failover.failover_executor import FailoverExecutor
+    from mm2.failover.failover_journal_file import JournalFile
+    from mm2.failover.failover_steps import FailoverStep
 
     def print_progress(line: str) -> None:
-        terminal.print_line(line, err=order.as_json)
+        terminal_output.print_line(line, err=order.as_json)
 
     print_progress(f"journal: {path}")
     with JournalFile(path, begin=begin) as file:
@@ -385,11 +387,11 @@ def _execute_failover(
     if order.as_json:
         click.echo(json.dumps(report, indent=2))
     else:
-        from mm2.failover import move_report
+        from mm2.failover import failover_report
 
-        for line in move_report.format_report(report, file=str(order.file)):
-            terminal.print_line(line)
-        terminal.print_line(f"journal: {path}")
+        for line in failover_report.format_report(report, file=str(order.file)):
+            terminal_output.print_line(line)
+        terminal_output.print_line(f"journal: {path}")
     return exit_codes.DONE
 
 
@@ -430,14 +432,14 @@ def check_journal_matches_failover(
     Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
     are appended to the journal.
     """
-    from mm2.failover import journal, move_request
+    from mm2.failover import failover_journal, failover_request
 
     begun = file.journal.identity
     assert begun is not None, "the file was read"
-    said = move_request.describe_contradictions(begun.request, _build_failover_request(order))
+    said = failover_request.describe_contradictions(begun.request, _build_failover_request(order))
     if begun.flow != now.flow:
         said.append(f"its flow is {begun.flow}")
-    said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
+    said += failover_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
     missing = sorted(set(begun.hooks) - now.hooks)
     if missing:
         said.append(
@@ -450,11 +452,11 @@ def check_journal_matches_failover(
         )
     more = set(order.accepted) - begun.request.accepted
     if more:
-        file.append_entry(journal.encode_accepted_entry(more, at_ms=now_ms))
+        file.append_entry(failover_journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
 def _build_failover_request(order: FailoverOptions) -> FailoverRequest:
-    from mm2.failover.move_request import FailoverKind, FailoverRequest
+    from mm2.failover.failover_request import FailoverKind, FailoverRequest
 
     kind = FailoverKind.PLANNED if order.planned else FailoverKind.EMERGENCY
     return FailoverRequest(
@@ -490,10 +492,10 @@ def _print_plan(
         click.echo(json.dumps(whole, indent=2))
         return
     for line in _format_plan(planned, found.settings):
-        terminal.print_line(line)
+        terminal_output.print_line(line)
     if export:
         records = plurals.format_count(_export_unreplicated_records(found, planned), "record")
-        terminal.print_line(
+        terminal_output.print_line(
             f"exported to {export}: {records} of {order.destination} that were never replicated "
             f"to {order.origin}"
         )
@@ -520,10 +522,10 @@ def _build_destination_properties(planned: FailoverPlan, settings: Mm2Settings) 
 
 
 def _export_unreplicated_records(found: FailoverComponentFactory, planned: FailoverPlan) -> int:
-    from mm2.failover import move_executor
+    from mm2.failover import failover_executor
 
     with contextlib.closing(found.build_context(lambda _: None)) as about:
-        return move_executor.export_unreplicated_records(
+        return failover_executor.export_unreplicated_records(
             about, planned.request, move=f"{planned.flow} {planned.at_ms}"
         )
 

@@ -15,12 +15,12 @@ import click
 
 from connect_runtime.config import config_errors
 from mm2 import exit_codes, text_format
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.clusters.flow_rest_client import FlowRestClient, NoSuchTopicError
-from mm2.config import value_types
-from mm2.operator_commands import OperatorCommands
+from mm2.config import config_value_types
 from mm2.status import process_socket
 from mm2.status.process_socket import ProcessSocketError, RestApiRequest
+from mm2.suggested_commands import OperatorCommands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,10 +112,10 @@ def throttle_command(
     bytes_s = None
     if limit is not None:
         try:
-            bytes_s = value_types.parse_throttle(limit)
+            bytes_s = config_value_types.parse_throttle(limit)
         except ValueError:
             raise click.BadParameter(
-                f"{rate!r}; allowed: {value_types.LIMIT_ALLOWED}, or {DEFAULT_RATE}",
+                f"{rate!r}; allowed: {config_value_types.LIMIT_ALLOWED}, or {DEFAULT_RATE}",
                 param_hint="RATE",
             ) from None
     with connect_to_flow(file, flow) as found:
@@ -204,4 +204,4 @@ def _print_text_or_json(
         found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
         click.echo(json.dumps(found, indent=2))
     else:
-        terminal.print_line(f"{flow if topic is None else f'{flow}, topic {topic}'}: {text}")
+        terminal_output.print_line(f"{flow if topic is None else f'{flow}, topic {topic}'}: {text}")

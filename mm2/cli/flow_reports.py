@@ -17,10 +17,10 @@ from typing import Any
 
 import click
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system.clock import SystemClock
-from mm2.cli import options, terminal
+from connect_runtime.system.system_clock import SystemClock
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.status import process_socket
@@ -104,10 +104,10 @@ def collect_flow_reports(query: ReportQuery) -> Any:
     """
     settings, wanted = load_selected_flows(query)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
     from mm2.status import status_query
 
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         return status_query.collect_status(
             query.file,
             wanted,
@@ -120,7 +120,7 @@ def collect_flow_reports(query: ReportQuery) -> Any:
 
 
 def _print_to_stderr(line: str) -> None:
-    terminal.print_line(line, err=True)
+    terminal_output.print_line(line, err=True)
 
 
 def make_flow_report_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
@@ -130,14 +130,16 @@ def make_flow_report_collector(settings: Mm2Settings, *, timeout_s: float) -> Ca
     clusters to respond, so that one cluster can still be read if the other is unreachable. Each
     cluster's reachability is checked only once.
     """
-    from mm2.clusters import cluster_clients, reachability_probe
-    from mm2.config import flow_plan
+    from mm2.clusters import flow_kafka_clients, reachability_probe
+    from mm2.config import flow_connector_configs
     from mm2.status import status_from_clusters
     from mm2.unreachable_cluster import ClusterSide
 
     plans = {
         each.name: each
-        for each in flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment=os.environ)
+        for each in flow_connector_configs.plan_flows(
+            settings, flow_connector_configs.ALL_FLOWS, environment=os.environ
+        )
     }
     clock = SystemClock()
     attempts: list[tuple[Any, ConnectError | None]] = []
@@ -148,10 +150,10 @@ def make_flow_report_collector(settings: Mm2Settings, *, timeout_s: float) -> Ca
     def collect_flow_report(flow: Flow) -> Any:
         end = Deadline.after(timeout_s, now_s=clock.now_s())
         accesses = {
-            ClusterSide.SOURCE: cluster_clients.build_source_admin_connection_settings(
+            ClusterSide.SOURCE: flow_kafka_clients.build_source_admin_connection_settings(
                 settings, flow
             ),
-            ClusterSide.TARGET: cluster_clients.build_target_admin_connection_settings(
+            ClusterSide.TARGET: flow_kafka_clients.build_target_admin_connection_settings(
                 settings, flow
             ),
         }

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadPool
+from connect_runtime.system.supervised_threads import ThreadPool
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes, text_format
-from mm2.cli import flow_reports, terminal
+from mm2.cli import flow_reports, terminal_output
 from mm2.cli.flow_reports import ReportQuery
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
@@ -96,9 +96,9 @@ def incidents_command(
     """
     settings, wanted = flow_reports.load_selected_flows(query)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
 
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         answers = _read_all_incidents(settings, wanted, timeout_s=query.timeout_s)
     found = sorted(
         (
@@ -117,7 +117,7 @@ def incidents_command(
         if each.error is not None:
             where = f"the incidents of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
-            terminal.print_line(f"mm2: cannot read {where}: {reason}", err=True)
+            terminal_output.print_line(f"mm2: cannot read {where}: {reason}", err=True)
     counted = any(each.unreadable for each in answers) or any(
         one.kind is not _OPERATOR_ACTION or _OPERATOR_ACTION.value in kinds for _, one in found
     )
@@ -132,7 +132,7 @@ def _read_all_incidents(
 ) -> list[IncidentQueryResult]:
     """Read the incidents from all targets in parallel within `timeout_s`. At most half of this time
     is spent waiting for the targets to respond."""
-    from mm2.clusters import cluster_clients, incident_log, reachability_probe
+    from mm2.clusters import flow_kafka_clients, incident_log, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
 
     clock = SystemClock()
@@ -140,9 +140,9 @@ def _read_all_incidents(
     def read_flow_incidents(flow: Flow) -> IncidentQueryResult:
         try:
             reachability_probe.require_reachable_clusters(
-                [cluster_clients.build_target_admin_connection_settings(settings, flow)],
+                [flow_kafka_clients.build_target_admin_connection_settings(settings, flow)],
                 timeout_s=timeout_s / 2,
-                print_line=lambda line: terminal.print_line(line, err=True),
+                print_line=lambda line: terminal_output.print_line(line, err=True),
                 clock=clock,
             )
             with FlowPair(settings, flow, purpose="incidents", clock=clock) as both:
@@ -175,11 +175,11 @@ def _print_incident_table(
     ]
     if rows:
         for line in text_format.format_columns(_COLUMNS, rows):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
     elif len(read) == len(answers):
-        terminal.print_line("no incidents")
+        terminal_output.print_line("no incidents")
     elif read:
-        terminal.print_line(f"no incidents of {', '.join(read)}")
+        terminal_output.print_line(f"no incidents of {', '.join(read)}")
 
 
 def _print_incidents_json(

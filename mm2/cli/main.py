@@ -21,9 +21,9 @@ import click
 
 from connect_runtime.app import log_format as app_log_format
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.system import process_lifecycle
+from connect_runtime.system import process_start_and_exit
 from mm2 import exit_codes, version
-from mm2.cli import terminal
+from mm2.cli import terminal_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _add_exit_codes_to_help(command: click.Command, name: str) -> None:
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        terminal.print_line(f"mm2 {version.VERSION}")
+        terminal_output.print_line(f"mm2 {version.VERSION}")
         ctx.exit()
 
 
@@ -225,9 +225,9 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 def main() -> NoReturn:
     """Run the command `mm2` and exit with the subcommand's exit code."""
-    process_lifecycle.prevent_test_imports()
+    process_start_and_exit.prevent_test_imports()
     _escape_unencodable_output()
-    process_lifecycle.exit_process(run_command(sys.argv[1:]))
+    process_start_and_exit.exit_process(run_command(sys.argv[1:]))
 
 
 def _escape_unencodable_output() -> None:
@@ -245,7 +245,7 @@ def run_command(arguments: list[str]) -> int:
         with contextlib.suppress(AttributeError):  # stdout is None if it was closed at the start
             sys.stdout.flush()
     except click.ClickException as error:
-        terminal.print_usage_error(error)
+        terminal_output.print_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.INTERRUPTED
@@ -262,14 +262,14 @@ def _report_connect_error(error: ConnectError) -> int:
     from connect_runtime.config.config_errors import SettingsError
 
     if isinstance(error, SettingsError):
-        terminal.print_lines(str(error), err=True)
+        terminal_output.print_lines(str(error), err=True)
         return exit_codes.BAD_INPUT
-    terminal.print_line(f"mm2: {error}", err=True)
-    from mm2.cli import cluster_unreachable_errors  # loads the Kafka protocol codec
+    terminal_output.print_line(f"mm2: {error}", err=True)
+    from mm2.cli import unreachable_error_check  # loads the Kafka protocol codec
 
     return (
         exit_codes.UNREACHABLE
-        if cluster_unreachable_errors.is_unreachable_error(error)
+        if unreachable_error_check.is_unreachable_error(error)
         else exit_codes.FAILED
     )
 

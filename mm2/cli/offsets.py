@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal, topic
+from mm2.cli import options, terminal_output, topic
 from mm2.config import (
     config_loader,
+    config_value_types,
     copy_engine_config,
-    flow_plan,
-    mirror_connector_keys,
-    value_types,
+    flow_connector_configs,
+    mirror_connector_config_keys,
 )
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 
 if TYPE_CHECKING:
-    from connect_runtime.base.timing import Clock
+    from connect_runtime.base.clock_and_deadline import Clock
     from mm2.cli.offset_translation_output import TranslationResult
     from mm2.client.offset_translator import OffsetTranslator, TranslationClusterPair
     from mm2.client.translation_outcomes import Place
@@ -117,19 +117,19 @@ def rebuild_command(
     if engine is not None:
         spark = dataclasses.replace(spark, engine=engine)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
-    from mm2.clusters import cluster_clients
+    from mm2.cli import library_log_redirection
+    from mm2.clusters import flow_kafka_clients
     from mm2.clusters.flow_pair import FlowPair
     from mm2.repair import offset_map_rebuild
     from mm2.repair.offset_map_rebuild import MapRebuild
 
     clock = SystemClock()
     with (
-        client_library_logs.redirect_library_logs(),
+        library_log_redirection.redirect_library_logs(),
         FlowPair(settings, chosen, purpose="rebuild", clock=clock) as both,
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
-        store = cluster_clients.create_flow_state_store(
+        store = flow_kafka_clients.create_flow_state_store(
             settings, chosen, client_id=client_id, clock=clock
         )
         how = LogComparisonOptions(**comparing, engine=spark)
@@ -144,7 +144,7 @@ def rebuild_command(
         click.echo(json.dumps(offset_map_rebuild.rebuild_to_json(chosen.name, found), indent=2))
     else:
         for line in offset_map_rebuild.format_rebuild_results(found):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
     return exit_codes.DONE if all(each.is_complete for each in found) else exit_codes.FAILED
 
 
@@ -156,9 +156,9 @@ def _build_rebuild_context(
     how: LogComparisonOptions,
     quiet: bool,
 ) -> RebuildContext:
-    from mm2.clusters import cluster_clients, mirror_state
+    from mm2.clusters import flow_kafka_clients, replication_progress
     from mm2.copier.blocking_client import BlockingClient
-    from mm2.copier.control_messages import CopyConfiguration
+    from mm2.copier.control_channel_messages import CopyConfiguration
     from mm2.repair import offset_map_rebuild
     from mm2.repair.offset_map_rebuild import RebuildContext
     from mm2.replication import record_transforms
@@ -166,18 +166,18 @@ def _build_rebuild_context(
     clock, flow = SystemClock(), both.flow
     clients = settings.get_clients(flow)
     client_id = f"mm2-{flow.name}-rebuild"
-    plan = flow_plan.plan_flow(settings, flow, environment=os.environ)
-    wire = cluster_clients.build_protocol_client_connection_settings(
+    plan = flow_connector_configs.plan_flow(settings, flow, environment=os.environ)
+    wire = flow_kafka_clients.build_protocol_client_connection_settings(
         clients.producer, flow.target, client_id=client_id
     )
     reaching = CopyConfiguration(
         flow=flow.name,
         task=0,
         owner=b"",
-        source=cluster_clients.build_copy_process_connection_settings(
+        source=flow_kafka_clients.build_copy_process_connection_settings(
             clients.consumer, flow.source, client_id=client_id
         ),
-        target=cluster_clients.build_copy_process_connection_settings(
+        target=flow_kafka_clients.build_copy_process_connection_settings(
             clients.producer, flow.target, client_id=client_id
         ),
         partitions=(),
@@ -191,12 +191,12 @@ def _build_rebuild_context(
         copy_config=reaching,
         worker_props=plan.worker_props,
         engine=how.engine,
-        read_reverse_map=lambda: mirror_state.read_offset_map(
+        read_reverse_map=lambda: replication_progress.read_offset_map(
             both.source, flow.target, offset_map_rebuild.REQUEST_TIMEOUT_S
         ),
         clock=clock,
         sleep=threading.Event().wait,
-        print_line=lambda line: terminal.print_line(line, err=True) if not quiet else None,
+        print_line=lambda line: terminal_output.print_line(line, err=True) if not quiet else None,
         timeout_s=how.timeout_s,
         memory_bytes=int(how.memory_gb * 10**9),
         all_differ=how.all_differ,
@@ -249,15 +249,15 @@ def skip_command(
     settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
-    from mm2.clusters import cluster_clients
+    from mm2.cli import library_log_redirection
+    from mm2.clusters import flow_kafka_clients
     from mm2.repair import offset_map_record_skip
     from mm2.repair.offset_map_record_skip import NothingToSkipError
 
     clock = SystemClock()
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         client_id = f"mm2-{chosen.name}-skip"
-        store = cluster_clients.create_flow_state_store(
+        store = flow_kafka_clients.create_flow_state_store(
             settings, chosen, client_id=client_id, clock=clock
         )
         try:
@@ -268,7 +268,7 @@ def skip_command(
             raise click.UsageError(str(error)) from error
         finally:
             store.close(1.0)
-    map_topic = naming.format_offset_map_topic(chosen.source)
+    map_topic = replication_policy.format_offset_map_topic(chosen.source)
     named = found.partition
     concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"
     again = "" if position is None else f"; {named} restarts from {position}"
@@ -283,7 +283,7 @@ def skip_command(
         }
         click.echo(json.dumps(said, indent=2))
     else:
-        terminal.print_line(
+        terminal_output.print_line(
             f"{map_topic} of cluster {chosen.target}: skipped the record at offset {offset} "
             f"({found.why}), which halted {concerned} of {chosen.name}{again}; mm2 incidents lists "
             "it"
@@ -319,9 +319,9 @@ def offsets_group() -> None:
 def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
     if text is None:
         return None
-    if re.fullmatch("[0-9]{1,15}", text) and int(text) <= value_types.MAX_TIMESTAMP_MS:
+    if re.fullmatch("[0-9]{1,15}", text) and int(text) <= config_value_types.MAX_TIMESTAMP_MS:
         return int(text)
-    kind = value_types.start_position_type()
+    kind = config_value_types.start_position_type()
     try:
         found = kind.parse((text,)).timestamp_ms
     except ValueError:
@@ -389,11 +389,11 @@ def translate_command(**given: Any) -> int:
     settings = config_loader.load_config_file(question.file, environment=os.environ)
     flow = options.find_named_or_only_flow(settings, question.flow, hint="--flow")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
     from mm2.client.offset_translator import OffsetTranslator
 
     clock = SystemClock()
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         link = _build_translation_cluster_pair(settings, flow, clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())
@@ -407,21 +407,21 @@ def _build_translation_cluster_pair(
     """Build the `TranslationClusterPair` for translating offsets between the flow's clusters.
     Raises `FatalError` if settings are invalid."""
     from mm2.client.offset_translator import TranslationClusterPair
-    from mm2.clusters import cluster_clients
+    from mm2.clusters import flow_kafka_clients
     from mm2.kafka.kafka_cluster import KafkaCluster
 
     def create_cluster_clients(
         listing: ClusterSettings, reading: ClusterSettings, alias: str
     ) -> KafkaCluster:
         return KafkaCluster(
-            cluster_clients.build_librdkafka_connection_settings(listing, alias),
-            cluster_clients.build_librdkafka_connection_settings(reading, alias),
+            flow_kafka_clients.build_librdkafka_connection_settings(listing, alias),
+            flow_kafka_clients.build_librdkafka_connection_settings(reading, alias),
             client_id=f"mm2-{flow.name}-offsets",
             clock=clock,
         )
 
     clients = settings.get_clients(flow)
-    config = flow_plan.plan_flow(settings, flow, environment=os.environ).source_config
+    config = flow_connector_configs.plan_flow(settings, flow, environment=os.environ).source_config
     return TranslationClusterPair(
         target=create_cluster_clients(
             clients.target_admin, settings.clusters[flow.target], flow.target
@@ -430,7 +430,7 @@ def _build_translation_cluster_pair(
         source_alias=flow.source,
         target_alias=flow.target,
         policy=flow.policy,
-        syncs_on_source=config.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION) != "target",
+        syncs_on_source=config.get(mirror_connector_config_keys.SYNCS_TOPIC_LOCATION) != "target",
     )
 
 
@@ -505,10 +505,10 @@ def _print_translation(question: TranslationQuery, answer: TranslationResult) ->
             *offset_translation_output.list_omitted_offsets(answer),
             *offset_translation_output.format_translation_notes(answer),
         ):
-            terminal.print_line(line, err=True)
+            terminal_output.print_line(line, err=True)
     else:
         for line in offset_translation_output.format_translation(answer):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
 
 
 offsets_group.add_command(rebuild_command)

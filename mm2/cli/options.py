@@ -17,7 +17,7 @@ import click
 
 from connect_runtime.config import config_errors
 from mm2 import exit_codes
-from mm2.config import value_types
+from mm2.config import config_value_types
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.topics.flow_config import Flow
 
@@ -202,7 +202,7 @@ class ByteRateType(click.ParamType):  # type: ignore[type-arg]  # no generic bef
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        kind = value_types.byte_rate_type()
+        kind = config_value_types.byte_rate_type()
         try:
             return kind.parse((str(value),))
         except ValueError:

@@ -9,9 +9,9 @@ import random
 
 import click
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.config import config_loader
 from mm2.replication.cluster_capabilities import DeliveryAssessment, DeliveryGuarantee
 
@@ -38,33 +38,39 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         else (options.find_flow(settings, flow_name, hint="--flow"),)
     )
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
-    from mm2.cli import client_library_logs
-    from mm2.clusters import cluster_clients, reachability_probe
-    from mm2.preflight import flow_probe
+    from mm2.cli import library_log_redirection
+    from mm2.clusters import flow_kafka_clients, reachability_probe
+    from mm2.preflight import delivery_guarantee_probe
 
     clock = SystemClock()
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         for flow in chosen:
             reachability_probe.require_reachable_clusters(
                 [
-                    cluster_clients.build_source_admin_connection_settings(settings, flow),
-                    cluster_clients.build_target_admin_connection_settings(settings, flow),
+                    flow_kafka_clients.build_source_admin_connection_settings(settings, flow),
+                    flow_kafka_clients.build_target_admin_connection_settings(settings, flow),
                 ],
-                timeout_s=flow_probe.PROBE_TIMEOUT_S,
-                print_line=lambda line: terminal.print_line(line, err=True),
+                timeout_s=delivery_guarantee_probe.PROBE_TIMEOUT_S,
+                print_line=lambda line: terminal_output.print_line(line, err=True),
                 clock=clock,
             )
         found = [
-            flow_probe.probe_flow(settings, flow, clock=clock, random=random.SystemRandom())
+            delivery_guarantee_probe.probe_flow(
+                settings, flow, clock=clock, random=random.SystemRandom()
+            )
             for flow in chosen
         ]
     if as_json:
         flows = [each.as_json() for each in found]
-        click.echo(json.dumps({"version": flow_probe.PROBE_JSON_VERSION, "flows": flows}, indent=2))
+        click.echo(
+            json.dumps(
+                {"version": delivery_guarantee_probe.PROBE_JSON_VERSION, "flows": flows}, indent=2
+            )
+        )
     else:
         for each in found:
             for line in each.format_lines():
-                terminal.print_line(line)
+                terminal_output.print_line(line)
     return exit_codes.combine_exit_codes([_choose_exit_code(each.verdict) for each in found])
 
 

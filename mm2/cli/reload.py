@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mm2 import exit_codes
-from mm2.cli import options, terminal
+from mm2.cli import options, terminal_output
 from mm2.status import process_socket
 from mm2.status.process_socket import ProcessSocketError, ReloadRequest
 
@@ -49,7 +49,7 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
                 json.dumps({**_build_common_json_fields(file), "error": str(error)}, indent=2)
             )
         else:
-            terminal.print_line(f"mm2: {error}", err=True)
+            terminal_output.print_line(f"mm2: {error}", err=True)
         return exit_codes.UNREACHABLE
     if as_json:
         processes = [{"pid": pid, **answer.detail} for pid, answer in answers.items()]
@@ -60,7 +60,7 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
     for pid, answer in answers.items():
         for line in answer.lines:
             told = f"{pid}: {line}" if len(answers) > 1 else line
-            terminal.print_line(told, err=answer.code != 0)
+            terminal_output.print_line(told, err=answer.code != 0)
     return exit_codes.combine_exit_codes([answer.code for answer in answers.values()])
 
 

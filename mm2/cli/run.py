@@ -20,29 +20,35 @@ import click
 
 from connect_runtime.app import log_format
 from connect_runtime.base import terminal_escape
-from connect_runtime.base.request_origin import AllowedHosts
+from connect_runtime.base.host_and_origin_rules import AllowedHosts
 from connect_runtime.config import config_errors
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.metrics_server.exporter import ExporterError, MetricsExporter, MetricsSource
-from connect_runtime.rest.mounted_pages import PageRenderer, PagesByPath
-from connect_runtime.system import clock, java_installation
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.rest.http_pages import PageRenderer, PagesByPath
+from connect_runtime.system import java_installation, system_clock
 from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes, version
-from mm2.cli import client_library_logs, options, terminal
+from mm2.cli import library_log_redirection, options, terminal_output
 from mm2.cli.options import ByteRateType
 from mm2.config import config_loader
 from mm2.config.mm2_settings import MetricsEndpointSettings, Mm2Settings
-from mm2.node import flow_display
+from mm2.node import terminal_flow_display
 from mm2.node.config_reload import ConfigReloader, ReloadableNode
-from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDependencies, RunResult, StopCondition
+from mm2.node.node_main_loop import (
+    ExitReason,
+    RunLoop,
+    RunLoopDependencies,
+    RunResult,
+    StopCondition,
+)
 from mm2.status import process_socket
 from mm2.status.process_socket import ProcessSocket, ProcessSocketError
 
 if TYPE_CHECKING:
     from mm2.clusters.reachability_monitor import ReachabilityMonitor
-    from mm2.status.retention_watch import RetentionWatch
+    from mm2.status.retention_risk_monitor import RetentionWatch
 
 
 _SIGNAL_POLL_INTERVAL_S = 0.05
@@ -153,7 +159,7 @@ def run_command(
         raise click.UsageError("--timeout needs --until-caught-up")
     with (
         config_errors.add_consequence_to_settings_error("nothing was started"),
-        StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
+        StopSignals(exit_now=terminal_flow_display.exit_process_immediately) as stop,
         ReloadSignal() as again,
     ):
         settings = _select_flows(
@@ -164,7 +170,7 @@ def run_command(
         if settings.spark.engine == "spark":
             java_installation.find_java()
         goal = StopCondition(until_caught_up=until_caught_up, timeout_s=timeout_s)
-        with client_library_logs.redirect_library_logs() as log_file:
+        with library_log_redirection.redirect_library_logs() as log_file:
             ending = _run_flows(
                 settings,
                 goal,
@@ -179,9 +185,9 @@ def run_command(
             log_file.keep = ending.reason is ExitReason.CRASHED
         _log.info("mm2 has stopped")
     for line in ending.errors:
-        terminal.print_line(f"mm2: {line}", err=True)
+        terminal_output.print_line(f"mm2: {line}", err=True)
     for line in ending.results:
-        terminal.print_line(line)
+        terminal_output.print_line(line)
     return ending.code
 
 
@@ -197,12 +203,12 @@ def _run_flows(
 ) -> RunResult:
     # Imported here: invalid input is reported before Kafka's and Spark's libraries are loaded.
     from mm2.clusters.reachability_monitor import ReachabilityMonitor
-    from mm2.config import flow_plan
-    from mm2.config.flow_plan import FlowSelection
+    from mm2.config import flow_connector_configs
+    from mm2.config.flow_connector_configs import FlowSelection
     from mm2.node.metrics_and_health import NodeTelemetry
-    from mm2.node.node import Mm2Node
-    from mm2.status import retention_watch
-    from mm2.status.retention_watch import RetentionWatch
+    from mm2.node.mm2_node import Mm2Node
+    from mm2.status import retention_risk_monitor
+    from mm2.status.retention_risk_monitor import RetentionWatch
     from mm2.ui.status_page import StatusPage
 
     choice = FlowSelection(
@@ -217,7 +223,7 @@ def _run_flows(
     made.explain_unreachable = clusters.get_unreachable_reason
     watch = RetentionWatch(
         made,
-        open_source=retention_watch.open_retention_reader,
+        open_source=retention_risk_monitor.open_retention_reader,
         clock=SystemClock(),
         unreachable=clusters.list_unreachable_clusters,
     )
@@ -229,13 +235,13 @@ def _run_flows(
         observed.source,
         port=metrics_port,
         beside=served,
-        hosts=flow_plan.resolve_status_page_hosts(settings, environment=os.environ),
+        hosts=flow_connector_configs.resolve_status_page_hosts(settings, environment=os.environ),
     )
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = RunLoopDependencies(
         clock=SystemClock(),
-        display=flow_display.choose_display(
+        display=terminal_flow_display.choose_display(
             table_wanted=table,
             log_figures=exporter is None or _get_log_format() != log_format.JSON_FORMAT,
         ),
@@ -268,7 +274,7 @@ def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callabl
 
     def wait_for_signal(timeout_s: float) -> None:
         beat()
-        clock.wait_until(
+        system_clock.wait_until(
             lambda: stop.signal_number is not None,
             timeout_s=timeout_s,
             interval_s=_SIGNAL_POLL_INTERVAL_S,

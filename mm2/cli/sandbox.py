@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mm2 import exit_codes
-from mm2.cli import terminal
+from mm2.cli import terminal_output
 from mm2.sandbox import kafka_releases, kafka_tools, sandbox_lifecycle, shell_variables
 from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
 from mm2.sandbox.sandbox_state import SandboxFolder, SandboxRequest, SandboxState
@@ -304,10 +304,10 @@ def logs_command(*, name: str | None, tail: int | None, folder: Path | None) -> 
         known = ", ".join(sorted(path.name for path in home.clusters.glob("*"))) or "none"
         raise click.ClickException(f"no logs of {name or 'any cluster'}; clusters: {known}")
     for path in paths:
-        terminal.print_line(f"==> {path.parts[-3]} {path.parts[-2]}: {path}")
+        terminal_output.print_line(f"==> {path.parts[-3]} {path.parts[-2]}: {path}")
         with path.open(errors="replace") as log:
             for line in deque(log, maxlen=tail):
-                terminal.print_line(line.removesuffix("\n"))
+                terminal_output.print_line(line.removesuffix("\n"))
 
 
 def _check_server_health(state: SandboxState) -> list[ServerHealth]:
@@ -325,18 +325,18 @@ def _print_clusters(
         version = f"Kafka {cluster.kafka_version}"
         version += " with ZooKeeper" if cluster.zookeeper else ""
         version += ", TLS and SCRAM" if cluster.is_secure else ""
-        terminal.print_line(f"{cluster.name}: {cluster.bootstrap}  ({version})")
+        terminal_output.print_line(f"{cluster.name}: {cluster.bootstrap}  ({version})")
         for server in servers:
             if server.cluster == cluster.name and (every_broker or not server.is_up):
                 address = f" at {server.address}" if server.address else ""
-                terminal.print_line(f"  {server.name}{address}: {server.describe()}")
+                terminal_output.print_line(f"  {server.name}{address}: {server.describe()}")
 
 
 def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
     where = _format_directory_option(folder)
     first = state.clusters[0].name
     names = ", ".join(shell_variables.make_variable_name(each.name) for each in state.clusters)
-    terminal.print_lines(
+    terminal_output.print_lines(
         f"\nAddresses as shell variables ({names}):\n"
         f'  eval "$(mm2 sandbox env{where})"\n'
         "Kafka's own tools:\n"
@@ -431,7 +431,7 @@ def _resolve_sandbox_directory(folder: Path | None) -> Path:
 
 
 def _print_to_stderr(line: str) -> None:
-    terminal.print_line(line, err=True)
+    terminal_output.print_line(line, err=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mm2 import exit_codes
-from mm2.cli import flow_reports, terminal
+from mm2.cli import flow_reports, terminal_output
 from mm2.cli.flow_reports import ReportQuery
 
 
@@ -49,7 +49,7 @@ def status_command(*, query: ReportQuery) -> int:
         click.echo(json.dumps(told, indent=2))
     else:
         for line in status_tables.render_status(found):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
     return replication_health.find_exit_code(found.flows, within_s=within_s)
 
 
@@ -107,7 +107,7 @@ def lag_command(
         click.echo(json.dumps(told, indent=2))
     else:
         for line in status_tables.render_lag(found, partitions=partitions or topic is not None):
-            terminal.print_line(line)
+            terminal_output.print_line(line)
     return exit_codes.combine_exit_codes(
         [
             _choose_lag_exit_code(each, max_records=max_records, max_seconds=max_seconds)

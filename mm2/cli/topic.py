@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal
-from mm2.config import config_loader, flow_plan, value_types
+from mm2.cli import options, terminal_output
+from mm2.config import config_loader, config_value_types, flow_connector_configs
 from mm2.formats import offset_map_records
-from mm2.operator_commands import OperatorCommands
-from mm2.topics import naming
+from mm2.suggested_commands import OperatorCommands
+from mm2.topics import replication_policy
 
 if TYPE_CHECKING:
     from connect_runtime.base.ids import TopicPartition
@@ -132,26 +132,26 @@ class _TopicResetCommand:
         Raises `ConnectError` if the reset could not be recorded. Later failures are reported
         together with the reset that was recorded.
         """
-        from mm2.cli import client_library_logs
-        from mm2.clusters import cluster_clients, reachability_probe
+        from mm2.cli import library_log_redirection
+        from mm2.clusters import flow_kafka_clients, reachability_probe
         from mm2.clusters.flow_pair import FlowPair
 
         flow = self._order.flow
         reachability_probe.require_reachable_clusters(
             [
-                cluster_clients.build_source_admin_connection_settings(self._settings, flow),
-                cluster_clients.build_target_admin_connection_settings(self._settings, flow),
+                flow_kafka_clients.build_source_admin_connection_settings(self._settings, flow),
+                flow_kafka_clients.build_target_admin_connection_settings(self._settings, flow),
             ],
             timeout_s=timeout_s,
-            print_line=lambda line: terminal.print_line(line, err=True),
+            print_line=lambda line: terminal_output.print_line(line, err=True),
             clock=self._clock,
         )
         with (
-            client_library_logs.redirect_library_logs() as log_file,
+            library_log_redirection.redirect_library_logs() as log_file,
             FlowPair(self._settings, flow, purpose="reset", clock=self._clock) as both,
         ):
             client_id = f"mm2-{flow.name}-reset"
-            store = cluster_clients.create_flow_state_store(
+            store = flow_kafka_clients.create_flow_state_store(
                 self._settings, flow, client_id=client_id, clock=self._clock
             )
             try:
@@ -183,10 +183,13 @@ class _TopicResetCommand:
         )
         self._report_result_lines(_DECISIONS_KEY, [each.describe() for each in decisions])
         self._print_text(
-            f"recorded in {naming.format_offset_map_topic(flow.source)} of cluster {flow.target}"
+            f"recorded in {replication_policy.format_offset_map_topic(flow.source)} of cluster "
+            f"{flow.target}"
         )
 
-        props = flow_plan.plan_flow(self._settings, flow, environment=os.environ).worker_props
+        props = flow_connector_configs.plan_flow(
+            self._settings, flow, environment=os.environ
+        ).worker_props
 
         def read_flow_connect_group() -> ConnectGroupSnapshot:
             return connect_group_state.read_connect_group(
@@ -228,7 +231,7 @@ class _TopicResetCommand:
         """Report a failure that occurred after the reset was recorded. Return the exit code."""
         operator = OperatorCommands(file=str(self._settings.file))
         self._result[_ERROR_KEY] = str(error)
-        terminal.print_line(
+        terminal_output.print_line(
             f"mm2: the reset is recorded, but a later step failed: {error}. The reset takes effect "
             f"when a task next acquires the partition, for example after a restart: "
             f"{operator.build_restart_command(self._order.flow.name)}",
@@ -243,7 +246,7 @@ class _TopicResetCommand:
 
     def _print_text(self, text: str) -> None:
         if not self._as_json:
-            terminal.print_lines(text)
+            terminal_output.print_lines(text)
 
 
 def _describe_reset_effect(
@@ -350,12 +353,12 @@ def _collect_partitions_from_processes(
 def parse_reset_position(start: str) -> str:
     """Convert the value of `--from` to the form that `NewEraRequest` stores. Raises
     `click.BadParameter` if the value is not a position."""
-    if re.fullmatch("[0-9]{1,15}", start) and int(start) <= value_types.MAX_TIMESTAMP_MS:
+    if re.fullmatch("[0-9]{1,15}", start) and int(start) <= config_value_types.MAX_TIMESTAMP_MS:
         return start
     offset = start.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)
     if offset != start and re.fullmatch("[0-9]{1,19}", offset) and int(offset) <= _OFFSET_MAX:
         return start
-    kind = value_types.start_position_type()
+    kind = config_value_types.start_position_type()
     try:
         return kind.parse((start,)).config_text
     except ValueError:

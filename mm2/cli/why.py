@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.base.clock_and_deadline import Deadline
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes, text_format
-from mm2.cli import flow_reports, options, terminal
+from mm2.cli import flow_reports, options, terminal_output
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.status import process_socket
@@ -85,11 +85,11 @@ def why_command(
     for pid, flow in shown:
         for line in flow["lines"] if not as_json else ():
             prefix = f"{pid}: " if several and pid is not None else ""
-            terminal.print_line(f"{prefix}{line}", err=code != exit_codes.DONE)
+            terminal_output.print_line(f"{prefix}{line}", err=code != exit_codes.DONE)
     for line in failed:
-        terminal.print_line(line, err=True)
+        terminal_output.print_line(line, err=True)
     if found is not None and not as_json and code == exit_codes.DONE:
-        terminal.print_line(f"{note}; the explanation was read from the clusters")
+        terminal_output.print_line(f"{note}; the explanation was read from the clusters")
     return code
 
 
@@ -143,11 +143,11 @@ def _query_clusters(
     other flows, only the existence of the topic is checked. `states` contains the flow states that
     local processes reported, which take precedence.
     """
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
     from mm2.status import topic_explanation
     from mm2.status.topic_explanation import TopicExplanation
 
-    with client_library_logs.redirect_library_logs():
+    with library_log_redirection.redirect_library_logs():
         collect = flow_reports.make_flow_report_collector(settings, timeout_s=timeout_s)
         reports = [
             _merge_process_state_into_report(collect(flow), states.get(flow.name))
@@ -189,7 +189,7 @@ def _add_operator_actions(
 
     Reads only the target clusters of these flows, all within `timeout_s`.
     """
-    from mm2.cli import client_library_logs
+    from mm2.cli import library_log_redirection
     from mm2.status import topic_explanation
 
     clock = SystemClock()
@@ -205,7 +205,7 @@ def _add_operator_actions(
             and topic_explanation.is_paused_or_stopped(flow)
         ):
             left_s = end.remaining_s(clock.now_s())
-            with client_library_logs.redirect_library_logs():
+            with library_log_redirection.redirect_library_logs():
                 actions = topic_explanation.read_override_actions(
                     settings, known, flow, clock=clock, timeout_s=left_s
                 )

@@ -9,16 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, overload
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.client import mirror_client_config
 from mm2.client.mirror_client_config import ClientProperties
 from mm2.kafka import checkpoint_reader
-from mm2.kafka.client_interfaces import StateTopics
+from mm2.kafka.kafka_client_interfaces import StateTopics
 from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate, OffsetAndMetadata
-from mm2.topics import naming
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics import replication_policy
+from mm2.topics.replication_policy import ReplicationPolicy
 
 _REQUEST_TIMEOUT_S = 60.0
 
@@ -85,7 +85,7 @@ class MirrorClient:
     def heartbeat_topics(self) -> frozenset[str]:
         """Return the cluster's heartbeats topics: its own topic and the replicated ones."""
         return self._list_matching_topics(
-            lambda topic: naming.is_heartbeats_topic(self._policy, topic)
+            lambda topic: replication_policy.is_heartbeats_topic(self._policy, topic)
         )
 
     def checkpoint_topics(self) -> frozenset[str]:
@@ -106,7 +106,7 @@ class MirrorClient:
         """
 
         def is_selected(topic: str) -> bool:
-            if naming.is_internal_topic(self._policy, topic):
+            if replication_policy.is_internal_topic(self._policy, topic):
                 return False
             found = self._policy.topic_source(topic)
             return found is not None and source in (None, found)

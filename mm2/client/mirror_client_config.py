@@ -12,25 +12,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import FatalError
-from connect_runtime.base.timing import Clock
-from connect_runtime.kafka import cluster_access
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network import key_stores
-from mm2.config import java_classes, mirror_connector_keys, policy_classes
-from mm2.kafka.client_interfaces import ClusterClients, TopicTail
+from connect_runtime.kafka import librdkafka_connection_settings
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network import keystore_files
+from mm2.config import (
+    java_class_placeholders,
+    mirror_connector_config_keys,
+    policy_and_filter_factory,
+)
+from mm2.kafka.kafka_client_interfaces import ClusterClients, TopicTail
 from mm2.kafka.kafka_cluster import KafkaCluster
 from mm2.kafka.state_topic_reader import KafkaStateTopics
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics.replication_policy import ReplicationPolicy
 
 ClientProperties = Mapping[str, object]
 """Client properties by name. Values are strings; booleans, numbers and lists of strings are
 converted as in Java."""
 
 _POLICY_KEYS = (
-    mirror_connector_keys.POLICY,
-    mirror_connector_keys.SEPARATOR,
-    mirror_connector_keys.INTERNAL_SEPARATOR,
+    mirror_connector_config_keys.POLICY,
+    mirror_connector_config_keys.SEPARATOR,
+    mirror_connector_config_keys.INTERNAL_SEPARATOR,
 )
 _ADMIN_PREFIX = "admin."
 _CONSUMER_PREFIX = "consumer."
@@ -45,10 +49,11 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
     """
     texts = _stringify_properties(properties)
     given = {key: texts[key] for key in _POLICY_KEYS if key in texts}
-    parsed = mirror_connector_keys.BASE_KEYS.parse(
-        {mirror_connector_keys.SOURCE_ALIAS: "", **given}, load=java_classes.import_class
+    parsed = mirror_connector_config_keys.BASE_KEYS.parse(
+        {mirror_connector_config_keys.SOURCE_ALIAS: "", **given},
+        load=java_class_placeholders.import_class,
     )
-    return policy_classes.build_replication_policy(texts, parsed)
+    return policy_and_filter_factory.build_replication_policy(texts, parsed)
 
 
 def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:
@@ -68,11 +73,11 @@ def are_syncs_on_source(properties: ClientProperties) -> bool:
     """Return True if `offset-syncs.topic.location` is `source`. Raises `FatalError` if the value is
     invalid."""
     location = _stringify_properties(properties).get(
-        mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source"
+        mirror_connector_config_keys.SYNCS_TOPIC_LOCATION, "source"
     )
     if location not in {"source", "target"}:
         raise FatalError(
-            f"reading client properties: {mirror_connector_keys.SYNCS_TOPIC_LOCATION} is "
+            f"reading client properties: {mirror_connector_config_keys.SYNCS_TOPIC_LOCATION} is "
             f"'{location}'; allowed: source or target"
         )
     return location == "source"
@@ -92,8 +97,8 @@ def build_consumer_connection_settings(properties: ClientProperties) -> KafkaClu
 
 def _parse_cluster_connection_settings(texts: Mapping[str, str], prefix: str) -> KafkaClusterAccess:
     own = {key.removeprefix(prefix): texts[key] for key in texts if key.startswith(prefix)}
-    return cluster_access.parse_cluster_access(
-        {**texts, **own}, files=key_stores.create_store_files(Path())
+    return librdkafka_connection_settings.parse_cluster_access(
+        {**texts, **own}, files=keystore_files.create_store_files(Path())
     )
 
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.client import mirror_client_config, translation_outcomes
 from mm2.client.mirror_client_config import ClientProperties, OffsetTranslationClients
 from mm2.client.translation_outcomes import (
@@ -37,12 +37,12 @@ from mm2.client.translation_outcomes import (
 )
 from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
-from mm2.kafka.client_interfaces import TopicTail
+from mm2.kafka.kafka_client_interfaces import TopicTail
 from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
 from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import CommittedPositions
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
 from mm2.offsets.offset_translation import (
@@ -51,8 +51,8 @@ from mm2.offsets.offset_translation import (
     TranslatedOffset,
     UntranslatedReason,
 )
-from mm2.topics import naming
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics import replication_policy
+from mm2.topics.replication_policy import ReplicationPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class FlowOffsetReader:
         `response_timeout_s` limits how long a read waits for a cluster that does not respond.
         """
         self._target = target
-        self._topic = naming.format_offset_map_topic(source_alias)
+        self._topic = replication_policy.format_offset_map_topic(source_alias)
         self._map = OffsetMapReader(
             lambda: target.open_new_record_reader(self._topic), where="the target"
         )
@@ -286,11 +286,11 @@ class ClusterPairTranslator:
 
     def map_partition_to_target(self, partition: TopicPartition) -> TopicPartition:
         """Return the target partition to which a source partition is replicated."""
-        return self._rename_partition(naming.map_topic_to_target, partition)
+        return self._rename_partition(replication_policy.map_topic_to_target, partition)
 
     def map_partition_to_source(self, partition: TopicPartition) -> TopicPartition:
         """Return the source partition from which a target partition is replicated."""
-        return self._rename_partition(naming.map_topic_to_source, partition)
+        return self._rename_partition(replication_policy.map_topic_to_source, partition)
 
     def build_forward_translation(self, timeout_s: float) -> TranslateOffset:
         """Return a function that translates source offsets to the target, using the current offset

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import TopicPartition
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_translation import TranslatedOffset
-from mm2.operator_commands import ClusterCommands
 from mm2.replication import replication_latency
+from mm2.suggested_commands import ClusterCommands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.storage import status_records
 from connect_runtime.storage.cluster_config_state import ClusterConfigState
 from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
 from mm2.clusters.flow_pair import FlowSide
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from connect_runtime.base.timing import Clock
-from mm2.clusters import cluster_clients
+from connect_runtime.base.clock_and_deadline import Clock
+from mm2.clusters import flow_kafka_clients
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.kafka.client_interfaces import Admin, ClusterClients
+from mm2.kafka.kafka_client_interfaces import Admin, ClusterClients
 from mm2.kafka.kafka_cluster import KafkaCluster
 from mm2.kafka.offset_map_reader import OffsetMapReader
 from mm2.topics.flow_config import Flow
@@ -62,8 +62,8 @@ class FlowPair:
             alias: str,
         ) -> KafkaCluster:
             return KafkaCluster(
-                cluster_clients.build_librdkafka_connection_settings(administering, alias),
-                cluster_clients.build_librdkafka_connection_settings(reading, alias),
+                flow_kafka_clients.build_librdkafka_connection_settings(administering, alias),
+                flow_kafka_clients.build_librdkafka_connection_settings(reading, alias),
                 client_id=client_id,
                 clock=clock,
             )

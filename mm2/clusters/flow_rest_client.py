@@ -12,11 +12,15 @@ from typing import Any
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.herder import peer_requests
-from connect_runtime.herder.peer_requests import PeerRefusedError, PeerRequest, PeerUnavailableError
+from connect_runtime.herder import requests_to_other_workers
+from connect_runtime.herder.requests_to_other_workers import (
+    PeerRefusedError,
+    PeerRequest,
+    PeerUnavailableError,
+)
 from connect_runtime.rest.rest_client import RestClient
-from connect_runtime.system import clock
-from mm2.config import dedicated_mode, operator_overrides
+from connect_runtime.system import system_clock
+from mm2.config import dedicated_mode, pause_and_throttle_overrides
 from mm2.topics import task_assignment
 
 SOURCE_CONNECTOR = next(iter(dedicated_mode.CONNECTORS))
@@ -56,18 +60,20 @@ class FlowRestClient:
     def resume(self) -> None:
         """Resume all paused or stopped connectors."""
         for name in self._send_request("GET", "/connectors"):
-            self._send_request("PUT", peer_requests.build_connector_path(str(name), "resume"))
+            self._send_request(
+                "PUT", requests_to_other_workers.build_connector_path(str(name), "resume")
+            )
 
     def pause_topic(self, topic: str) -> None:
         """Pause one topic. Also raises `NoSuchTopicError`."""
         self._find_topic_tasks(topic)
         config = self._read_connector_config()
-        self._patch_config(config, operator_overrides.pause_topic(config, topic))
+        self._patch_config(config, pause_and_throttle_overrides.pause_topic(config, topic))
 
     def resume_topic(self, topic: str) -> None:
         """Resume one topic."""
         config = self._read_connector_config()
-        self._patch_config(config, operator_overrides.resume_topic(config, topic))
+        self._patch_config(config, pause_and_throttle_overrides.resume_topic(config, topic))
 
     def set_throttle(self, limit: str | None, *, topic: str | None) -> None:
         """Set or remove a rate limit (see `operator_overrides.set_throttle`). Also raises
@@ -75,7 +81,9 @@ class FlowRestClient:
         if topic is not None and limit is not None:
             self._find_topic_tasks(topic)
         config = self._read_connector_config()
-        self._patch_config(config, operator_overrides.set_throttle(config, limit, topic=topic))
+        self._patch_config(
+            config, pause_and_throttle_overrides.set_throttle(config, limit, topic=topic)
+        )
 
     def restart(self) -> list[str]:
         """Restart all connectors and their tasks. Returns the connectors' names."""
@@ -83,7 +91,7 @@ class FlowRestClient:
         for name in names:
             flags = {"includeTasks": "true", "onlyFailed": "false"}
             self._send_request(
-                "POST", peer_requests.build_connector_path(name, "restart"), query=flags
+                "POST", requests_to_other_workers.build_connector_path(name, "restart"), query=flags
             )
         return names
 
@@ -123,7 +131,9 @@ class FlowRestClient:
     def _patch_config(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Update the operator override keys that differ between the configurations `before` and
         `after`. Concurrent changes to other keys of the connector's configuration are preserved."""
-        keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
+        keys = {
+            key for key in (*before, *after) if pause_and_throttle_overrides.is_override_key(key)
+        }
         patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:
             self._send_request("PATCH", _build_path("config"), patch)
@@ -157,7 +167,7 @@ class FlowRestClient:
             return bool(answer)
 
         try:
-            if not clock.wait_until(
+            if not system_clock.wait_until(
                 has_response, timeout_s=CONFLICT_TIMEOUT_S, interval_s=CONFLICT_RETRY_DELAY_S
             ):
                 raise refused[-1]
@@ -167,4 +177,4 @@ class FlowRestClient:
 
 
 def _build_path(*rest: str) -> str:
-    return peer_requests.build_connector_path(SOURCE_CONNECTOR, *rest)
+    return requests_to_other_workers.build_connector_path(SOURCE_CONNECTOR, *rest)

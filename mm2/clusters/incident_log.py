@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from mm2.clusters.flow_pair import FlowSide
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, MalformedIncidentError
-from mm2.kafka.client_interfaces import TopicRecord
-from mm2.topics import naming
+from mm2.kafka.kafka_client_interfaces import TopicRecord
+from mm2.topics import replication_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class IncidentLog:
 def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
     """Read the incidents of the flow whose source cluster is `source`; `side` is its target. Raises
     `RetriableError` or `FatalError` if the target cannot be read."""
-    topic = naming.format_incidents_topic(source)
+    topic = replication_policy.format_incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}
 
     def apply_record(record: TopicRecord) -> None:

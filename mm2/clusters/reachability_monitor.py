@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
-from connect_runtime.network.transport import Poller
+from connect_runtime.network.tcp_and_tls_transport import Poller
 from mm2 import unreachable_cluster
-from mm2.clusters import cluster_clients, reachability_probe
+from mm2.clusters import flow_kafka_clients, reachability_probe
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.copier.leader_availability import LeaderMonitor
+from mm2.copier.partition_leader_availability import LeaderMonitor
 from mm2.topics.flow_config import Flow
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class MonitoredNode(Protocol):
-    """Node whose clusters are monitored, implemented by `mm2.node.node.Mm2Node`."""
+    """Node whose clusters are monitored, implemented by `mm2.node.mm2_node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
@@ -281,7 +281,7 @@ class ReachabilityMonitor:
         selector: Poller,
         unreachable_after_s: int,
     ) -> _MonitoredCluster:
-        options = cluster_clients.build_protocol_client_connection_settings(
+        options = flow_kafka_clients.build_protocol_client_connection_settings(
             reached, alias, client_id=CLIENT_ID
         )
         made = ClusterConnections(

@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import UnreachableError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network.client_calls import ClientResponse
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network.client_requests import ClientResponse
 from connect_runtime.network.cluster_connections import ClusterConnections
-from connect_runtime.network.transport import Poller
+from connect_runtime.network.tcp_and_tls_transport import Poller
 from connect_runtime.protocol import request_builders
 from connect_runtime.protocol.request_builders import AnyNodeTarget
 from connect_runtime.protocol.request_errors import (

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from connect_runtime.config import config_errors
 from connect_runtime.config.config_providers import ResolvedText
-from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlScalar, YamlSection
-from connect_runtime.network import key_stores, tls
+from connect_runtime.config.yaml_parser import YamlEntry, YamlList, YamlScalar, YamlSection
+from connect_runtime.network import keystore_files, tls_contexts
 from connect_runtime.protocol import security_settings
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.config import client_keys, section_reader, security_warnings
+from mm2.config import client_config_keys, security_warnings, yaml_section_reader
 from mm2.config.mm2_settings import ClientProperties, ClientType, ClusterSettings
-from mm2.config.section_reader import AnyValueType, ProblemCollector
+from mm2.config.yaml_section_reader import AnyValueType, ProblemCollector
 
 # An alias becomes part of topic names, client ids and transactional ids.
 _ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")
@@ -118,7 +118,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
             entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed
         )
         return unusable
-    section = section_reader.convert_to_section(collector, entry, path=path)
+    section = yaml_section_reader.convert_to_section(collector, entry, path=path)
     if section is None:
         return unusable
     given = _group_properties_by_role(section, path)
@@ -184,7 +184,9 @@ def _read_property(
     found.keys[name] = key
     reason = _explain_property_refusal(name)
     if reason is not None:
-        nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_similar_property(name)
+        nearest = (
+            None if name in client_config_keys.KNOWN_PROPERTIES else _find_similar_property(name)
+        )
         collector.report_error(entry.line, key, reason, nearest=nearest)
         found.broken.add(name)
         return
@@ -194,7 +196,7 @@ def _read_property(
         return
     text = resolved.text.strip()
     secret = resolved.is_secret or config_errors.is_sensitive_key(name)
-    kind = client_keys.SUPPORTED_PROPERTIES.get(name)
+    kind = client_config_keys.SUPPORTED_PROPERTIES.get(name)
     if kind is not None and not _is_valid_property_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
         collector.report_error(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
@@ -207,15 +209,17 @@ def _read_property(
 
 def _explain_property_refusal(name: str) -> str | None:
     """Return the reason why a client property is refused, or None if it is accepted."""
-    if name in client_keys.REFUSED_PROPERTIES:
-        return client_keys.REFUSED_PROPERTIES[name]
-    if name in client_keys.SUPPORTED_PROPERTIES or name.startswith(client_keys.SECURITY_PREFIXES):
+    if name in client_config_keys.REFUSED_PROPERTIES:
+        return client_config_keys.REFUSED_PROPERTIES[name]
+    if name in client_config_keys.SUPPORTED_PROPERTIES or name.startswith(
+        client_config_keys.SECURITY_PREFIXES
+    ):
         return None
     return "is not a known client property"
 
 
 def _find_similar_property(name: str) -> str | None:
-    return config_errors.find_nearest_name(name, client_keys.KNOWN_PROPERTIES)
+    return config_errors.find_nearest_name(name, client_config_keys.KNOWN_PROPERTIES)
 
 
 def _resolve_property_value(
@@ -252,7 +256,7 @@ def _read_bootstrap_servers(
     collector: ProblemCollector, *, path: str, line: int, found: _CollectedClientProperties
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP_SERVERS not in found.lines:
-        allowed = client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
+        allowed = client_config_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
         collector.report_error(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
         return None
     if _BOOTSTRAP_SERVERS not in found.texts:
@@ -267,7 +271,7 @@ def _read_bootstrap_servers(
         found.keys[_BOOTSTRAP_SERVERS],
         "is not allowed",
         given=given,
-        allowed=client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed,
+        allowed=client_config_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed,
     )
     return None
 
@@ -277,9 +281,9 @@ def _read_security_settings(
 ) -> SecuritySettings | None:
     """Read the TLS and SASL settings, including certificate files. Reports problems and returns
     None if there are any."""
-    unread = any(name.startswith(client_keys.SECURITY_PREFIXES) for name in found.broken)
+    unread = any(name.startswith(client_config_keys.SECURITY_PREFIXES) for name in found.broken)
     parsed = security_settings.parse_security_settings(
-        found.texts, files=key_stores.create_store_files(collector.folder)
+        found.texts, files=keystore_files.create_store_files(collector.folder)
     )
     for error in parsed.errors:
         if unread and error.key in security_settings.SUPPORTED_KEYS:
@@ -306,12 +310,14 @@ def _check_certificates(
     found: _CollectedClientProperties,
 ) -> bool:
     """Return True if OpenSSL accepts all certificates. Reports each certificate problem."""
-    told = [(error.store, error.problem) for error in tls.find_unusable_certificates(security)]
+    told = [
+        (error.store, error.problem) for error in tls_contexts.find_unusable_certificates(security)
+    ]
     if security.oauth is not None:
         issuer = SecuritySettings(protocol="SSL", ca_pem=security.oauth.ca_pem)
         told += [
             ("sasl.jaas.config", f"its option {error}")
-            for error in tls.find_unusable_certificates(issuer)
+            for error in tls_contexts.find_unusable_certificates(issuer)
         ]
     for store, problem in told:
         name = next(

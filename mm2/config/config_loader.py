@@ -20,39 +20,39 @@ from typing import Any
 from connect_runtime.api.config_def import ConfigValue
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.app.worker_settings import WorkerSettingsSource
-from connect_runtime.config import config_errors, config_providers, properties_file, yaml_file
+from connect_runtime.config import config_errors, config_providers, properties_file, yaml_parser
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.config.config_providers import (
     ConfigProvider,
     ConfigTransformer,
     ConnectorConfigTransformer,
 )
-from connect_runtime.config.yaml_file import YamlDocument, YamlList, YamlScalar, YamlSection
-from connect_runtime.system import file_access
-from connect_runtime.system.file_access import UntrustedWriter
+from connect_runtime.config.yaml_parser import YamlDocument, YamlList, YamlScalar, YamlSection
+from connect_runtime.system import secure_file_access
+from connect_runtime.system.secure_file_access import UntrustedWriter
 from mm2.config import (
     clusters_section,
     copy_engine_config,
-    cross_checks,
+    cross_flow_checks,
     dedicated_mode,
     endpoints_section,
-    flow_plan,
+    flow_connector_configs,
     flows_section,
     hooks_section,
-    java_classes,
+    java_class_placeholders,
     mirror_connector_config,
     mm2_only_keys,
     mm2_properties,
     properties_conversion,
-    section_reader,
     security_warnings,
     spark_section,
+    yaml_section_reader,
 )
 from mm2.config.clusters_section import ClusterEntries
 from mm2.config.dedicated_mode import Props, SourceAndTarget
 from mm2.config.flows_section import FlowEntry
 from mm2.config.mm2_settings import FlatProperties, FlowClients, Mm2Settings
-from mm2.config.section_reader import ProblemCollector
+from mm2.config.yaml_section_reader import ProblemCollector
 from mm2.replication import record_transforms
 from mm2.topics.flow_config import Flow
 from mm2.topics.topic_filters import TopicOrGroupFilter
@@ -88,7 +88,7 @@ def _validate_connector(
     except ConfigError as error:
         yield ConfigProblem(line=0, key=str(ends), text=str(error))
         return
-    for value in _VALIDATORS[name](resolve, load=java_classes.import_class):
+    for value in _VALIDATORS[name](resolve, load=java_class_placeholders.import_class):
         if not value.error_messages:
             continue
         line, key = _locate_key(flat, ends, value.name)
@@ -203,7 +203,7 @@ def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: UntrustedWri
         pairs = properties_file.parse_property_pairs(text, file=str(path))
         values = [(pair.line, pair.key, pair.value) for pair in pairs]
     else:
-        values = list(yaml_file.iterate_scalar_values(yaml_file.parse_yaml(text).root))
+        values = list(yaml_parser.iterate_scalar_values(yaml_parser.parse_yaml(text).root))
     can_write, remedy = config_errors.explain_other_user_write_access(path, writer)
     because = f"but {can_write}; to allow such references, {remedy}"
     problems = config_errors.build_placeholder_problems(values, because)
@@ -227,7 +227,11 @@ def _explain_code_execution_risk(key: str, value: str) -> str:
     has_package = "." in name or ":" in name
     if not _CLASS_KEY_PATTERN.search(key) or not has_package:
         return ""
-    return "" if java_classes.is_kafka_class_name(name) else "names a class, which can run code"
+    return (
+        ""
+        if java_class_placeholders.is_kafka_class_name(name)
+        else "names a class, which can run code"
+    )
 
 
 def _check_write_permissions(
@@ -285,7 +289,7 @@ def _read_text_and_check_file_writers(path: pathlib.Path) -> tuple[str, Untruste
     """Read the file's text, and find out whether a user other than this process's user can change
     the file."""
     try:
-        content, writer = file_access.read_file_and_find_untrusted_writer(
+        content, writer = secure_file_access.read_file_and_find_untrusted_writer(
             path, max_bytes=properties_file.MAX_FILE_BYTES
         )
         return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer
@@ -307,7 +311,7 @@ def parse_clusters_yaml(
 
     Raises `SettingsError` with all problems.
     """
-    document = yaml_file.parse_yaml(text)
+    document = yaml_parser.parse_yaml(text)
     providers = ConfigTransformer(environment=environment, folder=folder)
     collector = ProblemCollector(folder, providers)
     for problem in document.problems:
@@ -329,7 +333,9 @@ def parse_clusters_yaml(
             config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
         ),
     )
-    about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
+    about = flow_connector_configs.create_worker_settings_source(
+        file, environment=environment, folder=folder
+    )
     return _validate_settings(found, collector, flat, about=about)
 
 
@@ -355,7 +361,9 @@ def parse_mm2_properties(
             translated.providers, environment=environment, folder=folder
         ),
     )
-    about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
+    about = flow_connector_configs.create_worker_settings_source(
+        file, environment=environment, folder=folder
+    )
     judged = _validate_settings(
         found, collector, flat, about=about, place=translated.locate_problem
     )
@@ -406,11 +414,11 @@ def _validate_settings(
     classes conflict with other flows.
     """
     mistakes = validate_connectors(flat)
-    mistakes += flow_plan.validate_workers(flat, about)
+    mistakes += flow_connector_configs.validate_workers(flat, about)
     flows = read.flows
     if not mistakes and any(each.has_custom_classes for each in flows):
         flows = apply_custom_classes(flows, flat)
-        cross_checks.check_flows(collector, flows, aliases=read.aliases)
+        cross_flow_checks.check_flows(collector, flows, aliases=read.aliases)
         mistakes = [*map(place, collector.problems)]
     if mistakes:
         raise SettingsError(read.settings.file, mistakes)
@@ -462,7 +470,7 @@ def _read_root_section(
         else flows_section.read_defaults_section(collector, defaults_entry)
     )
     flows = _read_flows(collector, root, defaults)
-    cross_checks.check_flows(
+    cross_flow_checks.check_flows(
         collector, [_hide_flow_with_custom_classes(each) for each in flows], aliases=known.aliases
     )
     clients = _resolve_flow_clients(collector, flows, known)
@@ -549,7 +557,9 @@ def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> Y
     section."""
     entry = root.get_entry(name)
     section = (
-        None if entry is None else section_reader.convert_to_section(collector, entry, path=name)
+        None
+        if entry is None
+        else yaml_section_reader.convert_to_section(collector, entry, path=name)
     )
     return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
 

@@ -12,7 +12,11 @@ from collections.abc import Iterator, Mapping
 from connect_runtime.api.config_def import ConfigDef, ConfigValue
 from connect_runtime.api.config_types import ClassLoader
 from connect_runtime.api.connector import ExactlyOnceSupport
-from mm2.config import client_roles, java_classes, mirror_connector_keys
+from mm2.config import (
+    java_class_placeholders,
+    mirror_connector_client_properties,
+    mirror_connector_config_keys,
+)
 
 _DELIVERY_DECIDES = (
     "has no effect: set the delivery guarantee with the key delivery; by default, delivery is "
@@ -41,23 +45,23 @@ KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _NO_CONVERSION,
     ),
-    mirror_connector_keys.REPORTERS: "has no effect: metrics are exposed to Prometheus",
-    mirror_connector_keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer",
+    mirror_connector_config_keys.REPORTERS: "has no effect: metrics are exposed to Prometheus",
+    mirror_connector_config_keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer",
     **dict.fromkeys(("add.source.alias.to.metrics", "use.incremental.alter.configs"), _REMOVED),
 }
 """Keys that are accepted but have no effect, with the reason."""
 
 RENAMED_KEYS: Mapping[str, str] = {
-    "topics.blacklist": mirror_connector_keys.TOPICS_EXCLUDE,
-    "groups.blacklist": mirror_connector_keys.GROUPS_EXCLUDE,
-    "config.properties.blacklist": mirror_connector_keys.PROPERTIES_EXCLUDE,
+    "topics.blacklist": mirror_connector_config_keys.TOPICS_EXCLUDE,
+    "groups.blacklist": mirror_connector_config_keys.GROUPS_EXCLUDE,
+    "config.properties.blacklist": mirror_connector_config_keys.PROPERTIES_EXCLUDE,
 }
 """Keys removed in Kafka 4.0 and their new names. Java ignores the old keys and then replicates the
 topics and groups that they were meant to exclude."""
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
-    mirror_connector_keys.FORWARDING_ADMIN: (java_classes.FORWARDING_ADMIN,),
+    mirror_connector_config_keys.FORWARDING_ADMIN: (java_class_placeholders.FORWARDING_ADMIN,),
     "key.converter": (BYTE_ARRAY_CONVERTER,),
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
@@ -78,9 +82,9 @@ WORKER_HANDLED_KEYS = frozenset(
 )
 """Keys that the Connect worker handles for all connectors."""
 _KNOWN_PREFIXES = (
-    *client_roles.ALL_PREFIXES,
-    *mirror_connector_keys.OVERRIDE_PREFIXES,
-    mirror_connector_keys.SPARK_PREFIX,
+    *mirror_connector_client_properties.ALL_PREFIXES,
+    *mirror_connector_config_keys.OVERRIDE_PREFIXES,
+    mirror_connector_config_keys.SPARK_PREFIX,
     "config.providers.",
     "errors.deadletterqueue.",
     "header.converter.",
@@ -94,18 +98,18 @@ _KNOWN_PREFIXES = (
     "value.converter.",
 )
 _KNOWN_KEYS = (
-    mirror_connector_keys.ALL_KEYS
-    | frozenset(mirror_connector_keys.EXTENSION_KEYS.keys)
+    mirror_connector_config_keys.ALL_KEYS
+    | frozenset(mirror_connector_config_keys.EXTENSION_KEYS.keys)
     | frozenset(KEYS_WITHOUT_EFFECT)
     | frozenset(RENAMED_KEYS)
     | WORKER_HANDLED_KEYS
-    | {mirror_connector_keys.USE_DEFAULTS_FROM}
+    | {mirror_connector_config_keys.USE_DEFAULTS_FROM}
 )
 _CLASS_KEYS = (
-    mirror_connector_keys.POLICY,
-    mirror_connector_keys.TOPIC_FILTER,
-    mirror_connector_keys.GROUP_FILTER,
-    mirror_connector_keys.PROPERTY_FILTER,
+    mirror_connector_config_keys.POLICY,
+    mirror_connector_config_keys.TOPIC_FILTER,
+    mirror_connector_config_keys.GROUP_FILTER,
+    mirror_connector_config_keys.PROPERTY_FILTER,
 )
 
 
@@ -143,13 +147,15 @@ def find_ignored_keys(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _is_custom_class(props: Mapping[str, str], key: str) -> bool:
     value = props.get(key)
-    return value is not None and not value.strip().startswith(java_classes.MIRROR_PACKAGE)
+    return value is not None and not value.strip().startswith(
+        java_class_placeholders.MIRROR_PACKAGE
+    )
 
 
 def _is_default_value(key: str, value: str) -> bool:
-    return key == mirror_connector_keys.REPORTERS and value.strip() in (
+    return key == mirror_connector_config_keys.REPORTERS and value.strip() in (
         "",
-        java_classes.JMX_REPORTER,
+        java_class_placeholders.JMX_REPORTER,
     )
 
 
@@ -162,20 +168,22 @@ def find_source_connector_errors(props: Mapping[str, str]) -> KeyErrors:
     """Return the errors in a source connector's configuration
     (`MirrorSourceConnector.validate`)."""
     found: KeyErrors = {}
-    if props.get(mirror_connector_keys.EXACTLY_ONCE) == "required" and not is_read_committed(props):
-        found[mirror_connector_keys.EXACTLY_ONCE] = [
+    if props.get(mirror_connector_config_keys.EXACTLY_ONCE) == "required" and not is_read_committed(
+        props
+    ):
+        found[mirror_connector_config_keys.EXACTLY_ONCE] = [
             "MirrorSourceConnector can only provide exactly-once guarantees when its source "
             f"consumer is configured with isolation.level set to '{READ_COMMITTED}'; otherwise, "
             "records from aborted and uncommitted transactions will be replicated from the source "
             "cluster to the target cluster."
         ]
     prefixes = ("offset-syncs-", "offset-syncs.topic.")
-    if props.get(mirror_connector_keys.EMIT_SYNCS) == "false" and any(
+    if props.get(mirror_connector_config_keys.EMIT_SYNCS) == "false" and any(
         each.startswith(prefixes) for each in props
     ):
-        found[mirror_connector_keys.EMIT_SYNCS] = [
+        found[mirror_connector_config_keys.EMIT_SYNCS] = [
             "MirrorSourceConnector can't setup offset-syncs feature while "
-            f"{mirror_connector_keys.EMIT_SYNCS} set to false"
+            f"{mirror_connector_config_keys.EMIT_SYNCS} set to false"
         ]
     return found
 
@@ -184,15 +192,15 @@ def find_checkpoint_connector_errors(props: Mapping[str, str]) -> KeyErrors:
     """Return the errors in a checkpoint connector's configuration
     (`MirrorCheckpointConfig.validate`)."""
     found: KeyErrors = {}
-    if props.get(mirror_connector_keys.ENABLED) == "false":
+    if props.get(mirror_connector_config_keys.ENABLED) == "false":
         return found
-    if props.get(mirror_connector_keys.EMIT_CHECKPOINTS) == "false":
-        found[mirror_connector_keys.EMIT_CHECKPOINTS] = [
+    if props.get(mirror_connector_config_keys.EMIT_CHECKPOINTS) == "false":
+        found[mirror_connector_config_keys.EMIT_CHECKPOINTS] = [
             "MirrorCheckpointConnector can't run with "
-            f"{mirror_connector_keys.EMIT_CHECKPOINTS} set to false"
+            f"{mirror_connector_config_keys.EMIT_CHECKPOINTS} set to false"
         ]
-    if props.get(mirror_connector_keys.EMIT_SYNCS) == "false":
-        found[mirror_connector_keys.EMIT_SYNCS] = [
+    if props.get(mirror_connector_config_keys.EMIT_SYNCS) == "false":
+        found[mirror_connector_config_keys.EMIT_SYNCS] = [
             "MirrorCheckpointConnector can't run without offset syncs"
         ]
     return found
@@ -210,9 +218,9 @@ def is_read_committed(props: Mapping[str, str]) -> bool:
     """Return True if the source consumer is configured with `read_committed`. (mm2 always reads
     with this isolation level.)"""
     return (
-        client_roles.resolve_role_properties(props, client_roles.SOURCE_CONSUMER).get(
-            "isolation.level"
-        )
+        mirror_connector_client_properties.resolve_role_properties(
+            props, mirror_connector_client_properties.SOURCE_CONSUMER
+        ).get("isolation.level")
         == READ_COMMITTED
     )
 
@@ -222,7 +230,7 @@ def validate_keys(
     props: Mapping[str, str],
     *,
     cross_key_errors: KeyErrors,
-    load: ClassLoader = java_classes.resolve_class,
+    load: ClassLoader = java_class_placeholders.resolve_class,
 ) -> list[ConfigValue]:
     """Validate each key separately, then add `cross_key_errors`, which are errors that involve
     several keys."""

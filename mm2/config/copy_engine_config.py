@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 from connect_runtime.api import config_def
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import properties_file
-from mm2.config import mirror_connector_keys, value_types
-from mm2.config.value_types import ValueType
+from mm2.config import config_value_types, mirror_connector_config_keys
+from mm2.config.config_value_types import ValueType
 
 T = TypeVar("T")
 
 LOCAL_MASTER = "local[512,1]"
 SPARK, INLINE = "spark", "inline"
-MASTER = value_types.regex_text_type(
+MASTER = config_value_types.regex_text_type(
     r"local|local\[(\d+|\*)(,1)?\]|spark://\S+|k8s://\S+|yarn",
     "local[N,1], spark://host:port, k8s://https://host:port or yarn",
 )
-PORT = value_types.integer_type(0, 65_535)
-HOST = value_types.regex_text_type(r"[^\s/]+", "a host name or address")
+PORT = config_value_types.integer_type(0, 65_535)
+HOST = config_value_types.regex_text_type(r"[^\s/]+", "a host name or address")
 DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
 DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
 RESERVED_SPARK_CONF: Mapping[str, str] = {
@@ -48,7 +48,7 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
 violate the rule that each Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
-SPARK_CONF_PREFIX = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}"
+SPARK_CONF_PREFIX = f"{mirror_connector_config_keys.SPARK_PREFIX}{_CONF}"
 COMMAND_LINE_SUFFIXES = ("extraJavaOptions", "defaultJavaOptions")
 """Suffixes of Spark properties that become command-line arguments of a process, which other users
 can read."""
@@ -65,8 +65,10 @@ SIZE_KEYS = frozenset(
         "executor.memoryOverhead",
     )
 )
-_SIZE = value_types.regex_text_type(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g")
-_APP_NAME = value_types.regex_text_type(
+_SIZE = config_value_types.regex_text_type(
+    r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g"
+)
+_APP_NAME = config_value_types.regex_text_type(
     r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}",
     ("at most 100 letters, digits, spaces, or characters of . _ : > -"),
 )
@@ -82,12 +84,12 @@ _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
 _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {
     "master": ("master", MASTER),
-    "app.name": ("app_name", value_types.text_type()),
-    "ui": ("ui", value_types.boolean_type()),
+    "app.name": ("app_name", config_value_types.text_type()),
+    "ui": ("ui", config_value_types.boolean_type()),
     "control.host": ("control_host", HOST),
     "control.port": ("control_port", PORT),
-    "python": ("python", value_types.text_type("path of an interpreter")),
-    "allow.insecure.spark": ("allow_insecure_spark", value_types.boolean_type()),
+    "python": ("python", config_value_types.text_type("path of an interpreter")),
+    "allow.insecure.spark": ("allow_insecure_spark", config_value_types.boolean_type()),
 }
 _DRIVER_OPTION_TYPES: Mapping[str, ValueType[Any]] = {
     **dict.fromkeys(DRIVER_HOSTS, HOST),
@@ -147,15 +149,15 @@ def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str
     """Compare two `EngineSettings`. Return the keys of the settings that differ, without values,
     because values may be secrets."""
     named = {field_name: key for key, (field_name, _) in _OPTION_TYPES.items()}
-    found = [] if one.engine == other.engine else [mirror_connector_keys.ENGINE]
+    found = [] if one.engine == other.engine else [mirror_connector_config_keys.ENGINE]
     found += [
-        mirror_connector_keys.SPARK_PREFIX + key
+        mirror_connector_config_keys.SPARK_PREFIX + key
         for name, key in named.items()
         if getattr(one, name) != getattr(other, name)
     ]
     both = sorted({*one.conf, *other.conf})
     found += [
-        f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}{key}"
+        f"{mirror_connector_config_keys.SPARK_PREFIX}{_CONF}{key}"
         for key in both
         if one.conf.get(key) != other.conf.get(key)
     ]
@@ -180,16 +182,18 @@ def parse_engine_settings(
 
 
 def _check_connector_keys(props: Mapping[str, str]) -> None:
-    for name, text in config_def.with_prefix(props, mirror_connector_keys.SPARK_PREFIX).items():
-        key = mirror_connector_keys.SPARK_PREFIX + name
+    for name, text in config_def.with_prefix(
+        props, mirror_connector_config_keys.SPARK_PREFIX
+    ).items():
+        key = mirror_connector_config_keys.SPARK_PREFIX + name
         if name not in CONNECTOR_OVERRIDABLE:
             _check_known_key(key, name)
             raise ConfigError(
                 f"{key} cannot be set in a connector's configuration: add it to the properties "
                 "file of each Connect worker and restart the workers. A connector's configuration "
-                f"may set {mirror_connector_keys.ENGINE}, "
+                f"may set {mirror_connector_config_keys.ENGINE}, "
                 + ", ".join(
-                    mirror_connector_keys.SPARK_PREFIX + each
+                    mirror_connector_config_keys.SPARK_PREFIX + each
                     for each in sorted(CONNECTOR_OVERRIDABLE)
                 )
             )
@@ -203,26 +207,26 @@ def _check_known_key(key: str, name: str) -> None:
         and not name.startswith(_CONF)
     ):
         known = ", ".join(
-            mirror_connector_keys.SPARK_PREFIX + each
+            mirror_connector_config_keys.SPARK_PREFIX + each
             for each in (*_OPTION_TYPES, *_DRIVER_OPTION_TYPES)
         )
         raise ConfigError(f"{key} is not a known key; known keys: {known} and conf.spark.…")
 
 
 def _parse_engine_properties(props: Mapping[str, str]) -> EngineSettings | None:
-    given = config_def.with_prefix(props, mirror_connector_keys.SPARK_PREFIX)
-    engine = props.get(mirror_connector_keys.ENGINE)
+    given = config_def.with_prefix(props, mirror_connector_config_keys.SPARK_PREFIX)
+    engine = props.get(mirror_connector_config_keys.ENGINE)
     if engine is None and not given:
         return None
     engine = _parse_engine_value(
-        mirror_connector_keys.ENGINE,
+        mirror_connector_config_keys.ENGINE,
         (engine or SPARK).strip(),
-        value_types.choice_type(SPARK, INLINE),
+        config_value_types.choice_type(SPARK, INLINE),
     )
     fields: dict[str, Any] = {}
     conf: dict[str, str] = {}
     for name, text in given.items():
-        key = mirror_connector_keys.SPARK_PREFIX + name
+        key = mirror_connector_config_keys.SPARK_PREFIX + name
         _check_known_key(key, name)
         if name in _OPTION_TYPES:
             to, kind = _OPTION_TYPES[name]
@@ -254,9 +258,9 @@ def _check_spark_property_name(key: str, name: str) -> str:
 def _check_spark_security(made: EngineSettings) -> None:
     for name in made.required_security_properties:
         if made.conf.get(name, "true").lower() != "true":
-            key = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}{name}"
+            key = f"{mirror_connector_config_keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(
                 f"{key} would leave the connections of {made.display_name} unauthenticated or "
                 "unencrypted: set it to true, or set "
-                f"{mirror_connector_keys.SPARK_PREFIX}allow.insecure.spark=true"
+                f"{mirror_connector_config_keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

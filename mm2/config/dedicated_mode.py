@@ -11,8 +11,13 @@ import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from mm2.config import client_keys, connector_checks, java_classes, mirror_connector_keys
-from mm2.topics import naming
+from mm2.config import (
+    client_config_keys,
+    connector_checks,
+    java_class_placeholders,
+    mirror_connector_config_keys,
+)
+from mm2.topics import replication_policy
 
 CLUSTERS_KEY = "clusters"
 INTERNAL_REST_KEY = "dedicated.mode.enable.internal.rest"
@@ -22,7 +27,7 @@ Resolve = Callable[[Props], Mapping[str, str]]
 """Function that resolves the placeholders `${…}` in property values."""
 
 CONNECTORS: Mapping[str, str] = {
-    name: java_classes.MIRROR_PACKAGE + name
+    name: java_class_placeholders.MIRROR_PACKAGE + name
     for name in ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 }
 """Names and classes of the connectors of every flow, in the order in which a leader configures
@@ -37,9 +42,9 @@ _CONVERTER_KEYS = ("key.converter", "value.converter", "header.converter")
 _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENT_KINDS = ("producer", "consumer", "admin")
 _CLIENT_PREFIXES = tuple(f"{each}." for each in _CLIENT_KINDS)
-_TOP_LEVEL_KEYS = mirror_connector_keys.ALL_KEYS | frozenset(
-    mirror_connector_keys.EXTENSION_KEYS.keys
-) - {mirror_connector_keys.OVERRIDE_THROTTLE}
+_TOP_LEVEL_KEYS = mirror_connector_config_keys.ALL_KEYS | frozenset(
+    mirror_connector_config_keys.EXTENSION_KEYS.keys
+) - {mirror_connector_config_keys.OVERRIDE_THROTTLE}
 """Unprefixed keys of Java and mm2 that apply to the connectors of all flows."""
 
 
@@ -85,10 +90,10 @@ def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[So
 
 
 def _needs_connect_worker(props: Props, ends: SourceAndTarget) -> bool:
-    for_all = props.get(mirror_connector_keys.EMIT_HEARTBEATS, "true")
-    heartbeats = props.get(f"{ends}.{mirror_connector_keys.EMIT_HEARTBEATS}", for_all)
+    for_all = props.get(mirror_connector_config_keys.EMIT_HEARTBEATS, "true")
+    heartbeats = props.get(f"{ends}.{mirror_connector_config_keys.EMIT_HEARTBEATS}", for_all)
     return _parse_java_boolean(
-        props.get(f"{ends}.{mirror_connector_keys.ENABLED}", "")
+        props.get(f"{ends}.{mirror_connector_config_keys.ENABLED}", "")
     ) or _parse_java_boolean(heartbeats)
 
 
@@ -104,8 +109,8 @@ def derive_cluster_properties(props: Props, alias: str) -> dict[str, str]:
     `C.producer.K` takes precedence over `C.K`, which takes precedence over `K`.
     """
     found = _strip_prefix(props, f"{alias}.")
-    own = {name: found[name] for name in client_keys.CLIENT_KEYS if name in found}
-    top = {name: props[name] for name in client_keys.CLIENT_KEYS if name in props}
+    own = {name: found[name] for name in client_config_keys.CLIENT_KEYS if name in found}
+    top = {name: props[name] for name in client_config_keys.CLIENT_KEYS if name in props}
     for name, value in own.items():
         for role in _CLIENT_PREFIXES:
             found.setdefault(role + name, value)
@@ -129,7 +134,8 @@ def derive_worker_config(
     found = dict(resolve(found))
     found.update(_filter_by_prefix(props, PROVIDERS_KEY))
     topics = {
-        kind: naming.format_connect_topic(kind, ends.source) for kind in naming.CONNECT_TOPIC_KINDS
+        kind: replication_policy.format_connect_topic(kind, ends.source)
+        for kind in replication_policy.CONNECT_TOPIC_KINDS
     }
     defaults = {
         "client.id": str(ends),
@@ -153,13 +159,13 @@ def derive_connector_config(props: Props, ends: SourceAndTarget, name: str) -> d
     found.update(_add_side_prefix(derive_cluster_properties(props, ends.source), "source."))
     found.update(_add_side_prefix(derive_cluster_properties(props, ends.target), "target."))
     defaults = {
-        mirror_connector_keys.NAME: name,
-        mirror_connector_keys.CONNECTOR_CLASS: CONNECTORS[name],
-        mirror_connector_keys.SOURCE_ALIAS: ends.source,
-        mirror_connector_keys.TARGET_ALIAS: ends.target,
+        mirror_connector_config_keys.NAME: name,
+        mirror_connector_config_keys.CONNECTOR_CLASS: CONNECTORS[name],
+        mirror_connector_config_keys.SOURCE_ALIAS: ends.source,
+        mirror_connector_config_keys.TARGET_ALIAS: ends.target,
     }
     found = {**defaults, **found, **_strip_prefix(props, f"{ends}.")}
-    found.setdefault(mirror_connector_keys.ENABLED, "false")
+    found.setdefault(mirror_connector_config_keys.ENABLED, "false")
     return found
 
 

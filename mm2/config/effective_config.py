@@ -16,23 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api.config_def import ConfigDef
-from connect_runtime.config import config_errors, worker_keys, yaml_file
+from connect_runtime.config import config_errors, worker_config_keys, yaml_parser
 from mm2.config import (
-    client_keys,
-    client_roles,
+    client_config_keys,
     connector_checks,
     dedicated_mode,
     endpoints_section,
-    flow_plan,
+    flow_connector_configs,
     hooks_section,
-    java_classes,
+    java_class_placeholders,
+    mirror_connector_client_properties,
     mirror_connector_config,
-    mirror_connector_keys,
+    mirror_connector_config_keys,
     mm2_only_keys,
     mm2_property_keys,
 )
 from mm2.config.dedicated_mode import Props
-from mm2.config.flow_plan import FlowPlan
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mm2_settings import FlatProperties, Mm2Settings
 from mm2.replication import record_transforms
 from mm2.topics.flow_config import Flow
@@ -41,9 +41,9 @@ JSON_VERSION = 1
 PlainValue = str | int | bool | list[str]
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DEFINITIONS: Mapping[str, ConfigDef] = {
-    flow_plan.SOURCE_CONNECTOR: mirror_connector_config.SOURCE_CONFIG_DEF,
-    flow_plan.CHECKPOINT_CONNECTOR: mirror_connector_config.CHECKPOINT_CONFIG_DEF,
-    flow_plan.HEARTBEAT_CONNECTOR: mirror_connector_config.HEARTBEAT_CONFIG_DEF,
+    flow_connector_configs.SOURCE_CONNECTOR: mirror_connector_config.SOURCE_CONFIG_DEF,
+    flow_connector_configs.CHECKPOINT_CONNECTOR: mirror_connector_config.CHECKPOINT_CONFIG_DEF,
+    flow_connector_configs.HEARTBEAT_CONNECTOR: mirror_connector_config.HEARTBEAT_CONFIG_DEF,
 }
 _PROCESS_SECTIONS = (
     "spark",
@@ -52,21 +52,21 @@ _PROCESS_SECTIONS = (
     endpoints_section.DRILL_SECTION,
 )
 _CLASS_KEYS = (
-    mirror_connector_keys.POLICY,
-    mirror_connector_keys.TOPIC_FILTER,
-    mirror_connector_keys.GROUP_FILTER,
-    mirror_connector_keys.PROPERTY_FILTER,
+    mirror_connector_config_keys.POLICY,
+    mirror_connector_config_keys.TOPIC_FILTER,
+    mirror_connector_config_keys.GROUP_FILTER,
+    mirror_connector_config_keys.PROPERTY_FILTER,
 )
 _HIDDEN_DEFAULTS = {
-    *client_keys.CLIENT_KEYS,
+    *client_config_keys.CLIENT_KEYS,
     "config.providers",
-    mirror_connector_keys.ENGINE,
-    mirror_connector_keys.JAVA_STOPPED_CLEANLY,
-    mirror_connector_keys.SOURCE_ALIAS,
-    mirror_connector_keys.TARGET_ALIAS,
-    mirror_connector_keys.FORWARDING_ADMIN,
-    mirror_connector_keys.REPORTERS,
-    mirror_connector_keys.POLL_TIMEOUT,
+    mirror_connector_config_keys.ENGINE,
+    mirror_connector_config_keys.JAVA_STOPPED_CLEANLY,
+    mirror_connector_config_keys.SOURCE_ALIAS,
+    mirror_connector_config_keys.TARGET_ALIAS,
+    mirror_connector_config_keys.FORWARDING_ADMIN,
+    mirror_connector_config_keys.REPORTERS,
+    mirror_connector_config_keys.POLL_TIMEOUT,
 }
 """Keys whose defaults are not shown because they have no effect or are always set."""
 _STORAGE_PREFIXES = tuple(f"{each}.storage." for each in ("config", "offset", "status"))
@@ -143,7 +143,9 @@ def derive_effective_config(
 
     Raises `SettingsError` or `ConfigError` in the same cases in which `mm2 run` refuses to start.
     """
-    plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
+    plans = flow_connector_configs.plan_flows(
+        found, flow_connector_configs.ALL_FLOWS, environment=environment
+    )
     return EffectiveConfig(
         file=found.file,
         flows={plan.name: _derive_flow_config(found.flat, plan) for plan in plans},
@@ -192,7 +194,7 @@ _MM2_DEFAULT_ORIGIN = ValueOrigin(kind=ValueOriginKind.MM2_DEFAULT)
 
 def _derive_flow_config(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
     connectors = {name: _derive_connector_section(flat, plan, name) for name in plan.connectors}
-    first = connectors[flow_plan.SOURCE_CONNECTOR]
+    first = connectors[flow_connector_configs.SOURCE_CONNECTOR]
     clients = {
         key: value
         for key, value in first.items()
@@ -241,7 +243,7 @@ def _derive_worker_section(flat: FlatProperties, plan: FlowPlan) -> EffectiveSec
         value=plan.restart_max,
         origin=restart_origin if restart_origin.kind is ValueOriginKind.FILE else _DEFAULT_ORIGIN,
     )
-    for key, default in _list_defaults(worker_keys.DISTRIBUTED).items():
+    for key, default in _list_defaults(worker_config_keys.DISTRIBUTED).items():
         if key in found or key in mm2_property_keys.NON_WORKER_KEYS:
             continue
         if key in endpoints_section.WORKER_KEYS or key.startswith(_STORAGE_PREFIXES):
@@ -256,7 +258,9 @@ def _derive_connector_section(flat: FlatProperties, plan: FlowPlan, name: str) -
     config = plan.connectors[name]
     resolved = flat.resolve(config)
     definition = _DEFINITIONS[name]
-    takes_any = any(java_classes.is_python_class_name(resolved.get(key, "")) for key in _CLASS_KEYS)
+    takes_any = any(
+        java_class_placeholders.is_python_class_name(resolved.get(key, "")) for key in _CLASS_KEYS
+    )
     found = {
         key: EffectiveValue(
             value=_hide_secret(key, resolved[key], value),
@@ -267,14 +271,14 @@ def _derive_connector_section(flat: FlatProperties, plan: FlowPlan, name: str) -
     }
     for key, default in _list_defaults(definition).items():
         if key not in found and key not in _HIDDEN_DEFAULTS:
-            own = key in mirror_connector_keys.EXTENSION_KEYS.keys
+            own = key in mirror_connector_config_keys.EXTENSION_KEYS.keys
             found[key] = EffectiveValue(
                 value=default, origin=_DEFAULT_ORIGIN if own else _MM2_DEFAULT_ORIGIN
             )
     found.setdefault(
-        mirror_connector_keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN)
+        mirror_connector_config_keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN)
     )
-    if name == flow_plan.SOURCE_CONNECTOR:
+    if name == flow_connector_configs.SOURCE_CONNECTOR:
         flow = mirror_connector_config.parse_source_config(resolved).flow
         found.setdefault(
             mm2_only_keys.TARGET_TOPICS.name,
@@ -294,22 +298,24 @@ def _derive_start_position(flow: Flow) -> str:
 
 def _is_client_key(key: str) -> bool:
     return (
-        key.startswith(client_roles.ALL_PREFIXES)
-        and key not in mirror_connector_keys.BASE_KEYS.keys
+        key.startswith(mirror_connector_client_properties.ALL_PREFIXES)
+        and key not in mirror_connector_config_keys.BASE_KEYS.keys
     )
 
 
 def _is_key_used(definition: ConfigDef, key: str) -> bool:
-    if key in client_keys.CLIENT_KEYS:  # without a prefix these have no effect in a connector
+    if (
+        key in client_config_keys.CLIENT_KEYS
+    ):  # without a prefix these have no effect in a connector
         return False
-    if key.startswith(client_roles.CLUSTER_PREFIXES) and _is_client_key(key):
-        return key.partition(".cluster.")[2] in client_keys.CLIENT_KEYS
+    if key.startswith(mirror_connector_client_properties.CLUSTER_PREFIXES) and _is_client_key(key):
+        return key.partition(".cluster.")[2] in client_config_keys.CLIENT_KEYS
     return (
         key in definition.keys
-        or key in mirror_connector_keys.COMMON_KEYS
+        or key in mirror_connector_config_keys.COMMON_KEYS
         or key.startswith(
             (
-                *client_roles.ALL_PREFIXES,
+                *mirror_connector_client_properties.ALL_PREFIXES,
                 *record_transforms.KEY_PREFIXES,
                 dedicated_mode.PROVIDERS_KEY,
             )
@@ -331,7 +337,9 @@ def _format_default(default: Any) -> str:
         return str(default).lower()
     if isinstance(default, list):
         return ",".join(map(str, default))
-    named = java_classes.get_java_class_name(default) if isinstance(default, type) else None
+    named = (
+        java_class_placeholders.get_java_class_name(default) if isinstance(default, type) else None
+    )
     return named or str(default)
 
 
@@ -358,7 +366,7 @@ def _derive_rest_settings(flat: FlatProperties) -> EffectiveSection:
         dedicated_mode.INTERNAL_REST_KEY, EffectiveValue(value=False, origin=_MM2_DEFAULT_ORIGIN)
     )
     if is_on:
-        for key, default in _list_defaults(worker_keys.COMMON).items():
+        for key, default in _list_defaults(worker_config_keys.COMMON).items():
             if key in mm2_property_keys.REST_KEYS:
                 found.setdefault(key, EffectiveValue(value=default, origin=_MM2_DEFAULT_ORIGIN))
     return _sort_section(found)
@@ -464,7 +472,7 @@ def _render_entry(key: str, value: PlainValue) -> str:
     shown = value if not isinstance(value, list) else json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
         return f"{key}: {shown}"
-    text = yaml_file.format_yaml({key: value}).rstrip("\n")
+    text = yaml_parser.format_yaml({key: value}).rstrip("\n")
     return text if "\n" not in text else f"{key}: {json.dumps(value, ensure_ascii=False)}"
 
 

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from connect_runtime.config.yaml_file import YamlSection
-from mm2.config import mm2_property_keys, security_warnings, value_types
+from connect_runtime.config.yaml_parser import YamlSection
+from mm2.config import config_value_types, mm2_property_keys, security_warnings
+from mm2.config.config_value_types import RefusedValueError, SingleValueType
 from mm2.config.mm2_settings import HealthSettings, MetricsEndpointSettings
-from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
-from mm2.config.value_types import RefusedValueError, SingleValueType
+from mm2.config.yaml_section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
 
-_ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean_type(), default="true")
+_ENABLED_OPTION = ConfigOption(
+    name="enabled", kind=config_value_types.boolean_type(), default="true"
+)
 _HOST_OPTION = ConfigOption(
     name="host",
-    kind=value_types.regex_text_type(
+    kind=config_value_types.regex_text_type(
         r"[^\s/]+", "a host name or address to listen on; 0.0.0.0 listens on all interfaces"
     ),
     default="127.0.0.1",
 )
-_PORT_OPTION = ConfigOption(name="port", kind=value_types.integer_type(0, 65_535), default="9464")
-_REQUIRED_OPTION = ConfigOption(name="required", kind=value_types.boolean_type(), default="true")
+_PORT_OPTION = ConfigOption(
+    name="port", kind=config_value_types.integer_type(0, 65_535), default="9464"
+)
+_REQUIRED_OPTION = ConfigOption(
+    name="required", kind=config_value_types.boolean_type(), default="true"
+)
 _BY_OPTION = ConfigOption(
-    name="by", kind=value_types.choice_type("topic", "partition"), default="topic"
+    name="by", kind=config_value_types.choice_type("topic", "partition"), default="topic"
 )
 _WITHIN_OPTION = ConfigOption(
-    name="replicating.within.seconds", kind=value_types.integer_type(1, 86_400), default="60"
+    name="replicating.within.seconds", kind=config_value_types.integer_type(1, 86_400), default="60"
 )
 _REPORT_OPTION = ConfigOption(
-    name="report", kind=value_types.text_type("path of a file"), default=None
+    name="report", kind=config_value_types.text_type("path of a file"), default=None
 )
 HEALTH_SECTION, DRILL_SECTION = "health", "drill"
 
@@ -104,7 +110,7 @@ def read_unvalidated_section(
         kind = (
             _SIGNED_PROTOCOL
             if name == security_warnings.CONNECT_PROTOCOL_KEY
-            else value_types.text_type()
+            else config_value_types.text_type()
         )
         found.get_optional(ConfigOption(name=name, kind=kind, default=None))
     found.report_unread_keys(refused={})

@@ -12,15 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlSection
-from mm2.config import clusters_section, flow_keys, mm2_only_keys, section_reader
+from connect_runtime.config.yaml_parser import YamlEntry, YamlList, YamlSection
+from mm2.config import clusters_section, flow_config_keys, mm2_only_keys, yaml_section_reader
 from mm2.config.clusters_section import ClusterEntry, ClusterProperty
 from mm2.config.mm2_settings import ClientType, ClusterSettings, FlowClients
-from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
+from mm2.config.yaml_section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
 from mm2.replication import record_transforms
 from mm2.topics.config_property_filter import DefaultConfigPropertyFilter
 from mm2.topics.flow_config import Flow, FlowThrottles, TargetTopicAccess
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.topics.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
 from mm2.topics.topic_filters import NameFilter
 
 CONSUMER_PREFIX = "source.consumer."
@@ -117,32 +121,33 @@ class FlowEntry:
 
 
 CROSS_CHECKED_KEYS = (
-    flow_keys.SOURCE.name,
-    flow_keys.TARGET.name,
-    flow_keys.POLICY.name,
-    flow_keys.SEPARATOR.name,
-    flow_keys.TOPICS.name,
-    flow_keys.SYNC_CONFIGS.name,
+    flow_config_keys.SOURCE.name,
+    flow_config_keys.TARGET.name,
+    flow_config_keys.POLICY.name,
+    flow_config_keys.SEPARATOR.name,
+    flow_config_keys.TOPICS.name,
+    flow_config_keys.SYNC_CONFIGS.name,
 )
 
 
 def read_defaults_section(collector: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
     """Read the section `defaults` and report its problems once, instead of in every flow."""
-    section = section_reader.convert_to_section(collector, entry, path="defaults")
+    section = yaml_section_reader.convert_to_section(collector, entry, path="defaults")
     if section is None:
         return None
     found = SectionReader(collector, section, path="defaults")
-    found.get(flow_keys.ENABLED)
-    classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
+    found.get(flow_config_keys.ENABLED)
+    classes = [found.get(option) for option in flow_config_keys.CLASS_OPTIONS]
     _read_flow_keys(found, source="", target="")
     found.find_entries_with_prefix(OVERRIDE_PREFIXES)
     ends = dict.fromkeys(
-        (flow_keys.SOURCE.name, flow_keys.TARGET.name), "must be set in each flow, not here"
+        (flow_config_keys.SOURCE.name, flow_config_keys.TARGET.name),
+        "must be set in each flow, not here",
     )
-    refused = {**flow_keys.REFUSED_KEYS, **ends}
-    if any(map(flow_keys.is_custom_class, classes)):
-        found.accept_remaining_keys(refused=refused, families=flow_keys.REFUSED_PREFIXES)
-    found.report_unread_keys(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+    refused = {**flow_config_keys.REFUSED_KEYS, **ends}
+    if any(map(flow_config_keys.is_custom_class, classes)):
+        found.accept_remaining_keys(refused=refused, families=flow_config_keys.REFUSED_PREFIXES)
+    found.report_unread_keys(refused=refused, families=flow_config_keys.REFUSED_PREFIXES)
     return section
 
 
@@ -172,17 +177,22 @@ def _read_flow(
 ) -> FlowEntry:
     before = len(collector.problems)
     found = SectionReader(collector, section, path=path, defaults=defaults)
-    classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
-    custom = any(map(flow_keys.is_custom_class, classes))
-    source, target = found.get_required(flow_keys.SOURCE), found.get_required(flow_keys.TARGET)
-    enabled = found.get(flow_keys.ENABLED)
+    classes = [found.get(option) for option in flow_config_keys.CLASS_OPTIONS]
+    custom = any(map(flow_config_keys.is_custom_class, classes))
+    source, target = (
+        found.get_required(flow_config_keys.SOURCE),
+        found.get_required(flow_config_keys.TARGET),
+    )
+    enabled = found.get(flow_config_keys.ENABLED)
     flow = _read_flow_keys(found, source=source or "", target=target or "")
     overrides = collect_client_overrides(found)
     if custom:
         found.accept_remaining_keys(
-            refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES
+            refused=flow_config_keys.REFUSED_KEYS, families=flow_config_keys.REFUSED_PREFIXES
         )
-    found.report_unread_keys(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+    found.report_unread_keys(
+        refused=flow_config_keys.REFUSED_KEYS, families=flow_config_keys.REFUSED_PREFIXES
+    )
     return FlowEntry(
         path=path,
         lines={name: found.get_line(name) for name in CROSS_CHECKED_KEYS},
@@ -197,39 +207,45 @@ def _read_flow(
 
 
 def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
-    policy = found.get(flow_keys.POLICY)
+    policy = found.get(flow_config_keys.POLICY)
     replication_factor = _read_connector_keys(found)
-    found.get(flow_keys.TRANSFORMS)
-    found.get(flow_keys.PREDICATES)
+    found.get(flow_config_keys.TRANSFORMS)
+    found.get(flow_config_keys.PREDICATES)
     found.accept_keys_with_prefix(record_transforms.KEY_PREFIXES)
-    if not found.get(flow_keys.REFRESH_TOPICS):
-        found.warn_if_key_set(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
+    if not found.get(flow_config_keys.REFRESH_TOPICS):
+        found.warn_if_key_set(
+            flow_config_keys.SYNC_CONFIGS_INTERVAL.name, flow_config_keys.SYNC_WITHOUT_REFRESH
+        )
     return Flow(
         source=source,
         target=target,
         policy=_read_replication_policy(found, policy, source=source),
         topics=NameFilter(
-            include=found.get(flow_keys.TOPICS), exclude=found.get(flow_keys.TOPICS_EXCLUDE)
+            include=found.get(flow_config_keys.TOPICS),
+            exclude=found.get(flow_config_keys.TOPICS_EXCLUDE),
         ),
         groups=NameFilter(
-            include=found.get(flow_keys.GROUPS), exclude=found.get(flow_keys.GROUPS_EXCLUDE)
+            include=found.get(flow_config_keys.GROUPS),
+            exclude=found.get(flow_config_keys.GROUPS_EXCLUDE),
         ),
         config_filter=DefaultConfigPropertyFilter(
-            exclude=found.get(flow_keys.PROPERTIES_EXCLUDE),
-            source_defaults=found.get(flow_keys.USE_DEFAULTS_FROM) == "source",
+            exclude=found.get(flow_config_keys.PROPERTIES_EXCLUDE),
+            source_defaults=found.get(flow_config_keys.USE_DEFAULTS_FROM) == "source",
         ),
-        replicate_heartbeats=found.get(flow_keys.HEARTBEATS),
+        replicate_heartbeats=found.get(flow_config_keys.HEARTBEATS),
         replication_factor=replication_factor,
-        tasks_max=found.get(flow_keys.TASKS_MAX),
+        tasks_max=found.get(flow_config_keys.TASKS_MAX),
         start=found.get(mm2_only_keys.START.option),
-        target_topics=TargetTopicAccess(found.get(flow_keys.build_target_topics_option(policy))),
+        target_topics=TargetTopicAccess(
+            found.get(flow_config_keys.build_target_topics_option(policy))
+        ),
         refresh_topics_interval_s=_read_interval_s(
-            found, flow_keys.REFRESH_TOPICS, flow_keys.REFRESH_TOPICS_INTERVAL
+            found, flow_config_keys.REFRESH_TOPICS, flow_config_keys.REFRESH_TOPICS_INTERVAL
         ),
         sync_topic_configs_interval_s=_read_interval_s(
-            found, flow_keys.SYNC_CONFIGS, flow_keys.SYNC_CONFIGS_INTERVAL
+            found, flow_config_keys.SYNC_CONFIGS, flow_config_keys.SYNC_CONFIGS_INTERVAL
         ),
-        admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
+        admin_timeout_s=found.get(flow_config_keys.ADMIN_TIMEOUT) / 1000,
         throttles=FlowThrottles(
             flow=found.get_optional(mm2_only_keys.THROTTLE.option) or 0,
             topics=found.get(mm2_only_keys.TOPIC_THROTTLES.option),
@@ -246,14 +262,14 @@ def _read_connector_keys(found: SectionReader) -> int:
     """
     is_properties = found.collector.lenient
     option: ConfigOption[Any]
-    for option in flow_keys.YAML_DEFAULT_OPTIONS:
-        found.get(flow_keys.apply_mm2_default(option) if is_properties else option)
-    factor: ConfigOption[int] = flow_keys.REPLICATION_FACTOR
+    for option in flow_config_keys.YAML_DEFAULT_OPTIONS:
+        found.get(flow_config_keys.apply_mm2_default(option) if is_properties else option)
+    factor: ConfigOption[int] = flow_config_keys.REPLICATION_FACTOR
     if is_properties:
-        factor = flow_keys.apply_mm2_default(factor)
+        factor = flow_config_keys.apply_mm2_default(factor)
     value = found.get(factor)
-    for option in flow_keys.CONNECTOR_OPTIONS:
-        if option in flow_keys.FACTOR_OPTIONS and not is_properties:
+    for option in flow_config_keys.CONNECTOR_OPTIONS:
+        if option in flow_config_keys.FACTOR_OPTIONS and not is_properties:
             option = dataclasses.replace(option, default=str(value))
         found.get(option)
     return value
@@ -262,12 +278,12 @@ def _read_connector_keys(found: SectionReader) -> int:
 def _read_replication_policy(
     found: SectionReader, policy: str, *, source: str
 ) -> ReplicationPolicy:
-    separator = found.get(flow_keys.SEPARATOR)
-    same = found.get(flow_keys.INTERNAL_SEPARATOR)
+    separator = found.get(flow_config_keys.SEPARATOR)
+    same = found.get(flow_config_keys.INTERNAL_SEPARATOR)
     renaming = DefaultReplicationPolicy(
         separator=separator, internal_separator=separator if same else "."
     )
-    if flow_keys.is_identity_policy(policy):
+    if flow_config_keys.is_identity_policy(policy):
         return IdentityReplicationPolicy(source_alias=source, defaults=renaming)
     return renaming
 

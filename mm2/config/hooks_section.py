@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.config import config_errors
-from connect_runtime.config.yaml_file import YamlScalar, YamlSection
-from mm2.config import section_reader, value_types
+from connect_runtime.config.yaml_parser import YamlScalar, YamlSection
+from mm2.config import config_value_types, yaml_section_reader
+from mm2.config.config_value_types import TextListType
 from mm2.config.mm2_settings import HookCommand
-from mm2.config.section_reader import ConfigOption, ProblemCollector, SectionReader
-from mm2.config.value_types import TextListType
+from mm2.config.yaml_section_reader import ConfigOption, ProblemCollector, SectionReader
 
 HOOKS_SECTION = "hooks"
 _ALLOWED = "a list of the program and its arguments, which is run without a shell"
 _COMMAND = ConfigOption(name="command", kind=TextListType(_ALLOWED), default=None)
 _TIMEOUT = ConfigOption(
-    name="timeout.ms", kind=value_types.integer_type(1, 24 * 3_600_000), default="300000"
+    name="timeout.ms", kind=config_value_types.integer_type(1, 24 * 3_600_000), default="300000"
 )
 HOOK_NAMES = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
 
@@ -41,7 +41,7 @@ def read_hooks_section(
                 entry.line, path, "is not a hook", allowed=allowed, nearest=nearest
             )
             continue
-        given = section_reader.convert_to_section(collector, entry, path=path)
+        given = yaml_section_reader.convert_to_section(collector, entry, path=path)
         hook = None if given is None else _read_hook(collector, given, path=path, shown=shown)
         if hook is not None:
             found[entry.key] = hook

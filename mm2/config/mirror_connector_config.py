@@ -16,19 +16,19 @@ from connect_runtime.api.config_types import ClassLoader
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
 from mm2.config import (
-    client_roles,
+    config_value_types,
     connector_checks,
     copy_engine_config,
-    java_classes,
-    mirror_connector_keys,
+    java_class_placeholders,
+    mirror_connector_client_properties,
+    mirror_connector_config_keys,
     mm2_only_keys,
-    operator_overrides,
-    policy_classes,
-    value_types,
+    pause_and_throttle_overrides,
+    policy_and_filter_factory,
 )
-from mm2.config.client_roles import ClientRole
 from mm2.config.connector_checks import KeyErrors
-from mm2.config.policy_classes import ParsedConfig
+from mm2.config.mirror_connector_client_properties import ClientRole
+from mm2.config.policy_and_filter_factory import ParsedConfig
 from mm2.replication import record_transforms
 from mm2.replication.record_transforms import TransformChainError
 from mm2.topics import task_assignment
@@ -39,18 +39,18 @@ from mm2.topics.flow_config import (
     StartPositionKind,
     TargetTopicAccess,
 )
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics.replication_policy import ReplicationPolicy
 from mm2.topics.task_assignment import TaskThrottle
 from mm2.topics.topic_filters import TopicOrGroupFilter
 
 T = TypeVar("T")
 Props = Mapping[str, str]
 
-SOURCE_CONFIG_DEF = ConfigDef(mirror_connector_keys.SOURCE_KEYS)
-for _key in mirror_connector_keys.EXTENSION_KEYS.keys.values():
+SOURCE_CONFIG_DEF = ConfigDef(mirror_connector_config_keys.SOURCE_KEYS)
+for _key in mirror_connector_config_keys.EXTENSION_KEYS.keys.values():
     SOURCE_CONFIG_DEF.add(_key)
-CHECKPOINT_CONFIG_DEF = mirror_connector_keys.CHECKPOINT_KEYS
-HEARTBEAT_CONFIG_DEF = mirror_connector_keys.HEARTBEAT_KEYS
+CHECKPOINT_CONFIG_DEF = mirror_connector_config_keys.CHECKPOINT_KEYS
+HEARTBEAT_CONFIG_DEF = mirror_connector_config_keys.HEARTBEAT_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,10 @@ class MirrorConnectorConfig:
     ) -> Props:
         """Return the properties of the client with this role and purpose, with MirrorMaker 2's
         `client.id`."""
-        label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
-        return client_roles.resolve_properties_with_client_id(
+        label = mirror_connector_client_properties.format_client_label(
+            self.source, self.target, self.name, task=task
+        )
+        return mirror_connector_client_properties.resolve_properties_with_client_id(
             self.props, role, label=label, use=use
         )
 
@@ -155,7 +157,7 @@ def parse_heartbeat_config(props: Props) -> MirrorHeartbeatConfig:
 
 
 def validate_source_config(
-    props: Props, *, load: ClassLoader = java_classes.resolve_class
+    props: Props, *, load: ClassLoader = java_class_placeholders.resolve_class
 ) -> list[ConfigValue]:
     """Validate a source connector's configuration. Returns all keys with values and errors, for
     `Connector.validate`."""
@@ -169,7 +171,7 @@ def validate_source_config(
 
 
 def validate_checkpoint_config(
-    props: Props, *, load: ClassLoader = java_classes.resolve_class
+    props: Props, *, load: ClassLoader = java_class_placeholders.resolve_class
 ) -> list[ConfigValue]:
     """Validate a checkpoint connector's configuration. Returns all keys with values and errors, for
     `Connector.validate`."""
@@ -183,7 +185,7 @@ def validate_checkpoint_config(
 
 
 def validate_heartbeat_config(
-    props: Props, *, load: ClassLoader = java_classes.resolve_class
+    props: Props, *, load: ClassLoader = java_class_placeholders.resolve_class
 ) -> list[ConfigValue]:
     """Validate a heartbeat connector's configuration. Returns all keys with values and errors, for
     `Connector.validate`."""
@@ -202,7 +204,7 @@ class _ConfigReader:
         props: Props,
         *,
         strict: bool,
-        load: ClassLoader = java_classes.resolve_class,
+        load: ClassLoader = java_class_placeholders.resolve_class,
     ) -> None:
         """Create a reader. `load` resolves class names; for class names from the configuration
         file, use `java_classes.import_class`."""
@@ -232,7 +234,9 @@ class _ConfigReader:
         """Return the key under which a filter's problem is reported. `of_class` is the key that
         names the filter's class, and is returned for a custom class. `key` is returned for a
         built-in class."""
-        return key if java_classes.get_java_class_name(self.values[of_class]) else of_class
+        return (
+            key if java_class_placeholders.get_java_class_name(self.values[of_class]) else of_class
+        )
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:
         """Read an interval in seconds. Returns None (never) if the operation is disabled or the
@@ -272,36 +276,36 @@ def _validate_connector(
 
 def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
     values = reading.values
-    timeout_ms: int = values[mirror_connector_keys.ADMIN_TIMEOUT]
+    timeout_ms: int = values[mirror_connector_config_keys.ADMIN_TIMEOUT]
     if timeout_ms < 1:
         reading.report_problem(
-            mirror_connector_keys.ADMIN_TIMEOUT,
-            f"{mirror_connector_keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1",
+            mirror_connector_config_keys.ADMIN_TIMEOUT,
+            f"{mirror_connector_config_keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1",
         )
     ends = [
-        values[mirror_connector_keys.SOURCE_ALIAS] or "",
-        values[mirror_connector_keys.TARGET_ALIAS] or "",
+        values[mirror_connector_config_keys.SOURCE_ALIAS] or "",
+        values[mirror_connector_config_keys.TARGET_ALIAS] or "",
     ]
     return MirrorConnectorConfig(
         props=reading.props,
-        name=(reading.props.get(mirror_connector_keys.NAME) or "").strip(),
-        enabled=values[mirror_connector_keys.ENABLED],
+        name=(reading.props.get(mirror_connector_config_keys.NAME) or "").strip(),
+        enabled=values[mirror_connector_config_keys.ENABLED],
         source=ends[0],
         target=ends[1],
         policy=reading.build_value_or_report_problem(
-            mirror_connector_keys.POLICY,
-            lambda: policy_classes.build_replication_policy(reading.props, values),
+            mirror_connector_config_keys.POLICY,
+            lambda: policy_and_filter_factory.build_replication_policy(reading.props, values),
             Flow(source="", target="").policy,
         ),
         admin_timeout_s=timeout_ms / 1000,
-        metric_formats=tuple(values.get(mirror_connector_keys.METRIC_FORMATS) or ()),
+        metric_formats=tuple(values.get(mirror_connector_config_keys.METRIC_FORMATS) or ()),
     )
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
     """Read the location and name of the offset-syncs topic. If the source cluster stores the topic,
     the name contains the alias of the target, and vice versa."""
-    on_source = values[mirror_connector_keys.SYNCS_TOPIC_LOCATION] == "source"
+    on_source = values[mirror_connector_config_keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
 
@@ -310,7 +314,7 @@ def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
     values, common = reading.values, _read_common_keys(reading)
     syncs = _read_syncs_topic(common, values)
     reading.build_value_or_report_problem(
-        mirror_connector_keys.ENGINE,
+        mirror_connector_config_keys.ENGINE,
         lambda: copy_engine_config.parse_engine_settings(reading.props),
         None,
     )
@@ -318,16 +322,16 @@ def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
         common=common,
         flow=_read_source_flow(reading, common),
         sync_acls_interval_s=reading.read_interval(
-            mirror_connector_keys.SYNC_ACLS, mirror_connector_keys.SYNC_ACLS_S
+            mirror_connector_config_keys.SYNC_ACLS, mirror_connector_config_keys.SYNC_ACLS_S
         ),
-        syncs_topic=syncs if values[mirror_connector_keys.EMIT_SYNCS] else None,
+        syncs_topic=syncs if values[mirror_connector_config_keys.EMIT_SYNCS] else None,
         syncs_topic_factor=reading.read_replication_factor(
-            mirror_connector_keys.SYNCS_TOPIC_FACTOR
+            mirror_connector_config_keys.SYNCS_TOPIC_FACTOR
         ),
-        lag_max=values[mirror_connector_keys.LAG_MAX],
-        paused_topics=frozenset(operator_overrides.list_paused_topics(reading.props)),
+        lag_max=values[mirror_connector_config_keys.LAG_MAX],
+        paused_topics=frozenset(pause_and_throttle_overrides.list_paused_topics(reading.props)),
         transforms=_read_transforms(reading),
-        java_stopped=values[mirror_connector_keys.JAVA_STOPPED_CLEANLY],
+        java_stopped=values[mirror_connector_config_keys.JAVA_STOPPED_CLEANLY],
     )
 
 
@@ -353,23 +357,25 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         topics=_read_topic_filter(reading, base.topics),
         config_filter=reading.build_value_or_report_problem(
             reading.find_faulty_key(
-                mirror_connector_keys.PROPERTY_FILTER, mirror_connector_keys.PROPERTIES_EXCLUDE
+                mirror_connector_config_keys.PROPERTY_FILTER,
+                mirror_connector_config_keys.PROPERTIES_EXCLUDE,
             ),
-            lambda: policy_classes.build_property_filter(props, values),
+            lambda: policy_and_filter_factory.build_property_filter(props, values),
             base.config_filter,
         ),
-        replicate_heartbeats=values[mirror_connector_keys.REPLICATE_HEARTBEATS],
+        replicate_heartbeats=values[mirror_connector_config_keys.REPLICATE_HEARTBEATS],
         replication_factor=reading.read_replication_factor(
-            mirror_connector_keys.REPLICATION_FACTOR
+            mirror_connector_config_keys.REPLICATION_FACTOR
         ),
         tasks_max=_read_tasks_max(props),
         start=_read_start_position(reading),
         target_topics=_read_target_topics(common, values),
         refresh_topics_interval_s=reading.read_interval(
-            mirror_connector_keys.REFRESH_TOPICS, mirror_connector_keys.REFRESH_TOPICS_S
+            mirror_connector_config_keys.REFRESH_TOPICS,
+            mirror_connector_config_keys.REFRESH_TOPICS_S,
         ),
         sync_topic_configs_interval_s=reading.read_interval(
-            mirror_connector_keys.SYNC_CONFIGS, mirror_connector_keys.SYNC_CONFIGS_S
+            mirror_connector_config_keys.SYNC_CONFIGS, mirror_connector_config_keys.SYNC_CONFIGS_S
         ),
         admin_timeout_s=common.admin_timeout_s,
         throttles=_read_throttles(reading),
@@ -380,13 +386,13 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
 def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
     """Read the flow's throttles. If an operator's limit is invalid, report it and return no
     throttles."""
-    wrong = operator_overrides.find_override_problems(reading.props)
+    wrong = pause_and_throttle_overrides.find_override_problems(reading.props)
     for key, words in wrong.items():
         reading.report_problem(key, words)
     return (
         FlowThrottles()
         if wrong
-        else operator_overrides.resolve_throttles(reading.values, reading.props)
+        else pause_and_throttle_overrides.resolve_throttles(reading.values, reading.props)
     )
 
 
@@ -394,15 +400,17 @@ def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> Topi
     """Read the configured topic filter. If it is invalid, report the problem and return the default
     filter `base`."""
     return reading.build_value_or_report_problem(
-        reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
-        lambda: policy_classes.build_topic_filter(reading.props, reading.values),
+        reading.find_faulty_key(
+            mirror_connector_config_keys.TOPIC_FILTER, mirror_connector_config_keys.TOPICS
+        ),
+        lambda: policy_and_filter_factory.build_topic_filter(reading.props, reading.values),
         base,
     )
 
 
 def _read_tasks_max(props: Props) -> int:
     """Parse `tasks.max`, which the worker has already validated."""
-    text = (props.get(mirror_connector_keys.TASKS_MAX) or "1").strip()
+    text = (props.get(mirror_connector_config_keys.TASKS_MAX) or "1").strip()
     return int(text) if text.isdecimal() else 1
 
 
@@ -411,10 +419,10 @@ def _read_start_position(reading: _ConfigReader) -> StartPosition:
     `start` is not set."""
     given = reading.values[mm2_only_keys.START.name]
     if given is not None:
-        return value_types.parse_start_position(given)
-    reset = client_roles.resolve_role_properties(reading.props, client_roles.SOURCE_CONSUMER)[
-        "auto.offset.reset"
-    ].strip()
+        return config_value_types.parse_start_position(given)
+    reset = mirror_connector_client_properties.resolve_role_properties(
+        reading.props, mirror_connector_client_properties.SOURCE_CONSUMER
+    )["auto.offset.reset"].strip()
     if reset not in ("earliest", "latest"):
         reading.report_problem(
             "source.consumer.auto.offset.reset",
@@ -444,9 +452,9 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
             topics=_read_topic_filter(reading, base.topics),
             groups=reading.build_value_or_report_problem(
                 reading.find_faulty_key(
-                    mirror_connector_keys.GROUP_FILTER, mirror_connector_keys.GROUPS
+                    mirror_connector_config_keys.GROUP_FILTER, mirror_connector_config_keys.GROUPS
                 ),
-                lambda: policy_classes.build_group_filter(props, values),
+                lambda: policy_and_filter_factory.build_group_filter(props, values),
                 base.groups,
             ),
             tasks_max=_read_tasks_max(props),
@@ -455,16 +463,18 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
         syncs_topic=_read_syncs_topic(common, values),
         checkpoints_topic=common.policy.checkpoints_topic(common.source),
         checkpoints_topic_factor=reading.read_replication_factor(
-            mirror_connector_keys.CHECKPOINTS_FACTOR
+            mirror_connector_config_keys.CHECKPOINTS_FACTOR
         ),
         refresh_groups_interval_s=reading.read_interval(
-            mirror_connector_keys.REFRESH_GROUPS, mirror_connector_keys.REFRESH_GROUPS_S
+            mirror_connector_config_keys.REFRESH_GROUPS,
+            mirror_connector_config_keys.REFRESH_GROUPS_S,
         ),
         emit_interval_s=reading.read_interval(
-            mirror_connector_keys.EMIT_CHECKPOINTS, mirror_connector_keys.EMIT_CHECKPOINTS_S
+            mirror_connector_config_keys.EMIT_CHECKPOINTS,
+            mirror_connector_config_keys.EMIT_CHECKPOINTS_S,
         ),
         sync_groups_interval_s=reading.read_interval(
-            mirror_connector_keys.SYNC_GROUPS, mirror_connector_keys.SYNC_GROUPS_S
+            mirror_connector_config_keys.SYNC_GROUPS, mirror_connector_config_keys.SYNC_GROUPS_S
         ),
     )
 
@@ -472,9 +482,12 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
 def _read_heartbeat_config(reading: _ConfigReader) -> MirrorHeartbeatConfig:
     return MirrorHeartbeatConfig(
         common=_read_common_keys(reading),
-        topic_factor=reading.read_replication_factor(mirror_connector_keys.HEARTBEATS_FACTOR),
+        topic_factor=reading.read_replication_factor(
+            mirror_connector_config_keys.HEARTBEATS_FACTOR
+        ),
         interval_s=reading.read_interval(
-            mirror_connector_keys.EMIT_HEARTBEATS, mirror_connector_keys.EMIT_HEARTBEATS_S
+            mirror_connector_config_keys.EMIT_HEARTBEATS,
+            mirror_connector_config_keys.EMIT_HEARTBEATS_S,
         ),
     )
 
@@ -483,7 +496,7 @@ _LIVE_KEYS = frozenset(
     {
         mm2_only_keys.THROTTLE.name,
         mm2_only_keys.TOPIC_THROTTLES.name,
-        mirror_connector_keys.JAVA_STOPPED_CLEANLY,
+        mirror_connector_config_keys.JAVA_STOPPED_CLEANLY,
         task_assignment.THROTTLE_KEY,
         task_assignment.TOPIC_THROTTLES_KEY,
         task_assignment.ADDED_PARTITIONS_KEY,
@@ -494,31 +507,34 @@ keys, `ADDED_PARTITIONS_KEY` and `JAVA_STOPPED_CLEANLY`, matter only when a task
 _CONNECTOR_ONLY_KEYS = frozenset(
     {
         *(
-            mirror_connector_keys.TOPICS,
-            mirror_connector_keys.TOPICS_EXCLUDE,
-            mirror_connector_keys.TOPIC_FILTER,
+            mirror_connector_config_keys.TOPICS,
+            mirror_connector_config_keys.TOPICS_EXCLUDE,
+            mirror_connector_config_keys.TOPIC_FILTER,
         ),
         *(
-            mirror_connector_keys.PROPERTIES_EXCLUDE,
-            mirror_connector_keys.PROPERTY_FILTER,
-            mirror_connector_keys.USE_DEFAULTS_FROM,
+            mirror_connector_config_keys.PROPERTIES_EXCLUDE,
+            mirror_connector_config_keys.PROPERTY_FILTER,
+            mirror_connector_config_keys.USE_DEFAULTS_FROM,
         ),
         *(
-            mirror_connector_keys.REFRESH_TOPICS,
-            mirror_connector_keys.REFRESH_TOPICS_S,
-            mirror_connector_keys.TASKS_MAX,
+            mirror_connector_config_keys.REFRESH_TOPICS,
+            mirror_connector_config_keys.REFRESH_TOPICS_S,
+            mirror_connector_config_keys.TASKS_MAX,
         ),
         *(
-            mirror_connector_keys.SYNC_CONFIGS,
-            mirror_connector_keys.SYNC_CONFIGS_S,
-            mirror_connector_keys.SYNC_ACLS,
-            mirror_connector_keys.SYNC_ACLS_S,
+            mirror_connector_config_keys.SYNC_CONFIGS,
+            mirror_connector_config_keys.SYNC_CONFIGS_S,
+            mirror_connector_config_keys.SYNC_ACLS,
+            mirror_connector_config_keys.SYNC_ACLS_S,
         ),
-        *(mirror_connector_keys.REPLICATION_FACTOR, mirror_connector_keys.SYNCS_TOPIC_FACTOR),
         *(
-            mirror_connector_keys.ALL_KEYS
+            mirror_connector_config_keys.REPLICATION_FACTOR,
+            mirror_connector_config_keys.SYNCS_TOPIC_FACTOR,
+        ),
+        *(
+            mirror_connector_config_keys.ALL_KEYS
             - frozenset(SOURCE_CONFIG_DEF.keys)
-            - {mirror_connector_keys.NAME, *record_transforms.LIST_KEYS}
+            - {mirror_connector_config_keys.NAME, *record_transforms.LIST_KEYS}
         ),
     }
 )
@@ -569,5 +585,5 @@ def can_reconfigure_live(before: Mapping[str, str], after: Mapping[str, str]) ->
         for key in before.keys() | after.keys()
         if key not in _LIVE_KEYS
         and key not in _CONNECTOR_ONLY_KEYS
-        and not operator_overrides.is_override_key(key)
+        and not pause_and_throttle_overrides.is_override_key(key)
     )

@@ -17,9 +17,9 @@ from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import Lambda, Range, Validator, ValidString
 from connect_runtime.base.bounded_regex import PatternError
 from mm2 import unreachable_cluster
-from mm2.config import value_types
-from mm2.config.section_reader import ConfigOption
-from mm2.config.value_types import TopicThrottleListType
+from mm2.config import config_value_types
+from mm2.config.config_value_types import TopicThrottleListType
+from mm2.config.yaml_section_reader import ConfigOption
 from mm2.topics import flow_config
 from mm2.topics.flow_config import (
     DeliveryMode,
@@ -99,7 +99,7 @@ def _declare_integer_key(
 ) -> ExtensionKey[int]:
     return ExtensionKey(
         option=ConfigOption(
-            name=name, kind=value_types.integer_type(least, most), default=str(default)
+            name=name, kind=config_value_types.integer_type(least, most), default=str(default)
         ),
         help=help_text,
         type=Type.LONG,
@@ -114,7 +114,9 @@ def _declare_choice_key(
 ) -> ExtensionKey[str]:
     names = tuple(each.value for each in values)
     return ExtensionKey(
-        option=ConfigOption(name=name, kind=value_types.choice_type(*names), default=default.value),
+        option=ConfigOption(
+            name=name, kind=config_value_types.choice_type(*names), default=default.value
+        ),
         help=help_text,
         type=Type.STRING,
         connector_default=default.value,
@@ -127,14 +129,18 @@ def _declare_choice_key(
 
 
 START: ExtensionKey[StartPosition] = ExtensionKey(
-    option=ConfigOption(name="start", kind=value_types.start_position_type(), default="earliest"),
+    option=ConfigOption(
+        name="start", kind=config_value_types.start_position_type(), default="earliest"
+    ),
     help=(
         "Where replication of a topic starts if no progress is recorded. Partitions that are "
         "added later start at their first record."
     ),
     type=Type.STRING,
     connector_default=None,
-    validator=create_parsing_validator(value_types.parse_start_position, value_types.START_ALLOWED),
+    validator=create_parsing_validator(
+        config_value_types.parse_start_position, config_value_types.START_ALLOWED
+    ),
     importance=Importance.MEDIUM,
 )
 """Start position of new partitions. Without this key, a connector configuration uses the source
@@ -160,7 +166,7 @@ _ACCESS_NAMES = tuple(each.value for each in TargetTopicAccess)
 TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
     option=ConfigOption(
         name="target.topics",
-        kind=value_types.choice_type(*_ACCESS_NAMES),
+        kind=config_value_types.choice_type(*_ACCESS_NAMES),
         default=TargetTopicAccess.EXCLUSIVE.value,
     ),
     help=(
@@ -180,11 +186,13 @@ TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
     is_choice=True,
 )
 THROTTLE: ExtensionKey[int] = ExtensionKey(
-    option=ConfigOption(name="throttle", kind=value_types.byte_rate_type(), default=None),
+    option=ConfigOption(name="throttle", kind=config_value_types.byte_rate_type(), default=None),
     help="Rate limit of the whole flow, in bytes per second read from the source.",
     type=Type.STRING,
     connector_default=None,
-    validator=create_parsing_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
+    validator=create_parsing_validator(
+        config_value_types.parse_byte_rate, config_value_types.RATE_ALLOWED
+    ),
 )
 TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     option=ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=()),
@@ -195,7 +203,7 @@ TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
     type=Type.LIST,
     connector_default=[],
     validator=create_parsing_validator(
-        value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
+        config_value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
     ),
 )
 BUFFER_MEMORY = _declare_integer_key(

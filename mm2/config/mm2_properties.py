@@ -20,7 +20,7 @@ from connect_runtime.config import config_errors, config_providers, java_propert
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.config.config_providers import ConfigProvider
 from connect_runtime.config.java_properties import JavaProperty
-from connect_runtime.config.yaml_file import (
+from connect_runtime.config.yaml_parser import (
     YamlDocument,
     YamlEntry,
     YamlList,
@@ -28,7 +28,7 @@ from connect_runtime.config.yaml_file import (
     YamlScalar,
     YamlSection,
 )
-from mm2.config import flow_keys, flows_section, mm2_only_keys, mm2_property_keys
+from mm2.config import flow_config_keys, flows_section, mm2_only_keys, mm2_property_keys
 from mm2.replication import record_transforms
 
 Problem = ConfigProblem
@@ -135,12 +135,12 @@ class FlowProperties:
 def translate_flow_properties(flow: FlowProperties, collector: PropertyProblems) -> PropertyMap:
     """Translate the flow's properties to keys of `clusters.yaml`. Warns about keys that have no
     effect."""
-    found: PropertyMap = {flow_keys.ENABLED.name: _get_enabled_property(flow)}
+    found: PropertyMap = {flow_config_keys.ENABLED.name: _get_enabled_property(flow)}
     weak: PropertyMap = {}
     clusters_first = (_SOURCE_CLUSTER, _TARGET_CLUSTER)  # later keys override these
     ordered = sorted(flow.own.items(), key=lambda item: not item[0].startswith(clusters_first))
     for name, pair in ordered:
-        if name == flow_keys.ENABLED.name:
+        if name == flow_config_keys.ENABLED.name:
             continue
         if name in mm2_property_keys.FLOW_KEYS:
             if collector.should_read_connector_key(pair, name):
@@ -161,8 +161,10 @@ def translate_flow_properties(flow: FlowProperties, collector: PropertyProblems)
 def _has_custom_classes(flow: FlowProperties) -> bool:
     """Return True if the flow uses custom classes, which may define their own keys."""
     given = {**flow.top, **flow.own}
-    values = (given[each.name].value for each in flow_keys.CLASS_OPTIONS if each.name in given)
-    return any(map(flow_keys.is_custom_class, values))
+    values = (
+        given[each.name].value for each in flow_config_keys.CLASS_OPTIONS if each.name in given
+    )
+    return any(map(flow_config_keys.is_custom_class, values))
 
 
 def _get_enabled_property(flow: FlowProperties) -> Property:
@@ -171,7 +173,10 @@ def _get_enabled_property(flow: FlowProperties) -> Property:
     `enabled` without a prefix applies only to flows that emit heartbeats, because other flows have
     no worker (herder).
     """
-    own, top = flow.own.get(flow_keys.ENABLED.name), flow.top.get(flow_keys.ENABLED.name)
+    own, top = (
+        flow.own.get(flow_config_keys.ENABLED.name),
+        flow.top.get(flow_config_keys.ENABLED.name),
+    )
     if own is not None:
         return own
     heartbeats = flow.own.get(_EMIT_HEARTBEATS) or flow.top.get(_EMIT_HEARTBEATS)
@@ -276,8 +281,8 @@ def _translate_start_position(flow: FlowProperties, collector: PropertyProblems)
 
 
 def _is_refused_key(name: str) -> bool:
-    families = (_PRODUCER, *_OFFSET_SYNC_PREFIXES, *flow_keys.REFUSED_PREFIXES)
-    return name in flow_keys.REFUSED_KEYS or name.startswith(families)
+    families = (_PRODUCER, *_OFFSET_SYNC_PREFIXES, *flow_config_keys.REFUSED_PREFIXES)
+    return name in flow_config_keys.REFUSED_KEYS or name.startswith(families)
 
 
 def _report_untranslated_key(name: str, pair: Property, collector: PropertyProblems) -> None:
@@ -568,7 +573,7 @@ class _PropertiesTranslator:
     def _collect_defaults(self, top: PropertyMap) -> PropertyMap:
         found: PropertyMap = {}
         for name, pair in top.items():
-            if name in mm2_property_keys.CLIENT_KEYS or name == flow_keys.ENABLED.name:
+            if name in mm2_property_keys.CLIENT_KEYS or name == flow_config_keys.ENABLED.name:
                 continue
             if (
                 name in mm2_property_keys.CONNECTOR_KEYS
@@ -609,9 +614,9 @@ class _PropertiesTranslator:
     def _belongs_to_custom_policy(self, name: str) -> bool:
         """Return True if an unprefixed key is passed to a custom policy class, which may define
         it."""
-        policy = flow_keys.POLICY.name
+        policy = flow_config_keys.POLICY.name
         return name.startswith(_POLICY_PREFIX) and any(
-            key.endswith(policy) and flow_keys.is_custom_class(pair.value)
+            key.endswith(policy) and flow_config_keys.is_custom_class(pair.value)
             for key, pair in self._pairs.items()
         )
 
@@ -623,7 +628,7 @@ class _PropertiesTranslator:
         named = sorted(
             found.flows, key=lambda ends: min(pair.line for pair in found.flows[ends].values())
         )
-        if flow_keys.ENABLED.name not in found.top:
+        if flow_config_keys.ENABLED.name not in found.top:
             return named
         aliases = list(found.clusters)
         every = [(one, other) for one in aliases for other in aliases if one != other]

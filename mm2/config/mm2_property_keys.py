@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.base import request_origin
+from connect_runtime.base import host_and_origin_rules
 from connect_runtime.protocol import security_settings
 from mm2.config import (
-    client_keys,
+    client_config_keys,
     connector_checks,
     dedicated_mode,
-    flow_keys,
-    java_classes,
-    mirror_connector_keys,
+    flow_config_keys,
+    java_class_placeholders,
+    mirror_connector_config_keys,
     mm2_only_keys,
 )
 
@@ -41,16 +41,18 @@ IGNORED_KEYS: Mapping[str, str] = {
 
 ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
     **connector_checks.FIXED_VALUES,
-    mirror_connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
+    mirror_connector_config_keys.REPORTERS: ("", java_class_placeholders.JMX_REPORTER),
 }
 """Keys whose value is fixed in mm2. Any other value is refused."""
 
-FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
+FLOW_ONLY_KEYS = frozenset({flow_config_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
 """Keys that MirrorMaker 2 passes to a connector only if they have the prefix of its flow."""
 
 BLACKLIST_KEYS = tuple(connector_checks.RENAMED_KEYS)
 
-CONNECTOR_KEYS = mirror_connector_keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"config.providers"}
+CONNECTOR_KEYS = (
+    mirror_connector_config_keys.ALL_KEYS - client_config_keys.CLIENT_KEYS - {"config.providers"}
+)
 """Keys of the three connectors. Without a prefix, they apply to all flows."""
 
 FLOW_KEYS = (
@@ -68,12 +70,12 @@ REST_KEYS = frozenset(
         "rest.advertised.host.name",
         "rest.advertised.listener",
         "rest.advertised.port",
-        request_origin.ALLOWED_HOST_NAMES_KEY,
+        host_and_origin_rules.ALLOWED_HOST_NAMES_KEY,
         "rest.extension.classes",
         "ssl.client.auth",
     }
 )
-FACTOR_KEYS = tuple(each.name for each in flow_keys.FACTOR_OPTIONS)
+FACTOR_KEYS = tuple(each.name for each in flow_config_keys.FACTOR_OPTIONS)
 WORKER_FACTOR_KEYS = tuple(
     f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
 )
@@ -100,10 +102,10 @@ YAML_DEFAULTS: Mapping[str, str] = {
 port."""
 
 JAVA_FLOW_DEFAULTS: Mapping[str, str] = {
-    mirror_connector_keys.EMIT_HEARTBEATS: "true",
-    mirror_connector_keys.EMIT_CHECKPOINTS_S: "60",
-    mirror_connector_keys.SYNC_GROUPS_S: "60",
-    mirror_connector_keys.REPLICATION_FACTOR: "2",
+    mirror_connector_config_keys.EMIT_HEARTBEATS: "true",
+    mirror_connector_config_keys.EMIT_CHECKPOINTS_S: "60",
+    mirror_connector_config_keys.SYNC_GROUPS_S: "60",
+    mirror_connector_config_keys.REPLICATION_FACTOR: "2",
     **dict.fromkeys(FACTOR_KEYS, "3"),
 }
 JAVA_REST_DEFAULTS: Mapping[str, str] = {
@@ -147,9 +149,9 @@ WORKER_NAMES = frozenset(
     }
 )
 
-BOOTSTRAP_SERVERS = client_keys.BOOTSTRAP_SERVERS
-SECURITY_PROTOCOL = client_keys.SECURITY_PROTOCOL
-CLIENT_KEYS = client_keys.CLIENT_KEYS
+BOOTSTRAP_SERVERS = client_config_keys.BOOTSTRAP_SERVERS
+SECURITY_PROTOCOL = client_config_keys.SECURITY_PROTOCOL
+CLIENT_KEYS = client_config_keys.CLIENT_KEYS
 """Cluster properties and unprefixed properties that are passed to the clusters' clients
 (`MirrorClientConfig`)."""
 
@@ -171,14 +173,16 @@ _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
 """Client properties that may be set only to the values that mm2 always uses. List values may be in
 any order. Java's default key and trust manager algorithms (`pkix`, `sunx509`) are accepted, because
 they check certificates as OpenSSL does."""
-KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
+KNOWN_CLIENT_KEYS = (
+    client_config_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
+)
 
 
 def is_validated_property(name: str) -> bool:
     """Return True if a section reader validates this client property. Other properties are ignored
     with a warning."""
     known = (
-        client_keys.SUPPORTED_PROPERTIES,
+        client_config_keys.SUPPORTED_PROPERTIES,
         CLIENT_KEYS,
         security_settings.SUPPORTED_KEYS,
         REFUSED_CLIENT_KEYS,
@@ -199,4 +203,4 @@ def explain_ineffective_property(name: str) -> str:
         return "has no effect: mm2 retries for as long as the flow runs"
     if name == "security.providers":
         return "has no effect: it configures Java's TLS"
-    return client_keys.REFUSED_PROPERTIES.get(name, "")
+    return client_config_keys.REFUSED_PROPERTIES.get(name, "")

@@ -14,23 +14,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.config import config_providers, java_properties, yaml_file
+from connect_runtime.config import config_providers, java_properties, yaml_parser
 from connect_runtime.config.config_providers import ProviderKind
-from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlNode, YamlScalar, YamlSection
+from connect_runtime.config.yaml_parser import (
+    YamlEntry,
+    YamlList,
+    YamlNode,
+    YamlScalar,
+    YamlSection,
+)
 from mm2.config import (
-    client_keys,
+    client_config_keys,
     dedicated_mode,
     endpoints_section,
-    flow_keys,
+    flow_config_keys,
     flows_section,
-    java_classes,
-    mirror_connector_keys,
+    java_class_placeholders,
+    mirror_connector_config_keys,
     mm2_only_keys,
     mm2_property_keys,
 )
 from mm2.config.mm2_properties import TranslatedProperties
 from mm2.config.mm2_settings import ClientType, ClusterSettings, Mm2Settings
-from mm2.config.section_reader import ConfigOption
+from mm2.config.yaml_section_reader import ConfigOption
 
 _LOCATION = ".location"
 _DRILL_REPORT_KEY = "mm2.drill.report"
@@ -41,8 +47,8 @@ _DEFAULTS_SECTION = "defaults"
 _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
     each.name: each
     for each in (
-        *flow_keys.CLASS_OPTIONS,
-        flow_keys.USE_DEFAULTS_FROM,
+        *flow_config_keys.CLASS_OPTIONS,
+        flow_config_keys.USE_DEFAULTS_FROM,
         *(each.option for each in mm2_only_keys.ALL if each.is_choice),
     )
 }
@@ -216,7 +222,8 @@ class _YamlFlattener:
         for name, entry in given.items():
             key, path = f"{cluster.key}.{name}", f"clusters.{cluster.key}.{name}"
             is_plain = (
-                not name.startswith(_CLIENT_PREFIXES) and name in client_keys.SUPPORTED_PROPERTIES
+                not name.startswith(_CLIENT_PREFIXES)
+                and name in client_config_keys.SUPPORTED_PROPERTIES
             )
             if name in mm2_property_keys.CLIENT_KEYS or not is_plain:
                 self._add_entry(key, entry, path)
@@ -228,9 +235,9 @@ class _YamlFlattener:
 
     def _flatten_defaults(self, defaults: Mapping[str, YamlEntry], line: int) -> None:
         for name, entry in defaults.items():
-            if name in mm2_property_keys.CONNECTOR_KEYS and name != flow_keys.ENABLED.name:
+            if name in mm2_property_keys.CONNECTOR_KEYS and name != flow_config_keys.ENABLED.name:
                 self._add_entry(name, entry, f"{_DEFAULTS_SECTION}.{name}")
-        for option in flow_keys.YAML_DEFAULT_OPTIONS:
+        for option in flow_config_keys.YAML_DEFAULT_OPTIONS:
             if option.name not in defaults:
                 self._add_default_property(option.name, str(option.default), line=line)
 
@@ -242,14 +249,14 @@ class _YamlFlattener:
             f"{self._get_scalar_text(given.get('from'))}->{self._get_scalar_text(given.get('to'))}"
         )
         whole = {**defaults, **given}
-        if flow_keys.ENABLED.name not in whole:
+        if flow_config_keys.ENABLED.name not in whole:
             self._add_default_property(f"{name}.enabled", "true", line=flow.line, path=path)
         for key, entry in whole.items():
             inherited = key not in given
             if key in ("from", "to") or (
                 inherited
                 and key in mm2_property_keys.CONNECTOR_KEYS
-                and key != flow_keys.ENABLED.name
+                and key != flow_config_keys.ENABLED.name
             ):
                 continue
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
@@ -271,12 +278,12 @@ class _YamlFlattener:
     ) -> None:
         """Set the replication factor of all internal topics of a flow that have no explicit
         factor."""
-        option = flow_keys.REPLICATION_FACTOR.name
+        option = flow_config_keys.REPLICATION_FACTOR.name
         factor = whole.get(option)
         value = (
             self._get_scalar_text(factor)
             if factor is not None
-            else flow_keys.REPLICATION_FACTOR.default
+            else flow_config_keys.REPLICATION_FACTOR.default
         )
         made = FlatProperty(
             key=option,
@@ -286,13 +293,20 @@ class _YamlFlattener:
             is_default=factor is None,
         )
         syncs = (
-            self._get_scalar_text(whole.get(mirror_connector_keys.EMIT_SYNCS)).strip().lower()
+            self._get_scalar_text(whole.get(mirror_connector_config_keys.EMIT_SYNCS))
+            .strip()
+            .lower()
             != "false"
         )
         for key in mm2_property_keys.FACTOR_KEYS:
-            if key not in whole and (syncs or key != mirror_connector_keys.SYNCS_TOPIC_FACTOR):
+            if key not in whole and (
+                syncs or key != mirror_connector_config_keys.SYNCS_TOPIC_FACTOR
+            ):
                 self._add_derived_property(f"{name}.{key}", made)
-        if self._get_scalar_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
+        if (
+            self._get_scalar_text(whole.get(flow_config_keys.ENABLED.name)).strip().lower()
+            != "false"
+        ):
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
     def _derive_worker_replication_factors(self) -> None:
@@ -385,8 +399,8 @@ def _canonicalize_value(name: str, text: str) -> str:
     if option is None or config_providers.find_provider_names(text):
         return text
     found = option.kind.parse((text,))
-    short = option in flow_keys.CLASS_OPTIONS and "." not in found and ":" not in found
-    return java_classes.MIRROR_PACKAGE + found if short else found
+    short = option in flow_config_keys.CLASS_OPTIONS and "." not in found and ":" not in found
+    return java_class_placeholders.MIRROR_PACKAGE + found if short else found
 
 
 def _list_section_entries(entry: YamlEntry | None) -> tuple[YamlEntry, ...]:
@@ -421,7 +435,7 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
             inexpressible.append(f"{key}: config providers cannot be restricted in YAML")
     notes = [f"{each.key}: {each.text}" for each in translated.warnings]
     return ConvertedFile(
-        text=yaml_file.format_yaml(tree), inexpressible=tuple(inexpressible), notes=tuple(notes)
+        text=yaml_parser.format_yaml(tree), inexpressible=tuple(inexpressible), notes=tuple(notes)
     )
 
 
@@ -459,8 +473,8 @@ def _add_java_defaults(
 def _find_worker_replication_factor(tree: dict[str, Any], target: str) -> str | None:
     """Find the replication factor of worker topics on this cluster that YAML would use by
     default."""
-    name = flow_keys.REPLICATION_FACTOR.name
-    usual = {name: flow_keys.REPLICATION_FACTOR.default, **tree["defaults"]}
+    name = flow_config_keys.REPLICATION_FACTOR.name
+    usual = {name: flow_config_keys.REPLICATION_FACTOR.default, **tree["defaults"]}
     mine = [{**usual, **flow} for flow in tree["flows"] if flow["to"] == target]
     running = [each for each in mine if str(each.get("enabled", "true")).lower() != "false"]
     return find_largest_replication_factor([str(each[name]) for each in running or mine])

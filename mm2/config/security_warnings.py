@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.config import config_errors, config_providers, worker_keys
+from connect_runtime.config import config_errors, config_providers, worker_config_keys
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.protocol import oauthbearer
 from connect_runtime.protocol.security_settings import SecuritySettings
@@ -33,7 +33,7 @@ def find_security_warnings(flat: FlatProperties) -> list[ConfigProblem]:
 def is_unsigned_connect_protocol(protocol: str) -> bool:
     """Return True if nodes that use this Connect protocol do not sign requests to each other."""
     given = protocol.strip().lower()
-    return given in worker_keys.PROTOCOLS and given != SESSIONED_PROTOCOL
+    return given in worker_config_keys.PROTOCOLS and given != SESSIONED_PROTOCOL
 
 
 def _warn_about_unsigned_requests(flat: FlatProperties) -> list[ConfigProblem]:

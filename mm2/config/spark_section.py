@@ -6,37 +6,37 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from connect_runtime.config import config_errors
-from connect_runtime.config.yaml_file import YamlSection
-from mm2.config import copy_engine_config, value_types
+from connect_runtime.config.yaml_parser import YamlSection
+from mm2.config import config_value_types, copy_engine_config
+from mm2.config.config_value_types import ValueType
 from mm2.config.copy_engine_config import EngineSettings
-from mm2.config.section_reader import (
+from mm2.config.yaml_section_reader import (
     ConfigOption,
     PlainYaml,
     ProblemCollector,
     SectionReader,
     UnvalidatedSettingText,
 )
-from mm2.config.value_types import ValueType
 
 T = TypeVar("T")
 
 _ENGINE = ConfigOption(
-    name="engine", kind=value_types.choice_type("spark", "inline"), default="spark"
+    name="engine", kind=config_value_types.choice_type("spark", "inline"), default="spark"
 )
 _MASTER = ConfigOption(
     name="master",
     kind=copy_engine_config.MASTER,
     default=copy_engine_config.LOCAL_MASTER,
 )
-_APP_NAME = ConfigOption(name="app.name", kind=value_types.text_type(), default="mm2")
-_UI = ConfigOption(name="ui", kind=value_types.boolean_type(), default="false")
+_APP_NAME = ConfigOption(name="app.name", kind=config_value_types.text_type(), default="mm2")
+_UI = ConfigOption(name="ui", kind=config_value_types.boolean_type(), default="false")
 _CONTROL_HOST = ConfigOption(name="control.host", kind=copy_engine_config.HOST, default=None)
 _CONTROL_PORT = ConfigOption(name="control.port", kind=copy_engine_config.PORT, default="0")
 _PYTHON = ConfigOption(
-    name="python", kind=value_types.text_type("path of an interpreter"), default=None
+    name="python", kind=config_value_types.text_type("path of an interpreter"), default=None
 )
 _INSECURE = ConfigOption(
-    name="allow.insecure.spark", kind=value_types.boolean_type(), default="false"
+    name="allow.insecure.spark", kind=config_value_types.boolean_type(), default="false"
 )
 _CONF = "conf"
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from mm2 import operator_commands
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
-from mm2.kafka.client_interfaces import AclAdmin, NoAuthorizerError
-from mm2.operator_commands import OperatorCommands
-from mm2.topics import acl_plan
-from mm2.topics.acl_plan import AclPlan, TopicAcl
+from mm2 import suggested_commands
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
+from mm2.kafka.kafka_client_interfaces import AclAdmin, NoAuthorizerError
+from mm2.suggested_commands import OperatorCommands
+from mm2.topics import acl_sync_plan
+from mm2.topics.acl_sync_plan import AclPlan, TopicAcl
 from mm2.topics.flow_config import Flow
 
 READING_ACLS = "reading ACLs"
@@ -39,7 +39,7 @@ class AclSync:
         source: AclAdmin,
         target: AclAdmin,
         clock: Clock,
-        operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
+        operator: OperatorCommands = suggested_commands.GENERIC_COMMANDS,
     ) -> None:
         self._flow = flow
         self._source = source
@@ -64,7 +64,7 @@ class AclSync:
         acls = self._read_source_acls(timeout_s)
         if acls is None:
             return None
-        plan = acl_plan.plan_acls(
+        plan = acl_sync_plan.plan_acls(
             self._flow, acls, self._read_target_acls(end), mirrored_topics=mirrored_topics
         )
         if plan.create:
@@ -80,7 +80,7 @@ class AclSync:
         except NotAuthorizedError as error:
             grant_command = self._operator.source.build_allow_cluster_command("Describe")
             self._warnings.warn(
-                READING_ACLS, f"{error}. {operator_commands.format_remedy(grant_command)}"
+                READING_ACLS, f"{error}. {suggested_commands.format_remedy(grant_command)}"
             )
             return None
         self._warnings.reset(READING_ACLS)
@@ -109,7 +109,7 @@ class AclSync:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         grant_command = self._operator.target.build_allow_cluster_command("Alter", "Describe")
         is_denied = isinstance(first, NotAuthorizedError)
-        remedy = f". {operator_commands.format_remedy(grant_command)}" if is_denied else ""
+        remedy = f". {suggested_commands.format_remedy(grant_command)}" if is_denied else ""
         self._warnings.warn(WRITING_ACLS, f"{first}{more}{remedy}")
 
     def _log_missing_authorizer(self, cluster: str) -> None:

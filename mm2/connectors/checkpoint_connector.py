@@ -17,27 +17,27 @@ from connect_runtime.api.errors import RetriableError
 from connect_runtime.api.records import SourceOffset
 from connect_runtime.api.task import Task
 from connect_runtime.base import errors, plurals
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.config import (
     connector_checks,
-    java_classes,
+    java_class_placeholders,
     mirror_connector_config,
-    mirror_connector_keys,
+    mirror_connector_config_keys,
 )
 from mm2.config.mirror_connector_config import MirrorCheckpointConfig
-from mm2.connectors import connect_offsets, internal_topics
+from mm2.connectors import connect_offsets, mirrormaker2_internal_topics
 from mm2.connectors.checkpoint_task import MirrorCheckpointTask
-from mm2.connectors.connector_clients import (
+from mm2.connectors.connector_kafka_clients import (
     CheckpointClients,
     CheckpointClientsFactory,
     KafkaCheckpointClients,
 )
-from mm2.connectors.internal_topics import Mm2InternalTopic
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
+from mm2.connectors.mirrormaker2_internal_topics import Mm2InternalTopic
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
 from mm2.kafka import consumer_groups
-from mm2.kafka.client_interfaces import ConsumerGroups, ReportedPositions
+from mm2.kafka.kafka_client_interfaces import ConsumerGroups, ReportedPositions
 from mm2.offsets import group_selection
 from mm2.offsets.group_selection import GroupSelectionChange, SelectedGroups
 from mm2.topics import task_assignment
@@ -75,7 +75,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._topics_by_group: dict[str, frozenset[str]] = {}
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return mirror_connector_config.CHECKPOINT_CONFIG_DEF
@@ -157,11 +157,11 @@ class MirrorCheckpointConnector(SourceConnector):
         topic = Mm2InternalTopic(
             name=config.checkpoints_topic,
             replication_factor=config.checkpoints_topic_factor,
-            factor_key=mirror_connector_keys.CHECKPOINTS_FACTOR,
+            factor_key=mirror_connector_config_keys.CHECKPOINTS_FACTOR,
         )
         admin = clients.create_target_admin()
         try:
-            internal_topics.create_topic(
+            mirrormaker2_internal_topics.create_topic(
                 topic, admin, timeout_s=config.common.admin_timeout_s, wait=self.context.wait
             )
         finally:

@@ -28,22 +28,22 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.records import RecordMetadata, SourceRecord
 from connect_runtime.api.task import SourceTask
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.config import java_classes, mirror_connector_config
+from mm2.config import java_class_placeholders, mirror_connector_config
 from mm2.config.mirror_connector_config import MirrorCheckpointConfig
 from mm2.connectors import connect_offsets, connector_metrics, status_registry
-from mm2.connectors.connector_clients import (
+from mm2.connectors.connector_kafka_clients import (
     CheckpointClients,
     CheckpointClientsFactory,
     KafkaCheckpointClients,
 )
 from mm2.connectors.connector_metrics import CheckpointMetrics
-from mm2.connectors.group_offset_writer import GroupOffsetWriter
-from mm2.connectors.offset_translation_sources import OffsetMapTracker, OffsetSyncsTracker
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
+from mm2.connectors.group_offset_sync_writer import GroupOffsetWriter
+from mm2.connectors.offset_map_and_sync_trackers import OffsetMapTracker, OffsetSyncsTracker
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
     GroupSearchResult,
@@ -53,7 +53,7 @@ from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.formats.primitive_types import StringTooLongError
 from mm2.kafka import consumer_groups
-from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
+from mm2.kafka.kafka_client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
 from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import (
@@ -63,7 +63,7 @@ from mm2.offsets.checkpoint_rules import (
     CheckpointTable,
 )
 from mm2.offsets.offset_translation import ExactOffset, TranslatedOffset
-from mm2.topics import naming, task_assignment, topic_selection
+from mm2.topics import replication_policy, task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
 
 TOPIC_READ_TIMEOUT_S = 2.0
@@ -399,10 +399,10 @@ class CheckpointCalculator:
 def _is_mirror_topic(flow: Flow, topic: str) -> bool:
     """Return True if a target topic can be a mirror topic of the flow. Without this check, a
     checkpoint by another writer could change group offsets of topics that are not mirror topics."""
-    replicated = naming.map_topic_to_source(
+    replicated = replication_policy.map_topic_to_source(
         flow.policy, topic, source_alias=flow.source, target_alias=flow.target
     )
-    return not naming.is_cycle(flow.policy, replicated, target_alias=flow.target)
+    return not replication_policy.is_cycle(flow.policy, replicated, target_alias=flow.target)
 
 
 POLL_INTERVAL_S = 1.0
@@ -443,7 +443,7 @@ class MirrorCheckpointTask(SourceTask):
         self._emit_due_s = self._sync_due_s = 0.0
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         """Parse the configuration without sending requests. Raises `ConfigError` if it is

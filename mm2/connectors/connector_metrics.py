@@ -26,9 +26,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
-from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from mm2.config.mirror_connector_config import MirrorConnectorConfig
 from mm2.copier.progress_reports import PartitionProgressReport

@@ -24,20 +24,29 @@ from typing import Any
 from connect_runtime.base import log_context
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, RetriableError
-from mm2.connectors import reverse_producer_ids
-from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
+from mm2.connectors import reverse_flow_producer_ids
 from mm2.connectors.flow_state_store import FlowStateStore, RecoveredStateRequest
-from mm2.connectors.persistent_error_log import StallLog, StoppedPartitionLog
-from mm2.connectors.reverse_producer_ids import QueryProducerIds
+from mm2.connectors.rate_limited_error_logging import StallLog, StoppedPartitionLog
+from mm2.connectors.reverse_flow_producer_ids import QueryProducerIds
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages, control_server, progress_reports, standby_copies
-from mm2.copier.control_messages import CopyConfiguration, CopyEndpoints, MalformedMessageError
-from mm2.copier.control_server import ChannelInbox, TaskChannel
+from mm2.connectors.task_copy_progress import IncidentCounts, TaskCopyProgress
+from mm2.copier import (
+    control_channel_messages,
+    control_channel_server,
+    progress_reports,
+    standby_copy_processes,
+)
+from mm2.copier.control_channel_messages import (
+    CopyConfiguration,
+    CopyEndpoints,
+    MalformedMessageError,
+)
+from mm2.copier.control_channel_server import ChannelInbox, TaskChannel
 from mm2.copier.copy_engine import CopyHandle, CopyState
-from mm2.copier.data_plane import DataPlane
 from mm2.copier.progress_reports import ClockShift, PartitionProgressReport
-from mm2.copier.standby_copies import StartedCopyProcess
-from mm2.kafka.client_interfaces import FlowStateLogFullError, OnRecorded
+from mm2.copier.shared_copy_engine import DataPlane
+from mm2.copier.standby_copy_processes import StartedCopyProcess
+from mm2.kafka.kafka_client_interfaces import FlowStateLogFullError, OnRecorded
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredState
 
@@ -94,7 +103,7 @@ class CopyStarter:
         plane = self.plane
         return plane.standby_copies.take_standby_process(
             f"{self.flow} task {self.task}", self.inbox
-        ) or standby_copies.start_copy_process(
+        ) or standby_copy_processes.start_copy_process(
             plane.engine, plane.server, self.inbox, flow=self.flow, task=self.task
         )
 
@@ -119,7 +128,7 @@ class EarlyCopyStart:
             started = self._started = self._starter.start()
             # If the process has already ended, the supervisor starts another one.
             with contextlib.suppress(RetriableError):
-                started.channel.send(control_messages.encode_endpoints(self._endpoints()))
+                started.channel.send(control_channel_messages.encode_endpoints(self._endpoints()))
         elif now_s >= self._until_s:
             self.end_process("the settings of the copy process were not known in time")
 
@@ -182,8 +191,8 @@ class CopyStream:
     def queue_received_items(self, message: Mapping[str, Any]) -> list[FlowStateRecord]:
         """Queue the stream items of a control message of type `record` for `append_waiting_items`,
         and return them."""
-        items = control_messages.decode_flow_state_records(dict(message))
-        control_messages.check_incident_records(items)
+        items = control_channel_messages.decode_flow_state_records(dict(message))
+        control_channel_messages.check_incident_records(items)
         if message["first"] != self._next_number:
             raise ValueError(f"expected items starting at {self._next_number}")
         self._next_number += len(items)
@@ -362,7 +371,7 @@ class CopySupervisor:
                 {"type": "acquisition_granted", "id": self._acquisition_requests.popleft()[0]}
             )
         if now_s >= self._next_heartbeat_s and self._connection_lost is None:
-            self._next_heartbeat_s = now_s + control_messages.HEARTBEAT_INTERVAL_S
+            self._next_heartbeat_s = now_s + control_channel_messages.HEARTBEAT_INTERVAL_S
             self._send_message({"type": "heartbeat"})
 
     def _start_copy_process(self, now_s: float) -> None:
@@ -381,7 +390,7 @@ class CopySupervisor:
         since_s, self._confirmed_after_s = self._confirmed_after_s, None
         granted = since_s is not None and self._deps.may_acquire(since_s)
         self._send_message(
-            control_messages.encode_copy_configuration(
+            control_channel_messages.encode_copy_configuration(
                 dataclasses.replace(self.settings, granted=granted)
             )
         )
@@ -406,13 +415,13 @@ class CopySupervisor:
             if is_waiting:
                 self._reported_at_s = now_s
         is_starting = self.state is TaskState.STARTING
-        limit_s = STARTUP_TIMEOUT_S if is_starting else control_messages.PEER_TIMEOUT_S
+        limit_s = STARTUP_TIMEOUT_S if is_starting else control_channel_messages.PEER_TIMEOUT_S
         if now_s - self._reported_at_s > limit_s and self.state is not TaskState.WAITING_FOR_SLOT:
             self._handle.cancel()
             self._handle_copy_end(f"no report from the copy process for {limit_s:.0f} s", now_s)
 
     def _handle_copy_end(self, reason: str, now_s: float) -> None:
-        reason = reason[: control_messages.MAX_TEXT_CHARS]
+        reason = reason[: control_channel_messages.MAX_TEXT_CHARS]
         if self._channel is not None:
             self._channel.close(reason)
         self._channel = self._handle = None
@@ -448,7 +457,7 @@ class CopySupervisor:
             self._handle_copy_end(str(error), now_s)
 
     def _dispatch_message(self, message: dict[str, Any], now_s: float) -> None:
-        well_formed = control_messages.reject_malformed_message(message)
+        well_formed = control_channel_messages.reject_malformed_message(message)
         match message["type"]:
             case "progress":
                 self._handle_progress_reports(message, now_s)
@@ -458,28 +467,28 @@ class CopySupervisor:
                 self._request_recovered_state(message)
             case "reverse_producers_request" if self._channel is not None:
                 with well_formed:
-                    number, producers = control_messages.decode_reverse_flow_producers_request(
-                        message
+                    number, producers = (
+                        control_channel_messages.decode_reverse_flow_producers_request(message)
                     )
-                tell = reverse_producer_ids.create_response_sender(self._channel, number)
+                tell = reverse_flow_producer_ids.create_response_sender(self._channel, number)
                 self._deps.query_producer_ids(producers, tell)
             case "acquisition_request":
                 with well_formed:
-                    number = control_messages.decode_integer(message["id"])
+                    number = control_channel_messages.decode_integer(message["id"])
                 self._acquisition_requests.append((number, now_s))
             case "ended":
                 with well_formed:
-                    self._fatal = control_messages.decode_text(
+                    self._fatal = control_channel_messages.decode_text(
                         message["fatal"] or message["reason"]
                     )
-            case control_server.CLOSED_MESSAGE_TYPE:
+            case control_channel_server.CLOSED_MESSAGE_TYPE:
                 self._handle_channel_closed(str(message.get("reason")), now_s)
             case _:
                 with well_formed:
                     raise ValueError("an unknown type")
 
     def _handle_stream_message(self, message: dict[str, Any]) -> None:
-        with control_messages.reject_malformed_message(message):
+        with control_channel_messages.reject_malformed_message(message):
             items = self._stream.queue_received_items(message)
         self._stream.append_waiting_items()
         self._deps.on_streamed(items)
@@ -501,7 +510,7 @@ class CopySupervisor:
         self._handle_copy_end(self._fatal or error or f"lost the copy process ({reason})", now_s)
 
     def _handle_progress_reports(self, message: dict[str, Any], now_s: float) -> None:
-        with control_messages.reject_malformed_message(message):
+        with control_channel_messages.reject_malformed_message(message):
             shift_s = self._clock_shift.record_send_time(message, now_s)
             latency = progress_reports.decode_latency_snapshot(message, shift_s)
             errors = progress_reports.decode_connection_errors(message)
@@ -539,7 +548,7 @@ class CopySupervisor:
         line = self.incidents.record_stored_incident(key, value)
         if line is not None:
             self._log_with_task_number(
-                logging.WARNING, "%s", line[: control_messages.MAX_TEXT_CHARS]
+                logging.WARNING, "%s", line[: control_channel_messages.MAX_TEXT_CHARS]
             )
 
     def acknowledge_stored_items(self) -> None:
@@ -549,8 +558,8 @@ class CopySupervisor:
             self._send_message({"type": "recorded", "through": through})
 
     def _request_recovered_state(self, message: dict[str, Any]) -> None:
-        with control_messages.reject_malformed_message(message):
-            number, partition, target = control_messages.decode_recovered_state_request(
+        with control_channel_messages.reject_malformed_message(message):
+            number, partition, target = control_channel_messages.decode_recovered_state_request(
                 message, self.settings.partitions
             )
         channel = self._channel
@@ -558,7 +567,7 @@ class CopySupervisor:
         def send_recovered_state(found: RecoveredState | None, failure: str) -> None:
             if channel is self._channel:
                 self._send_message(
-                    control_messages.encode_recovered_state(number, found, failure=failure)
+                    control_channel_messages.encode_recovered_state(number, found, failure=failure)
                 )
 
         request = RecoveredStateRequest(

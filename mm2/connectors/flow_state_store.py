@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from random import Random
 
 from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from mm2 import operator_commands
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
+from mm2 import suggested_commands
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import EraKey, MapKey, NewEraRequestKey
-from mm2.kafka.client_interfaces import (
+from mm2.kafka.flow_state_topics import MisconfiguredTopicError
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateLog,
     FlowStateLogFullError,
     FlowStateTopic,
@@ -31,7 +32,6 @@ from mm2.kafka.client_interfaces import (
     OnRecorded,
     StoredLogRecord,
 )
-from mm2.kafka.flow_state_topics import MisconfiguredTopicError
 from mm2.offsets.offset_map import OffsetMap
 from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import (
@@ -302,7 +302,7 @@ class TaskStateStore:
         if not self._closing:
             self._warnings.warn(
                 LEDGER_UNAVAILABLE,
-                operator_commands.insert_sentence_before_remedy(str(error), "Retrying."),
+                suggested_commands.insert_sentence_before_remedy(str(error), "Retrying."),
             )
         elif self.unavailable_reason != before:  # every lost record reports the same error
             _LOG.info(

@@ -20,20 +20,25 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.records import SourceOffset, SourceRecord
 from connect_runtime.api.task import SourceTask, Task
 from mm2.config import (
-    client_roles,
     connector_checks,
-    java_classes,
+    java_class_placeholders,
+    mirror_connector_client_properties,
     mirror_connector_config,
-    mirror_connector_keys,
+    mirror_connector_config_keys,
 )
-from mm2.connectors import connect_offsets, connector_clients, heartbeat_schedule, internal_topics
-from mm2.connectors.connector_clients import AdminFactory
+from mm2.connectors import (
+    connect_offsets,
+    connector_kafka_clients,
+    heartbeat_schedule,
+    mirrormaker2_internal_topics,
+)
+from mm2.connectors.connector_kafka_clients import AdminFactory
 from mm2.connectors.heartbeat_schedule import HeartbeatSchedule
-from mm2.connectors.internal_topics import Mm2InternalTopic
+from mm2.connectors.mirrormaker2_internal_topics import Mm2InternalTopic
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Heartbeat
-from mm2.kafka.client_interfaces import Admin
-from mm2.topics import naming
+from mm2.kafka.kafka_client_interfaces import Admin
+from mm2.topics import replication_policy
 
 POLL_INTERVAL_S = 1.0
 """Maximum duration of a poll in seconds. It is short because a worker can pause the task only
@@ -49,7 +54,7 @@ class MirrorHeartbeatTask(SourceTask):
         self._due_s = 0.0
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         """Parse the configuration and schedule the first heartbeat. Raises `ConfigError` if it is
@@ -104,13 +109,13 @@ class MirrorHeartbeatConnector(SourceConnector):
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
 
-    def __init__(self, create_admin: AdminFactory = connector_clients.create_admin) -> None:
+    def __init__(self, create_admin: AdminFactory = connector_kafka_clients.create_admin) -> None:
         self._make_admin = create_admin
         self._admin: Admin | None = None
         self._interval_s: float | None = None
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return mirror_connector_config.HEARTBEAT_CONFIG_DEF
@@ -129,15 +134,15 @@ class MirrorHeartbeatConnector(SourceConnector):
         self._interval_s = config.interval_s
         self._admin = self._make_admin(
             config.common,
-            client_roles.TARGET_ADMIN,
+            mirror_connector_client_properties.TARGET_ADMIN,
             use=_ADMIN_CLIENT_ID_SUFFIX,
             clock=self.context.clock,
         )
-        internal_topics.create_topic(
+        mirrormaker2_internal_topics.create_topic(
             Mm2InternalTopic(
-                name=naming.HEARTBEATS_TOPIC,
+                name=replication_policy.HEARTBEATS_TOPIC,
                 replication_factor=config.topic_factor,
-                factor_key=mirror_connector_keys.HEARTBEATS_FACTOR,
+                factor_key=mirror_connector_config_keys.HEARTBEATS_FACTOR,
             ),
             self._admin,
             timeout_s=config.common.admin_timeout_s,

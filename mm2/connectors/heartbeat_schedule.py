@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mm2.topics import naming
+from mm2.topics import replication_policy
 
 HEARTBEATS_PARTITION = 0
 SOURCE_ALIAS_KEY, TARGET_ALIAS_KEY = "sourceClusterAlias", "targetClusterAlias"
@@ -25,7 +25,7 @@ class HeartbeatSchedule:
     source: str
     target: str
     interval_s: float
-    topic: str = naming.HEARTBEATS_TOPIC
+    topic: str = replication_policy.HEARTBEATS_TOPIC
 
     @property
     def source_partition(self) -> Mapping[str, str]:

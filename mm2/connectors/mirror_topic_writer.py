@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     TopicExistsError,
     TopicMissingError,
 )
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
-from mm2 import operator_commands
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import Admin, PerTopicResult
-from mm2.operator_commands import OperatorCommands
-from mm2.topics import mirror_plan, naming
+from mm2 import suggested_commands
+from mm2.kafka import kafka_client_interfaces
+from mm2.kafka.kafka_client_interfaces import Admin, PerTopicResult
+from mm2.suggested_commands import OperatorCommands
+from mm2.topics import mirror_topic_plan, replication_policy
 from mm2.topics.flow_config import Flow
-from mm2.topics.mirror_plan import (
+from mm2.topics.mirror_topic_plan import (
     MirrorFindingSeverity,
     MirrorTopicFinding,
     MirrorTopicPlan,
@@ -160,7 +160,7 @@ def collect_topic_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
     for each in plan.findings:
         if not prevents_replication(each):
             line = (
-                f"{each}. {operator_commands.format_remedy(each.command)}"
+                f"{each}. {suggested_commands.format_remedy(each.command)}"
                 if each.command
                 else str(each)
             )
@@ -249,7 +249,7 @@ class MirrorTopicWriter:
         clock: Clock,
         pause: Callable[[float], bool],
         stopped: Callable[[], bool],
-        operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
+        operator: OperatorCommands = suggested_commands.GENERIC_COMMANDS,
     ) -> None:
         self._flow = flow
         self._source = source
@@ -304,7 +304,7 @@ class MirrorTopicWriter:
             self._flow.format_remote_topic(name): partitions[name] for name in source.succeeded
         }
         mirrors = self._wait_until_topics_visible(sizes, end)
-        findings = mirror_plan.plan_mirror_topics(
+        findings = mirror_topic_plan.plan_mirror_topics(
             replace(self._flow, sync_topic_configs_interval_s=None),
             TopicsSnapshot(
                 topics={
@@ -363,7 +363,7 @@ class MirrorTopicWriter:
     def _describe_topics_with_configs(
         self, side: Admin, names: Iterable[str], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        return client_interfaces.describe_topics_with_configs(
+        return kafka_client_interfaces.describe_topics_with_configs(
             side, sorted(names), self._compute_remaining_s(end), clock=self._clock
         )
 
@@ -411,17 +411,17 @@ class MirrorTopicWriter:
         listed: Collection[str],
     ) -> MirrorTopicPlan:
         defaults = self._target.read_broker_configs(
-            list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._compute_remaining_s(end)
+            list(mirror_topic_plan.BROKER_CONFIG_NAMES.values()), self._compute_remaining_s(end)
         )
         source_snapshot = TopicsSnapshot(topics=source)
         target_snapshot = TopicsSnapshot(
             topics=existing,
-            default_configs=mirror_plan.derive_topic_defaults(defaults),
+            default_configs=mirror_topic_plan.derive_topic_defaults(defaults),
             config_names=self._read_supported_configs(existing, listed, end),
         )
 
         def build_plan(*, sync_configs: bool) -> MirrorTopicPlan:
-            return mirror_plan.plan_mirror_topics(
+            return mirror_topic_plan.plan_mirror_topics(
                 self._flow,
                 source_snapshot,
                 target_snapshot,
@@ -449,7 +449,7 @@ class MirrorTopicWriter:
         for each in existing.values():
             if each.configs:
                 return each.configs.keys()
-        own = naming.format_offset_map_topic(self._flow.source)
+        own = replication_policy.format_offset_map_topic(self._flow.source)
         sample = [own] if own in listed else sorted(listed)[:1]
         described = (
             self._target.read_topic_configs(sample, self._compute_remaining_s(end)).succeeded

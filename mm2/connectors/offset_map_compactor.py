@@ -10,16 +10,16 @@ import logging
 from collections import deque
 from random import Random
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
 from mm2.connectors.flow_state_store import TaskStateStore
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
-from mm2.kafka.client_interfaces import FlowStateLogBrokenError, FlowStateLogFullError
-from mm2.offsets import map_compaction
-from mm2.offsets.map_compaction import MapChange
+from mm2.kafka.kafka_client_interfaces import FlowStateLogBrokenError, FlowStateLogFullError
+from mm2.offsets import offset_map_compaction
 from mm2.offsets.offset_map import OffsetMap
+from mm2.offsets.offset_map_compaction import MapChange
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import FlowStateRecord
@@ -92,7 +92,7 @@ class MapCompactor:
             log_start = self._log_starts.get(name)
             if log_start is None or offset_map.list_unreadable_records(name):
                 continue
-            changes = map_compaction.plan_compaction(
+            changes = offset_map_compaction.plan_compaction(
                 offset_map.get_partition(name),
                 log_start=log_start,
                 budget_bytes=self._budget_bytes,

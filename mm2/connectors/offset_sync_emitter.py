@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
-from mm2.kafka.client_interfaces import OnWritten, RecordWriter
+from mm2.kafka.kafka_client_interfaces import OnWritten, RecordWriter
 from mm2.offsets.offset_syncs import OffsetSyncWriter, ReplicatedSpanTracker
 from mm2.replication.recovery_instructions import FlowStateRecord
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import NewEraRequest, NewEraRequestKey
-from mm2.kafka.client_interfaces import FlowStateLogFullError, OnRecorded
+from mm2.kafka.kafka_client_interfaces import FlowStateLogFullError, OnRecorded
 from mm2.offsets.offset_map import OffsetMap
 from mm2.replication.recovery_instructions import FlowStateRecord
 

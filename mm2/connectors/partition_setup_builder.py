@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import (
     MirrorTopicProblem,
@@ -23,13 +23,13 @@ from mm2.connectors.mirror_topic_writer import (
     SourceAndMirrorTopic,
 )
 from mm2.formats import offset_map_records
-from mm2.kafka.client_interfaces import Admin
-from mm2.operator_commands import OperatorCommands
-from mm2.replication import halt_messages, transactional_ids
+from mm2.kafka.kafka_client_interfaces import Admin
+from mm2.replication import partition_halt_messages, transactional_ids
 from mm2.replication.partition_setup import PartitionSetup
+from mm2.suggested_commands import OperatorCommands
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
-from mm2.topics.mirror_plan import ObservedTopic
+from mm2.topics.mirror_topic_plan import ObservedTopic
 
 PRODUCER_EXPIRATION_CONFIG = "producer.id.expiration.ms"
 TRANSACTIONAL_EXPIRATION_CONFIG = "transactional.id.expiration.ms"
@@ -91,7 +91,7 @@ class PartitionSetupBuilder:
         source: Admin,
         target: Admin,
         clock: Clock,
-        operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
+        operator: OperatorCommands = suggested_commands.GENERIC_COMMANDS,
     ) -> None:
         self._flow = flow
         self._source = source
@@ -147,7 +147,7 @@ class PartitionSetupBuilder:
         names = (PRODUCER_EXPIRATION_CONFIG, TRANSACTIONAL_EXPIRATION_CONFIG)
         configs = self._target.read_broker_configs(names, self._compute_remaining_s(end))
         if configs is None:
-            remedy = operator_commands.format_remedy(
+            remedy = suggested_commands.format_remedy(
                 self._operator.target.build_allow_cluster_command("DescribeConfigs")
             )
             warnings.append(
@@ -238,13 +238,13 @@ class PartitionSetupBuilder:
                 "Resolve this problem, or exclude the topic with topics.exclude "
                 f"({reload_command}). "
             )
-        remedy = operator_commands.format_remedy(*lines)
+        remedy = suggested_commands.format_remedy(*lines)
         message = f"{problem.message}{self._format_next_check_clause()}. {advice}{remedy}"
         return [
             PartitionFinding(
                 partition=TopicPartition(name, number),
                 cause=problem.cause,
-                message=halt_messages.format_halt_message(problem.cause, message),
+                message=partition_halt_messages.format_halt_message(problem.cause, message),
                 is_harmful=problem.cause == mirror_topic_writer.TARGET_SETTING_CAUSE,
             )
             for number in numbers
@@ -261,9 +261,9 @@ class PartitionSetupBuilder:
             problem = (
                 f"{self._flow.name} {topic.name}: both aliases denote the same cluster, so the "
                 "topic would be replicated into itself. Correct bootstrap.servers. "
-                f"{operator_commands.format_remedy(self._operator.build_reload_command())}"
+                f"{suggested_commands.format_remedy(self._operator.build_reload_command())}"
             )
-            message = halt_messages.format_halt_message(cause, problem)
+            message = partition_halt_messages.format_halt_message(cause, problem)
             return PartitionFinding(partition=where, cause=cause, message=message, is_harmful=True)
         if number >= topic.partitions:
             cause = mirror_topic_writer.SOURCE_TOO_SMALL_CAUSE
@@ -274,18 +274,21 @@ class PartitionSetupBuilder:
             cause = mirror_topic_writer.MIRROR_TOO_SMALL_CAUSE
             problem = (
                 f"mirror topic {mirror.name} has "
-                f"{plurals.format_count(mirror.partitions, 'partition')}, but {topic.partitions} "
+                f"{plurals.format_count(mirror.partitions, 'partition')}, but "
+                f"{topic.partitions} "
                 "are needed"
             )
             command = self._operator.target.build_show_topic_command(mirror.name)
         else:
             return None
-        remedy = operator_commands.format_remedy(command)
+        remedy = suggested_commands.format_remedy(command)
         problem = (
             f"{self._flow.name} {topic.name}: {problem}{self._format_next_check_clause()}. {remedy}"
         )
         return PartitionFinding(
-            partition=where, cause=cause, message=halt_messages.format_halt_message(cause, problem)
+            partition=where,
+            cause=cause,
+            message=partition_halt_messages.format_halt_message(cause, problem),
         )
 
     def _build_partition_setup(

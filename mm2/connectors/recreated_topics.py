@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats.offset_map_records import Era
 from mm2.offsets.offset_map import OffsetMap
 from mm2.replication import partition_recovery
-from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
 
 

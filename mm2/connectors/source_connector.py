@@ -26,25 +26,25 @@ from connect_runtime.api.task import Task
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
-from mm2.config import connector_checks, java_classes, mirror_connector_config
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
+from mm2.config import connector_checks, java_class_placeholders, mirror_connector_config
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import (
     connect_offsets,
     partition_restart_requests,
     status_registry,
-    task_status,
+    task_status_builder,
     topic_refresh,
 )
-from mm2.connectors.connector_clients import (
+from mm2.connectors.connector_kafka_clients import (
     KafkaSourceConnectorClients,
     SourceConnectorClientsFactory,
 )
-from mm2.connectors.persistent_error_log import RateLimitedWarnings
+from mm2.connectors.rate_limited_error_logging import RateLimitedWarnings
 from mm2.connectors.source_task import MirrorSourceTask
+from mm2.connectors.source_task_assignments import SourceTaskAssignments, TaskByteRates
 from mm2.connectors.status_registry import ConnectorSnapshot
-from mm2.connectors.task_assignments import SourceTaskAssignments, TaskByteRates
 from mm2.connectors.topic_refresh import (
     PeriodicAction,
     RefreshSchedule,
@@ -257,7 +257,7 @@ class SourceTopicRefreshThread:
             self._publisher.publish(ConnectorSnapshot(is_planned=False, reason=reason))
             return
         findings = tuple(
-            task_status.build_finding_status(each, task=-1) for each in result.findings
+            task_status_builder.build_finding_status(each, task=-1) for each in result.findings
         )
         self._publisher.publish(
             ConnectorSnapshot(
@@ -309,7 +309,7 @@ class MirrorSourceConnector(SourceConnector):
         self._watcher: SourceTopicRefreshThread | None = None
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return mirror_connector_config.SOURCE_CONFIG_DEF

@@ -15,25 +15,30 @@ from random import Random
 from connect_runtime.api.plugin_context import PipelineProgress, PipelineState
 from connect_runtime.api.records import SourceOffset
 from connect_runtime.api.task import PipelineTask
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from mm2.config import client_roles, copy_engine_config, java_classes, mirror_connector_config
+from mm2.config import (
+    copy_engine_config,
+    java_class_placeholders,
+    mirror_connector_client_properties,
+    mirror_connector_config,
+)
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mirror_connector_config import MirrorSourceTaskConfig
 from mm2.connectors import connect_offsets, connector_metrics, status_registry
-from mm2.connectors.connector_clients import (
+from mm2.connectors.connector_kafka_clients import (
     KafkaSourceTaskClients,
     SourceTaskClients,
     SourceTaskClientsFactory,
 )
 from mm2.connectors.connector_metrics import SourceMetrics
-from mm2.connectors.java_handover_wait import JavaHandover, WaitingTask
-from mm2.connectors.java_progress import JavaProgressReader
+from mm2.connectors.java_replication_progress import JavaProgressReader
+from mm2.connectors.java_worker_handover_wait import JavaHandover, WaitingTask
 from mm2.connectors.offset_sync_emitter import OffsetSyncEmitter
+from mm2.connectors.source_task_runner import SourceTaskDeps, SourceTaskRunner
 from mm2.connectors.status_registry import SnapshotPublisher, TaskSnapshot, TaskState
-from mm2.connectors.task_runner import SourceTaskDeps, SourceTaskRunner
-from mm2.copier import control_messages, data_plane
-from mm2.copier.data_plane import DataPlane
+from mm2.copier import control_channel_messages, shared_copy_engine
+from mm2.copier.shared_copy_engine import DataPlane
 from mm2.formats import offset_map_records
 from mm2.replication.replication_latency import LatencySnapshot
 
@@ -63,7 +68,7 @@ class MirrorSourceTask(PipelineTask):
         self,
         create_clients: SourceTaskClientsFactory = KafkaSourceTaskClients,
         *,
-        acquire: AcquireDataPlane = data_plane.acquire,
+        acquire: AcquireDataPlane = shared_copy_engine.acquire,
     ) -> None:
         self._make_clients = create_clients
         self._acquire = acquire
@@ -81,7 +86,7 @@ class MirrorSourceTask(PipelineTask):
         self._stopping_runner: SourceTaskRunner | None = None
 
     def version(self) -> str:
-        return java_classes.KAFKA_VERSION
+        return java_class_placeholders.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         """Acquire the data plane (engine and control server of the copy processes) and start
@@ -168,7 +173,9 @@ class MirrorSourceTask(PipelineTask):
                 partitions=task_config.partitions,
             ),
             runs=self.context.get_last_task_runs,
-            producer=client_roles.resolve_task_producer_properties(task_config.config.common.props),
+            producer=mirror_connector_client_properties.resolve_task_producer_properties(
+                task_config.config.common.props
+            ),
             skipped=task_config.config.java_stopped,
             clock=self.context.clock,
         )
@@ -248,7 +255,7 @@ class MirrorSourceTask(PipelineTask):
 
         `PEER_TIMEOUT_S` is added so that a long rebalance does not end copy processes.
         """
-        timeout_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
+        timeout_s = self.context.session_timeout_s + control_channel_messages.PEER_TIMEOUT_S
         if now_s - self.context.get_last_heartbeat_s() < timeout_s:
             return True
         self.context.request_heartbeat()

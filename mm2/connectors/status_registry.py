@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.config import operator_overrides
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config import pause_and_throttle_overrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.replication import partition_lag
 from mm2.replication.replication_latency import LatencySnapshot
@@ -173,7 +173,7 @@ class FlowStatus:
     assigned_partitions: int | None = None
     """Number of partitions that the connector has assigned to tasks on any node. None if the
     connector does not run on this node or has no result yet."""
-    overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
+    overrides: OperatorOverrides = pause_and_throttle_overrides.NO_OVERRIDES
     """Pauses and stops set by an operator."""
     placements: tuple[TaskPlacement, ...] = ()
     """All tasks of the flow's Connect group, on any node."""

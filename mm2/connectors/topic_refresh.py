@@ -12,27 +12,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2 import operator_commands
-from mm2.config import mirror_connector_keys
+from mm2 import suggested_commands
+from mm2.config import mirror_connector_config_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
-from mm2.connectors import internal_topics, mirror_topic_writer
+from mm2.connectors import mirror_topic_writer, mirrormaker2_internal_topics
 from mm2.connectors.acl_sync import AclSync
-from mm2.connectors.connector_clients import SourceConnectorClients
-from mm2.connectors.internal_topics import Mm2InternalTopic
+from mm2.connectors.connector_kafka_clients import SourceConnectorClients
 from mm2.connectors.mirror_topic_writer import MirrorTopicWriter
+from mm2.connectors.mirrormaker2_internal_topics import Mm2InternalTopic
 from mm2.connectors.partition_setup_builder import (
     PartitionFinding,
     PartitionSetupBuilder,
     PartitionSetupPlan,
 )
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import Admin
+from mm2.kafka import kafka_client_interfaces
 from mm2.kafka.flow_state_topics import MisconfiguredTopicError
-from mm2.replication import halt_messages
+from mm2.kafka.kafka_client_interfaces import Admin
+from mm2.replication import partition_halt_messages
 from mm2.topics import task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
 from mm2.topics.task_assignment import AssignableTopics
@@ -205,7 +205,9 @@ class TopicRefresher:
                 config, self._clients.create_offset_syncs_admin(), wait=self._wait, waits=on_retry
             )
         topics = self._clients.create_flow_state_topics_client(self._target)
-        names = list(client_interfaces.build_flow_state_topic_names(config.flow.source).values())
+        names = list(
+            kafka_client_interfaces.build_flow_state_topic_names(config.flow.source).values()
+        )
         logged = ""
         while True:
             try:
@@ -213,14 +215,14 @@ class TopicRefresher:
             except RetriableError as error:
                 message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
-                message = operator_commands.insert_sentence_before_remedy(
+                message = suggested_commands.insert_sentence_before_remedy(
                     str(error), "The flow is waiting until this topic is corrected."
                 )
             if message != logged:
                 logged = message
                 _LOG.warning("%s", message)
             on_retry(message)
-            if self._wait(internal_topics.CREATE_RETRY_DELAY_S):
+            if self._wait(mirrormaker2_internal_topics.CREATE_RETRY_DELAY_S):
                 return None
 
     def refresh_topics(
@@ -272,7 +274,7 @@ class TopicRefresher:
             PartitionFinding(
                 partition=each,
                 cause=cause,
-                message=halt_messages.format_halt_message(
+                message=partition_halt_messages.format_halt_message(
                     cause, f"{self._config.flow.name} {each.topic}: {problem}"
                 ),
             )
@@ -332,8 +334,9 @@ def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]])
         names = " and ".join(sorted(topics))
         yield (
             f"topics {names} would all be mirrored to {mirror} on {flow.target}, so none of them "
-            f"is mirrored: use a {mirror_connector_keys.POLICY} with distinct names, or exclude "
-            f"all but one with {mirror_connector_keys.TOPICS_EXCLUDE}"
+            f"is mirrored: use a {mirror_connector_config_keys.POLICY} with distinct names, or "
+            "exclude "
+            f"all but one with {mirror_connector_config_keys.TOPICS_EXCLUDE}"
         )
 
 
@@ -344,7 +347,7 @@ def _describe_reserved_names(flow: Flow, listed: Collection[str]) -> Iterator[st
         reason = topic_selection.explain_mismatch(flow, topic)
         yield (
             f"topic {topic} of {flow.source} is not mirrored: {reason}; "
-            f"rename it, or exclude it with {mirror_connector_keys.TOPICS_EXCLUDE}"
+            f"rename it, or exclude it with {mirror_connector_config_keys.TOPICS_EXCLUDE}"
         )
 
 
@@ -359,10 +362,10 @@ def _create_offset_syncs_topic(
     topic = Mm2InternalTopic(
         name=config.syncs_topic.name,
         replication_factor=config.syncs_topic_factor,
-        factor_key=mirror_connector_keys.SYNCS_TOPIC_FACTOR,
+        factor_key=mirror_connector_config_keys.SYNCS_TOPIC_FACTOR,
     )
     try:
-        internal_topics.create_topic(
+        mirrormaker2_internal_topics.create_topic(
             topic,
             cluster,
             timeout_s=config.common.admin_timeout_s,

@@ -7,25 +7,25 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.network.cluster_connections import (
     ClientResponse,
     ClusterConnections,
     ConnectionSettings,
     RawClientResponse,
 )
-from connect_runtime.network.transport import BufferPool, Poller
+from connect_runtime.network.tcp_and_tls_transport import BufferPool, Poller
 from connect_runtime.protocol import (
     api_versions,
-    fetch,
-    produce,
+    fetch_requests,
+    produce_requests,
     request_builders,
     request_errors,
     varints,
 )
-from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
-from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
+from connect_runtime.protocol.fetch_requests import FetchRequestPartition, FetchResponsePartition
+from connect_runtime.protocol.produce_requests import ProduceBatch, ProduceResponsePartition
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -189,7 +189,7 @@ class BlockingClient:
             node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
         )
         request = ProduceBatch(topic, self.get_topic_id(topic), 0, batch)
-        chunks = produce.encode_produce_request(
+        chunks = produce_requests.encode_produce_request(
             version,
             transactional_id=None,
             acks=-1,
@@ -199,7 +199,7 @@ class BlockingClient:
         body = self._send_raw_request(
             node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks
         )
-        (answer,) = produce.decode_produce_response(version, body).partitions
+        (answer,) = produce_requests.decode_produce_response(version, body).partitions
         return answer
 
     def fetch(
@@ -223,9 +223,9 @@ class BlockingClient:
         """Send one fetch request. Return None if the response omits the partition because of
         throttling."""
         node_id = self.find_leader(topic, partition)
-        version_range = fetch.choose_fetch_versions([self.get_topic_id(topic)])
+        version_range = fetch_requests.choose_fetch_versions([self.get_topic_id(topic)])
         version = self._require_version(node_id, api_versions.FETCH_KEY, version_range)
-        chunk = fetch.encode_fetch_request(
+        chunk = fetch_requests.encode_fetch_request(
             version,
             max_wait_ms=500,
             min_bytes=1,
@@ -244,7 +244,7 @@ class BlockingClient:
         body = self._send_raw_request(
             node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk]
         )
-        response = fetch.decode_fetch_response(version, body, max_partitions=1)
+        response = fetch_requests.decode_fetch_response(version, body, max_partitions=1)
         for result in response.partitions:
             if result.error_code == 0:
                 return result

@@ -9,7 +9,7 @@ from typing import Any
 from connect_runtime.network import connection_settings
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.copier.control_messages import ClusterAccess
+from mm2.copier.control_channel_messages import ClusterAccess
 from mm2.replication import fetch_sizes
 
 _FETCH_PROPERTIES = (

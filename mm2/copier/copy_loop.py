@@ -10,25 +10,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import FatalError
-from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
-from connect_runtime.network.transport import Poller
+from connect_runtime.network.tcp_and_tls_transport import Poller
 from mm2.copier import (
     client_properties,
-    leader_availability,
+    partition_leader_availability,
+    partition_recovery_requests,
     progress_reports,
-    recovery_requests,
 )
-from mm2.copier.control_messages import CopyConfiguration
+from mm2.copier.control_channel_messages import CopyConfiguration
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.fetcher import Fetcher
-from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
+from mm2.copier.partition_leader_availability import LeaderMonitor, UnavailableLeader
+from mm2.copier.partition_recovery_requests import RecoveryRequests
 from mm2.copier.producer import BatchProducer
 from mm2.copier.progress_reports import PartitionProgressReport
-from mm2.copier.recovery_requests import RecoveryRequests
 from mm2.replication import error_policy, replication_latency, throttle
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
@@ -211,7 +211,7 @@ class CopyLoop:
             self._active.pop(number, None)
             if copy.needs_tick_soon:
                 self._active[number] = copy
-            if self._clock.now_s() - now_s > recovery_requests.MAX_COMPUTE_TIME_S:
+            if self._clock.now_s() - now_s > partition_recovery_requests.MAX_COMPUTE_TIME_S:
                 break  # the remaining partitions come first in the next iteration
 
     def _handle_leader_changes(self, now_s: float) -> None:
@@ -258,7 +258,7 @@ class CopyLoop:
                 filter(None, (each.find_silent_leader(copy) for each in self._monitored_clusters)),
                 None,
             )
-            obstacle = obstacle or leader_availability.find_missing_leader(
+            obstacle = obstacle or partition_leader_availability.find_missing_leader(
                 copy.setup, source=source, target=target
             )
             if obstacle != self._obstacles.get(id(copy)):
@@ -405,7 +405,7 @@ class CopyLoop:
         changed_ids, self._changed = self._changed, set()
         for index in sorted(self._index[each] for each in changed_ids):
             copy = self.partitions[index]
-            report = leader_availability.mark_report_waiting_for_leader(
+            report = partition_leader_availability.mark_report_waiting_for_leader(
                 progress_reports.build_progress_report(index, copy), self._obstacles.get(id(copy))
             )
             (self._lagging.discard if _is_caught_up(copy, report) else self._lagging.add)(index)

@@ -14,11 +14,11 @@ from typing import Any
 
 from connect_runtime.api import config_types
 from connect_runtime.network.cluster_connections import ClusterConnections
-from connect_runtime.network.transport import BufferPool, Poller
-from connect_runtime.system.clock import SystemClock
-from mm2.copier import client_properties, control_messages
-from mm2.copier.control_client import ControlClient
-from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
+from connect_runtime.network.tcp_and_tls_transport import BufferPool, Poller
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier import client_properties, control_channel_messages
+from mm2.copier.control_channel_client import ControlClient
+from mm2.copier.control_channel_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
 from mm2.replication import record_transforms
@@ -161,9 +161,9 @@ class CopyProcess:
         now_s = self._clock.now_s()
         if self._end_reason:
             return self._end_reason
-        if now_s - self._last_message_s > control_messages.PEER_TIMEOUT_S:
+        if now_s - self._last_message_s > control_channel_messages.PEER_TIMEOUT_S:
             self._end_reason = (
-                f"no message from the driver for {control_messages.PEER_TIMEOUT_S:.0f} s"
+                f"no message from the driver for {control_channel_messages.PEER_TIMEOUT_S:.0f} s"
             )
             return self._end_reason
         if loop.fatal_error:
@@ -181,9 +181,9 @@ class CopyProcess:
             return
         match message["type"]:
             case "endpoints":
-                self._endpoints = control_messages.decode_endpoints(message)
+                self._endpoints = control_channel_messages.decode_endpoints(message)
             case "configure":
-                self._settings = control_messages.decode_copy_configuration(message)
+                self._settings = control_channel_messages.decode_copy_configuration(message)
             case "heartbeat":
                 pass
             case "pause" | "resume" as kind:

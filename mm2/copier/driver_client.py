@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mm2.copier import control_messages, progress_reports
+from mm2.copier import control_channel_messages, progress_reports
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
@@ -59,7 +59,7 @@ class DriverClient:
         self._request_count += 1
         self._state_requests[self._request_count] = on_answer
         self._channel.send(
-            control_messages.encode_recovered_state_request(
+            control_channel_messages.encode_recovered_state_request(
                 self._request_count, where, target=target
             )
         )
@@ -79,7 +79,9 @@ class DriverClient:
         self._request_count += 1
         self._reverse_producer_requests[self._request_count] = on_answer
         self._channel.send(
-            control_messages.encode_reverse_flow_producers_request(self._request_count, producers)
+            control_channel_messages.encode_reverse_flow_producers_request(
+                self._request_count, producers
+            )
         )
 
     def append_to_flow_state(
@@ -88,7 +90,7 @@ class DriverClient:
         """Send records for the driver to append to the offset map or incident topic. `on_stored` is
         called once all of them are stored."""
         self._channel.send(
-            control_messages.encode_flow_state_records(self._streamed_count + 1, items)
+            control_channel_messages.encode_flow_state_records(self._streamed_count + 1, items)
         )
         self._streamed_count += len(items)
         self._unstored.append((self._streamed_count, on_stored))
@@ -116,11 +118,11 @@ class DriverClient:
             case "recovered_state":
                 answered = self._state_requests.pop(message["id"], None)
                 if answered is not None:
-                    answered(control_messages.decode_recovered_state(dict(message)))
+                    answered(control_channel_messages.decode_recovered_state(dict(message)))
             case "reverse_producers":
                 answered = self._reverse_producer_requests.pop(message["id"], None)
                 if answered is not None:
-                    answered(control_messages.decode_reverse_flow_producers(dict(message)))
+                    answered(control_channel_messages.decode_reverse_flow_producers(dict(message)))
             case "acquisition_granted":
                 answered = self._acquisition_requests.pop(message["id"], None)
                 if answered is not None:

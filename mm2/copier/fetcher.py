@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections, RawClientResponse
-from connect_runtime.protocol import api_versions, fetch
+from connect_runtime.protocol import api_versions, fetch_requests
 from connect_runtime.protocol.cluster_metadata import PartitionLeader
-from connect_runtime.protocol.fetch import (
+from connect_runtime.protocol.fetch_requests import (
     FetchRequestPartition,
     FetchResponse,
     FetchResponsePartition,
@@ -124,7 +124,7 @@ class Fetcher:
         self._copies[key] = copy
         self._by_id[(copy.setup.source_topic_id, copy.setup.partition)] = key
         if not copy.setup.has_source_topic_id:
-            self._versions = fetch.TOPIC_NAME_VERSIONS
+            self._versions = fetch_requests.TOPIC_NAME_VERSIONS
 
     def update_partition(self, copy: PartitionReplicator) -> None:
         """Assign a partition to a fetch session, or remove it from its session if it needs no data.
@@ -277,7 +277,7 @@ class Fetcher:
         connection.in_flight_bytes = min(
             limit, self.sizes.partition_bytes * connection.session.count_partitions()
         )
-        body = fetch.encode_fetch_request(
+        body = fetch_requests.encode_fetch_request(
             version,
             max_wait_ms=self._limits.max_wait_ms
             if connection.name == TAIL_CONNECTION
@@ -348,7 +348,7 @@ class Fetcher:
     ) -> FetchResponse | None:
         if reply.body is not None:
             try:
-                return fetch.decode_fetch_response(
+                return fetch_requests.decode_fetch_response(
                     reply.version,
                     reply.body,
                     max_partitions=connection.session.count_requested_partitions(),

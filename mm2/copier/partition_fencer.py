@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from connect_runtime.protocol import group_requests, request_builders, request_errors
+from connect_runtime.protocol import consumer_group_requests, request_builders, request_errors
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -23,7 +23,7 @@ from connect_runtime.protocol.request_builders import (
 )
 from connect_runtime.protocol.request_errors import CoordinatorLookupRefused
 from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
-from mm2.formats import record_sets
+from mm2.formats import record_set_splitter
 from mm2.formats.record_batch import BatchHeader
 
 _RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16, 51})
@@ -158,7 +158,7 @@ class PartitionFencer:
         uncommitted batches."""
         partition = self.partition
         fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
-        return list(record_sets.iter_batches(memoryview(fetched.records), position=offset))
+        return list(record_set_splitter.iter_batches(memoryview(fetched.records), position=offset))
 
     def find_start_offset(self) -> int:
         """Return the log start offset."""
@@ -199,7 +199,7 @@ class PartitionFencer:
             except CoordinatorLookupRefused as refused:
                 return BrokerRefusal(code=refused.error_code)
             code = _read_error_code(body)
-            if code in group_requests.COORDINATOR_MOVED_ERRORS:
+            if code in consumer_group_requests.COORDINATOR_MOVED_ERRORS:
                 self.client.forget_coordinator(self._coordinator)
             if code in _RETRIABLE_COORDINATOR_ERRORS:
                 return None

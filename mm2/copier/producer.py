@@ -11,10 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import terminal_escape
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections, RawClientResponse
-from connect_runtime.protocol import api_versions, produce, varints
-from connect_runtime.protocol.produce import ProduceBatch, ProduceResponse, ProduceResponsePartition
+from connect_runtime.protocol import api_versions, produce_requests, varints
+from connect_runtime.protocol.produce_requests import (
+    ProduceBatch,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
 from connect_runtime.protocol.request_errors import MalformedResponseError
 from mm2.formats import offset_map_records
 from mm2.replication import produce_concurrency
@@ -182,7 +186,7 @@ class BatchProducer:
             )
             for copy in copies
         ]
-        chunks = produce.encode_produce_request(
+        chunks = produce_requests.encode_produce_request(
             version,
             transactional_id=transactional_id,
             acks=ACKS_ALL,
@@ -221,7 +225,7 @@ class BatchProducer:
         reason = str(reply.failure) if reply.failure is not None else "no response"
         if reply.body is not None:
             try:
-                response = produce.decode_produce_response(reply.version, reply.body)
+                response = produce_requests.decode_produce_response(reply.version, reply.body)
             except MalformedResponseError as error:
                 reason = str(error)
         if response is None:

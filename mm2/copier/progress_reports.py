@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mm2.copier import control_messages
-from mm2.copier.control_messages import JsonMessage
-from mm2.replication import halt_messages, partition_lag, replication_latency
+from mm2.copier import control_channel_messages
+from mm2.copier.control_channel_messages import JsonMessage
+from mm2.replication import partition_halt_messages, partition_lag, replication_latency
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.replication_latency import LatencySnapshot, RecordAges
@@ -164,12 +164,12 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
     if len(counts) != replication_latency.BUCKET_COUNT:
         raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
     return LatencySnapshot(
-        counts=tuple(map(control_messages.decode_integer, counts)),
-        sum_ms=control_messages.decode_int128(sum_ms),
-        ahead_ms=control_messages.decode_integer(ahead_ms),
+        counts=tuple(map(control_channel_messages.decode_integer, counts)),
+        sum_ms=control_channel_messages.decode_int128(sum_ms),
+        ahead_ms=control_channel_messages.decode_integer(ahead_ms),
         replicated_at_s=_decode_time(crossed_s, shift_s),
         caught_up_at_s=_decode_time(idle_s, shift_s),
-        incarnation=control_messages.decode_integer(life),
+        incarnation=control_channel_messages.decode_integer(life),
     )
 
 
@@ -178,13 +178,13 @@ def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
     `MAX_CONNECTION_ERRORS`."""
     errors = itertools.islice(dict(message["troubles"]).items(), MAX_CONNECTION_ERRORS)
     return {
-        control_messages.decode_text(address): control_messages.decode_text(text)
+        control_channel_messages.decode_text(address): control_channel_messages.decode_text(text)
         for address, text in errors
     }
 
 
 _PHASES = frozenset(each.value for each in PartitionPhase)
-_HALT_CAUSES = frozenset(each.value for each in halt_messages.HaltCause) | {""}
+_HALT_CAUSES = frozenset(each.value for each in partition_halt_messages.HaltCause) | {""}
 _REPORT_FIELDS = [each.name for each in dataclasses.fields(PartitionProgressReport)]
 _REPORT_TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -252,10 +252,10 @@ def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
         kind = type(value)
         if kind not in types:
             raise TypeError(f"{name} is a {kind.__name__}")
-        if kind is int and value not in control_messages.INT64:
+        if kind is int and value not in control_channel_messages.INT64:
             raise ValueError(f"{name} is not a 64-bit integer")
         if kind is str:
-            fields[name] = control_messages.decode_text(value)
+            fields[name] = control_channel_messages.decode_text(value)
         if kind is list or kind is tuple:  # JSON has no named tuples
             fields[name] = _decode_record_ages(value)
     return PartitionProgressReport(**fields)
@@ -264,8 +264,8 @@ def _decode_progress_report(values: Sequence[Any]) -> PartitionProgressReport:
 def _decode_record_ages(values: Sequence[Any]) -> RecordAges:
     records, sum_ms, min_ms, max_ms = values
     return RecordAges(
-        records=control_messages.decode_integer(records),
-        sum_ms=control_messages.decode_int128(sum_ms),
-        min_ms=control_messages.decode_integer(min_ms),
-        max_ms=control_messages.decode_integer(max_ms),
+        records=control_channel_messages.decode_integer(records),
+        sum_ms=control_channel_messages.decode_int128(sum_ms),
+        min_ms=control_channel_messages.decode_integer(min_ms),
+        max_ms=control_channel_messages.decode_integer(max_ms),
     )

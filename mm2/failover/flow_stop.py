@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
@@ -25,10 +25,10 @@ from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.flow_pair import FlowSide
 from mm2.config import dedicated_mode
 from mm2.failover import plan_findings, readiness, writer_fencing
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_request import FailoverRequest
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_request import FailoverRequest
 from mm2.failover.writer_fencing import FencingRounds
-from mm2.kafka.client_interfaces import RecordWriter
+from mm2.kafka.kafka_client_interfaces import RecordWriter
 
 STOPPED_CONNECTORS = tuple(name for name in dedicated_mode.CONNECTORS if "Heartbeat" not in name)
 """Connectors that a failover stops: the source connector and the checkpoint connector, which would

@@ -9,11 +9,11 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from mm2.failover import move_context, plan_findings
+from mm2.failover import failover_context, plan_findings
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_request import FailoverRequest
 from mm2.failover.journal_step_results import FinalPositions
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_request import FailoverRequest
-from mm2.kafka.client_interfaces import GroupInUseError
+from mm2.kafka.kafka_client_interfaces import GroupInUseError
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState
 
@@ -128,7 +128,7 @@ def write_group_offsets(
         for name, stands in standing.succeeded.items()
     }
     written = groups.commit_offsets(
-        {name: each for name, each in writes.items() if each}, move_context.WRITE_TIMEOUT_S
+        {name: each for name, each in writes.items() if each}, failover_context.WRITE_TIMEOUT_S
     )
     whole = {name for name, places in written.succeeded.items() if not places}
     for name in sorted(writes):

@@ -13,8 +13,8 @@ from typing import IO
 
 from connect_runtime.base.errors import FatalError
 from mm2.config.mm2_settings import HookCommand
-from mm2.failover.move_request import FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover.failover_request import FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 
 MAX_OUTPUT_CHARS = 4_000
 """Maximum number of characters that are kept of a hook command's output. Longer output is truncated

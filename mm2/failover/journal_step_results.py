@@ -17,12 +17,12 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import reread_estimate
 from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingResult
-from mm2.failover.group_plan import GroupMove
-from mm2.failover.journal import FailoverJournal
-from mm2.failover.move_request import FailoverKind
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover.consumer_group_plan import GroupMove
+from mm2.failover.failover_journal import FailoverJournal
+from mm2.failover.failover_request import FailoverKind
+from mm2.failover.failover_steps import FailoverStep
 from mm2.offsets.checkpoint_rules import CommittedPositions, OffsetAndMetadata
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 
 _ReadBackDetail = Mapping[str, Any]
 _Step = FailoverStep

@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import (
+    StoppableThread,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
 from mm2.copier.blocking_client import BlockingClient
 
 K = TypeVar("K")

@@ -15,9 +15,9 @@ from mm2.clusters.cluster_pair_snapshot import (
     UnmovedGroup,
     UnreplicatedRecords,
 )
-from mm2.failover import move_steps
-from mm2.failover.group_plan import GroupMove, PartitionMove
-from mm2.failover.move_plan import FailoverPlan
+from mm2.failover import failover_steps
+from mm2.failover.consumer_group_plan import GroupMove, PartitionMove
+from mm2.failover.failover_plan import FailoverPlan
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 
 PLAN_JSON_VERSION = 1
@@ -84,15 +84,15 @@ def format_plan(
     yield ""
     yield "steps:"
     one_name = any(each.partition == each.mirror for each in plan.mirrored)
-    for number, step in enumerate(move_steps.order_steps(wanted, hooks), start=1):
+    for number, step in enumerate(failover_steps.order_steps(wanted, hooks), start=1):
         by = (
             " (hook)"
             if step.value in hooks
             else " (yours)"
-            if step in move_steps.HOOK_STEPS
+            if step in failover_steps.HOOK_STEPS
             else ""
         )
-        said = move_steps.describe_step(step, wanted, plan.flow, same_names=one_name)
+        said = failover_steps.describe_step(step, wanted, plan.flow, same_names=one_name)
         yield f"{number:>3}. {step.value}: {said}{by}"
     yield ""
     yield from _format_client_changes(plan, properties)
@@ -169,7 +169,7 @@ def plan_to_json(
         "unreplicated_records": plan.unreplicated_records,
         "unreplicated": [_unreplicated_records_to_json(each) for each in plan.unreplicated],
         "findings": [_finding_to_json(each) for each in plan.findings],
-        "steps": [step.value for step in move_steps.order_steps(wanted, hooks)],
+        "steps": [step.value for step in failover_steps.order_steps(wanted, hooks)],
         "client_properties": dict(properties),
         "topics": _list_renamed_topics(plan),
     }

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import GroupSnapshot, MirroredPartition, TranslatedPosition
-from mm2.config import mirror_connector_keys
-from mm2.failover import divergence, group_plan
-from mm2.failover.divergence import RecordRange
-from mm2.failover.unreplicated_tails import UnreplicatedTail
+from mm2.config import mirror_connector_config_keys
+from mm2.failover import consumer_group_plan, foreign_record_scan
+from mm2.failover.foreign_record_scan import RecordRange
+from mm2.failover.unreplicated_offset_ranges import UnreplicatedTail
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
@@ -87,7 +87,7 @@ def combine_shared_topic_translations(
     highest = max(lowest, highest, forward.downstream)
     if not read_all_copied:
         lowest = min(lowest, forward.downstream)
-    unread = divergence.count_records_within(local.ranges or (), lowest, highest)
+    unread = foreign_record_scan.count_records_within(local.ranges or (), lowest, highest)
     again_max = highest - lowest - unread + _get_reread_bound(forward)
     if again_max:
         return EarlierOffset(downstream=lowest, reread_max=again_max)
@@ -132,9 +132,10 @@ def find_offset_sync_locations(
     syncs. `props` are the configuration's properties (flat keys such as `A->B.name`), and `of_file`
     all configured flows."""
     back_name = f"{flow.target}->{flow.source}"
-    usual = props.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source")
+    usual = props.get(mirror_connector_config_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
-        props.get(f"{name}.{mirror_connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
+        props.get(f"{name}.{mirror_connector_config_keys.SYNCS_TOPIC_LOCATION}", usual).strip()
+        == "source"
         for name in (flow.name, back_name)
     )
     back = next((each for each in of_file if each.name == back_name), None)
@@ -252,7 +253,9 @@ class PositionTranslator:
         old = outcome is UntranslatedReason.TOO_OLD
         return TranslatedPosition(
             partition=map_to_target_partition(self.flow, partition),
-            outcome=group_plan.cap_reread_bound(outcome, offset, self.mirrored.get(partition)),
+            outcome=consumer_group_plan.cap_reread_bound(
+                outcome, offset, self.mirrored.get(partition)
+            ),
             known_from=known.find_first_target_offset_after(offset) if old else None,
         )
 

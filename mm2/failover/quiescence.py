@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters import mirror_state
+from mm2.clusters import replication_progress
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import plan_findings
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_request import FailoverRequest
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_request import FailoverRequest
 from mm2.offsets.group_offset_sync import GroupState
 
 
@@ -138,7 +138,7 @@ def wait_for_equal_log_ends(
 
         def are_ends_equal() -> bool:
             known = reader.read_map(timeout_s)
-            found = mirror_state.collect_mirror_state(
+            found = replication_progress.collect_mirror_state(
                 both, clock=context.clock, timeout_s=timeout_s, offset_map=known
             )
             return seen_before.check_snapshot(found.mirrored, context.clock.now_s())

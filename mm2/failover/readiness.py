@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mm2.failover.move_request import ClusterIds, FailoverRequest
+from mm2.failover.failover_request import ClusterIds, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
-from mm2.operator_commands import ClusterCommands
 from mm2.replication import transactional_ids
+from mm2.suggested_commands import ClusterCommands
 
 NO_CONNECTORS_CODE = "no-connectors"
 NO_EXPORT_CODE = "no-export"

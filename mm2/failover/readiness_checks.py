@@ -13,16 +13,16 @@ from typing import Protocol, TypeVar
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters import mirror_state
+from mm2.clusters import replication_progress
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowClusters
-from mm2.failover import flow_stop, journal_file, move_steps
+from mm2.failover import failover_journal_file, failover_steps, flow_stop
+from mm2.failover.failover_request import ClusterIds, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.failover.hook_commands import HookCommands
-from mm2.failover.move_request import ClusterIds, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
 from mm2.failover.readiness import FailoverReadiness
-from mm2.kafka.client_interfaces import AuthorizedOperations
-from mm2.operator_commands import ClusterCommands
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
+from mm2.suggested_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
@@ -36,7 +36,7 @@ def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> Cl
     if not lost:
         with contextlib.suppress(RetriableError):
             origin = both.source.admin.read_cluster_id(
-                mirror_state.compute_source_timeout_s(timeout_s)
+                replication_progress.compute_source_timeout_s(timeout_s)
             )
     return ClusterIds(origin=origin, destination=both.target.admin.read_cluster_id(timeout_s))
 
@@ -111,7 +111,7 @@ class ReadinessChecks:
                 return otherwise
 
         folder = journal.absolute().parent
-        if foreign := journal_file.describe_foreign_journals(folder):
+        if foreign := failover_journal_file.describe_foreign_journals(folder):
             unlooked.append(foreign)
         names = [self.transactional_id(each) for each in sorted(partitions)[:MAX_TRANSACTIONAL_IDS]]
         return FailoverReadiness(
@@ -126,12 +126,12 @@ class ReadinessChecks:
             denied_groups=query_cluster_or_default(
                 lambda: self._find_denied_groups(sorted(groups)), ()
             ),
-            journal_error=journal_file.explain_unusable_path(journal),
+            journal_error=failover_journal_file.explain_unusable_path(journal),
             export_error=explain_unwritable_export(wanted.export),
             hook_errors=explain_missing_hooks(
-                self.hooks, move_steps.order_steps(wanted, sorted(self.hooks))
+                self.hooks, failover_steps.order_steps(wanted, sorted(self.hooks))
             ),
-            unfinished_failovers=journal_file.find_unfinished_failovers(
+            unfinished_failovers=failover_journal_file.find_unfinished_failovers(
                 folder, (wanted.origin, wanted.destination), excluded=journal
             ),
             clusters=query_cluster_or_default(lambda: self.fetch_cluster_ids(silent), ClusterIds()),

@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.clusters import mirror_state
+from mm2.clusters import replication_progress
 from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.clusters.flow_pair import FlowClusters
-from mm2.clusters.mirror_state import MirrorState
-from mm2.failover import position_translation, unreplicated_tails
-from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.clusters.replication_progress import MirrorState
+from mm2.failover import position_translation, unreplicated_offset_ranges
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
 from mm2.failover.position_translation import (
     OffsetSyncLocations,
     ReverseFlowMap,
     ReverseOffsetSyncs,
 )
+from mm2.failover.unreplicated_offset_ranges import TailScanInputs, UnreplicatedTail
 from mm2.failover.unreplicated_records import FindUnreplicated
-from mm2.failover.unreplicated_tails import TailScanInputs, UnreplicatedTail
-from mm2.kafka.client_interfaces import Admin, PerPartitionResult, TopicDescription
-from mm2.offsets.log_bounds import LogBounds
+from mm2.kafka.kafka_client_interfaces import Admin, PerPartitionResult, TopicDescription
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 
 LOG_ENDS_TIMEOUT_S = 10.0
@@ -114,7 +114,7 @@ class ReverseFlowCollector:
         if found.source_error:
             return None, ""
         try:
-            return mirror_state.read_offset_map(
+            return replication_progress.read_offset_map(
                 self.clusters.source, self.clusters.flow.target, self.timeout_s
             ), ""
         except RetriableError as error:
@@ -128,7 +128,7 @@ class ReverseFlowCollector:
             return {}
         flow = self.clusters.flow
         topic = flow.policy.offset_syncs_topic(flow.source)
-        return mirror_state.read_offset_syncs(self.clusters.target, topic, self.timeout_s)
+        return replication_progress.read_offset_syncs(self.clusters.target, topic, self.timeout_s)
 
     def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
         """Describe the destination topics that the reverse flow has started to replicate. If
@@ -136,10 +136,11 @@ class ReverseFlowCollector:
         replicated yet."""
         side, policy = self.clusters.target.admin, self.clusters.flow.policy
         names = {
-            each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)
+            each.topic
+            for each in unreplicated_offset_ranges.list_reverse_flow_partitions(known, policy)
         }
         if every and self.offset_sources.reverse_flow is not None:
-            names |= unreplicated_tails.select_topics_to_replicate(
+            names |= unreplicated_offset_ranges.select_topics_to_replicate(
                 self.offset_sources.reverse_flow, side.list_topics(self.timeout_s)
             )
         return _describe_topics(side, names, self.timeout_s)
@@ -152,12 +153,12 @@ class ReverseFlowCollector:
         flow = self.clusters.flow
         mirror = {
             each: position_translation.map_to_source_partition(flow, each)
-            for each in unreplicated_tails.list_reverse_flow_partitions(known, flow.policy)
+            for each in unreplicated_offset_ranges.list_reverse_flow_partitions(known, flow.policy)
         }
         names = {each.topic for each in mirror.values()}
         here = _describe_topics(self.clusters.source.admin, names, self.timeout_s)
         why = {
-            each: mirror_state.explain_topic_recreation(
+            each: replication_progress.explain_topic_recreation(
                 known.get_partition(each),
                 source=_get_topic_id(there, each),
                 target=_get_topic_id(here, mirror[each]),
@@ -184,7 +185,7 @@ class ReverseFlowCollector:
         """
         flow, opposite = self.clusters.flow, way.offset_map
         assert opposite is not None, "the map was read"
-        asked = unreplicated_tails.list_reverse_flow_partitions(opposite, flow.policy) | {
+        asked = unreplicated_offset_ranges.list_reverse_flow_partitions(opposite, flow.policy) | {
             TopicPartition(name, number)
             for name, topic in there.items()
             for number in range(topic.partition_count)

@@ -16,25 +16,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.partition_fencer import PartitionFencer
-from mm2.failover import divergence
-from mm2.failover.divergence import ScanBudget
+from mm2.failover import foreign_record_scan
+from mm2.failover.foreign_record_scan import ScanBudget
 from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool
-from mm2.failover.unreplicated_tails import (
+from mm2.failover.unreplicated_offset_ranges import (
     PartitionScanInputs,
     RecordsReplicatedBack,
     UnreplicatedTail,
 )
-from mm2.formats import records
+from mm2.formats import record_codec
 from mm2.formats.compression import DecompressionError
 from mm2.formats.record_batch import BatchHeader
-from mm2.formats.record_sets import DamagedBatchError
-from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError
+from mm2.formats.record_codec import BatchDecoder, BatchRecord, MalformedRecordsError
+from mm2.formats.record_set_splitter import DamagedBatchError
 
 EXPORT_VERSION = 1
 FIND_TIMEOUT_S = 120.0
@@ -82,7 +82,7 @@ class UnreplicatedRecordFinder:
         ) -> UnreplicatedTail:
             found, clock = begins[each].build_local_record_scan(), self.destination_pool.clock
             place = _create_partition_fencer(questions, each, clock)
-            whole = divergence.scan_log(place, found, clock=clock, end=end, budget=room)
+            whole = foreign_record_scan.scan_log(place, found, clock=clock, end=end, budget=room)
             return begins[each].build_tail(each, found, more.get(each), whole=whole)
 
         room = ScanBudget()
@@ -110,12 +110,12 @@ class UnreplicatedRecordFinder:
         if found is None:
             return RecordsReplicatedBack(0, begin.mirror_next)
         place = _create_partition_fencer(questions, begin.mirror, clock)
-        if not divergence.scan_log(place, found, clock=clock, end=end):
+        if not foreign_record_scan.scan_log(place, found, clock=clock, end=end):
             return None
         if found.flow_records:
             return RecordsReplicatedBack(found.flow_records, found.flow_end)
         before = begin.build_mirror_scan_before_map_end()
-        if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
+        if before is None or not foreign_record_scan.scan_log(place, before, clock=clock, end=end):
             return RecordsReplicatedBack(0, begin.mirror_next)
         return RecordsReplicatedBack(0, before.flow_end)
 
@@ -155,7 +155,8 @@ def export_records(
         written = _count_lines(part) - 1
         if written != count:
             raise RetriableError(
-                f"{path}: {plurals.format_count(count, 'record', 'were')} counted, but {written} "
+                f"{path}: {plurals.format_count(count, 'record', 'were')} counted, but "
+                f"{written} "
                 "found: the other records were deleted in the meantime. Nothing was exported; try "
                 "again"
             )
@@ -188,7 +189,7 @@ def _count_lines(path: pathlib.Path) -> int:
 
 def _is_export_of_failover(path: pathlib.Path, move: str) -> bool:
     try:
-        opened = file_access.open_user_owned_file(
+        opened = secure_file_access.open_user_owned_file(
             path, os.O_RDONLY
         )  # a pipe of another user would block
     except OSError:
@@ -251,7 +252,7 @@ def _read_batch_lines(
     try:
         for each in _decode_batch_in_parts(header, batch):
             if first <= each.offset <= last:
-                fields = records.decode_record_body(each.body)
+                fields = record_codec.decode_record_body(each.body)
                 yield {
                     "topic": partition.topic,
                     "partition": partition.partition,

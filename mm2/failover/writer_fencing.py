@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.protocol import request_builders, request_errors
 from connect_runtime.protocol.request_builders import AnyNodeTarget
@@ -25,9 +25,9 @@ from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.log_end_offsets import NoLeaderError, PartitionLeaders
 from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
-from mm2.failover import divergence, move_context, plan_findings
-from mm2.failover.divergence import ForeignRecordScan
-from mm2.failover.move_context import FailoverContext
+from mm2.failover import failover_context, foreign_record_scan, plan_findings
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.foreign_record_scan import ForeignRecordScan
 from mm2.failover.partition_thread_pool import ConnectClient, PartitionThreadPool
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import producer_fencing, transactional_ids
@@ -230,7 +230,11 @@ def _count_tail_records(
     found = ForeignRecordScan(
         flow_producers=known.producers, start=start, end=marker, collects_foreign=False
     )
-    return found.flow_records if divergence.scan_log(place, found, clock=clock, end=end) else None
+    return (
+        found.flow_records
+        if foreign_record_scan.scan_log(place, found, clock=clock, end=end)
+        else None
+    )
 
 
 def find_denied_transactional_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
@@ -315,7 +319,7 @@ class FencingRounds:
         self._fence_partitions(self.unfinished - self._unanswered.keys(), known)
         if self.unfinished:
             raise RetriableError(self._describe_unresponsive_partitions())
-        about.sleep(move_context.POLL_INTERVAL_S)
+        about.sleep(failover_context.POLL_INTERVAL_S)
         known = about.read_offset_map()
         found = self.results
         self._acquired = {

@@ -10,6 +10,6 @@ Every call has a timeout in seconds. Failures of individual topics, groups or pa
 returned (`PerTopicResult`, `PerGroupResult`, `PerPartitionResult`). Failures of the whole cluster
 are raised.
 
-May import `mm2.formats`, `mm2.topics`, `mm2.offsets`, `mm2.replication`, `mm2.operator_commands`
+May import `mm2.formats`, `mm2.topics`, `mm2.offsets`, `mm2.replication`, `mm2.suggested_commands`
 and `connect_runtime`.
 """

@@ -6,16 +6,16 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol import acl_requests
 from connect_runtime.protocol.acl_requests import AclDescription
 from connect_runtime.protocol.request_builders import AnyNodeTarget, ControllerTarget
-from mm2.kafka.client_interfaces import NoAuthorizerError
-from mm2.topics.acl_plan import TopicAcl
+from mm2.kafka.kafka_client_interfaces import NoAuthorizerError
+from mm2.topics.acl_sync_plan import TopicAcl
 
 _SECURITY_DISABLED = 54
 _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {

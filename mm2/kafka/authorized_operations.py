@@ -7,15 +7,15 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol import acl_requests, request_builders
 from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorTarget
 from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, UnsupportedVersion
-from mm2.kafka.client_interfaces import AuthorizedOperations
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 
 _MAX_TOPICS_PER_REQUEST = 500
 _INVISIBLE_TOPIC_CODES = frozenset({3, 29})

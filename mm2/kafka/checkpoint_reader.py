@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.formats import mirrormaker2_records
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
-from mm2.kafka.client_interfaces import RecordHandler, StateTopics, TopicRecord
+from mm2.kafka.kafka_client_interfaces import RecordHandler, StateTopics, TopicRecord
 from mm2.kafka.state_topic_reader import RecordApplier
 from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics.replication_policy import ReplicationPolicy
 
 
 class CheckpointWriteTimes:

@@ -11,14 +11,14 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient, AdminResponse
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.protocol import group_requests, request_builders
-from connect_runtime.protocol.group_requests import CommittedOffset
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.protocol import consumer_group_requests, request_builders
+from connect_runtime.protocol.consumer_group_requests import CommittedOffset
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -33,7 +33,7 @@ from connect_runtime.protocol.request_errors import (
     UnknownBroker,
     UnsupportedVersion,
 )
-from mm2.kafka.client_interfaces import (
+from mm2.kafka.kafka_client_interfaces import (
     GroupInUseError,
     OffsetsToWrite,
     PerGroupResult,
@@ -172,7 +172,7 @@ _STATES_BY_NAME = {
     "Empty": GroupState.EMPTY,
 }
 _WRONG_GROUP_TYPE_CODES = frozenset(
-    {group_requests.GROUP_ID_NOT_FOUND, group_requests.UNSUPPORTED_VERSION}
+    {consumer_group_requests.GROUP_ID_NOT_FOUND, consumer_group_requests.UNSUPPORTED_VERSION}
 )
 
 _NO_RESPONSE_FAILURES = (
@@ -231,7 +231,7 @@ class KafkaGroups:
             [
                 AdminRequest(
                     to=NodeTarget(int(each.node_id)),
-                    message=group_requests.build_list_groups_request(),
+                    message=consumer_group_requests.build_list_groups_request(),
                     doing=f"{doing}, broker {each.node_id}",
                 )
                 for each in brokers
@@ -253,7 +253,7 @@ class KafkaGroups:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         consumers = self._describe_groups(
             groups,
-            group_requests.build_describe_consumer_groups_request,
+            consumer_group_requests.build_describe_consumer_groups_request,
             timeout_s,
             fine=_WRONG_GROUP_TYPE_CODES,
             read=_convert_consumer_group_state,
@@ -266,9 +266,9 @@ class KafkaGroups:
         others = [group for group, state in consumers.succeeded.items() if state is None]
         classic = self._describe_groups(
             [*older, *others],
-            group_requests.build_describe_classic_groups_request,
+            consumer_group_requests.build_describe_classic_groups_request,
             end.remaining_s(self._clock.now_s()),
-            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            fine=frozenset({consumer_group_requests.GROUP_ID_NOT_FOUND}),
             read=_convert_classic_group_state,
         )
         known = {group: state for group, state in consumers.succeeded.items() if state is not None}
@@ -284,18 +284,18 @@ class KafkaGroups:
     ) -> PerGroupResult[tuple[str, ...]]:
         return self._describe_groups(
             groups,
-            group_requests.build_describe_classic_groups_request,
+            consumer_group_requests.build_describe_classic_groups_request,
             timeout_s,
-            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            fine=frozenset({consumer_group_requests.GROUP_ID_NOT_FOUND}),
             read=_get_member_hosts,
         )
 
     def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         return self._describe_groups(
             groups,
-            group_requests.build_describe_classic_groups_request,
+            consumer_group_requests.build_describe_classic_groups_request,
             timeout_s,
-            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            fine=frozenset({consumer_group_requests.GROUP_ID_NOT_FOUND}),
             read=lambda group: str(group.protocol_data),
         )
 
@@ -311,7 +311,7 @@ class KafkaGroups:
             groups,
             lambda name: _build_group_request(
                 name,
-                group_requests.build_describe_share_group_offsets_request(name),
+                consumer_group_requests.build_describe_share_group_offsets_request(name),
                 doing="reading the offsets of share group",
                 get_error_code=_find_share_group_error,
             ),
@@ -334,7 +334,7 @@ class KafkaGroups:
             }
             return _build_group_request(
                 group,
-                group_requests.build_commit_offsets_request(group, given),
+                consumer_group_requests.build_commit_offsets_request(group, given),
                 doing="changing the offsets of group",
                 get_error_code=_find_common_partition_error,
                 retry=False,
@@ -344,7 +344,7 @@ class KafkaGroups:
             [group for group in offsets if offsets[group]],
             build_commit_request,
             timeout_s,
-            read=group_requests.get_partition_errors,
+            read=consumer_group_requests.get_partition_errors,
         )
         refused = {
             group: {
@@ -372,7 +372,7 @@ class KafkaGroups:
         data: dict[str, bytes] = {}
         for body in self._batches.send_batches(
             groups,
-            lambda chunk: group_requests.build_multi_group_offset_fetch_request(
+            lambda chunk: consumer_group_requests.build_multi_group_offset_fetch_request(
                 chunk, stable=stable, seen=seen
             ),
             timeout_s,
@@ -390,11 +390,13 @@ class KafkaGroups:
         alone = self._send_request_per_group(
             set(groups) - done.keys() - same,
             lambda name: _build_group_request(
-                name, group_requests.build_fetch_offsets_request(name, stable=stable), doing=doing
+                name,
+                consumer_group_requests.build_fetch_offsets_request(name, stable=stable),
+                doing=doing,
             ),
             end.remaining_s(self._clock.now_s()),
             read=lambda body: _convert_to_committed_positions(
-                group_requests.decode_committed_offsets(body)
+                consumer_group_requests.decode_committed_offsets(body)
             ),
             others=len(done) + len(same),
         )
@@ -544,9 +546,9 @@ def _find_share_group_error(body: Any) -> int:
     group = body.groups[0]
     code = int(group.error_code)
     if code:
-        return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
+        return 0 if code == consumer_group_requests.GROUP_ID_NOT_FOUND else code
     codes = {int(each.error_code) for topic in group.topics for each in topic.partitions} - {0}
-    return min(codes - group_requests.RETRIABLE_GROUP_ERRORS or codes, default=0)
+    return min(codes - consumer_group_requests.RETRIABLE_GROUP_ERRORS or codes, default=0)
 
 
 def _convert_to_share_partitions(body: Any) -> frozenset[TopicPartition]:
@@ -560,8 +562,8 @@ def _convert_to_share_partitions(body: Any) -> frozenset[TopicPartition]:
 def _find_common_partition_error(body: Any) -> int:
     """Return the error code that all partitions of a response share, or a retriable code among
     them. Returns 0 if some partitions succeeded."""
-    codes = group_requests.get_partition_errors(body)
-    passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
+    codes = consumer_group_requests.get_partition_errors(body)
+    passing = consumer_group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:
         return min(passing)
     partitions = sum(len(topic.partitions) for topic in body.topics)

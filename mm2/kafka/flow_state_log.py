@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka import client_interfaces, flow_state_log_writer
-from mm2.kafka.client_interfaces import (
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from mm2.kafka import flow_state_log_writer, kafka_client_interfaces
+from mm2.kafka.flow_state_log_writer import FlowStateLogWriter, UnacknowledgedRecordLimits
+from mm2.kafka.flow_state_topics import FlowStateTopics
+from mm2.kafka.kafka_client_interfaces import (
     Admin,
     FlowStateTopic,
     OnRecorded,
@@ -17,8 +19,6 @@ from mm2.kafka.client_interfaces import (
     StoredRecordHandler,
     TopicRecord,
 )
-from mm2.kafka.flow_state_log_writer import FlowStateLogWriter, UnacknowledgedRecordLimits
-from mm2.kafka.flow_state_topics import FlowStateTopics
 from mm2.kafka.state_topic_reader import TopicReader
 
 
@@ -93,8 +93,8 @@ class KafkaFlowStateLog:
     ) -> None:
         self._access = access
         self._client_id = client_id
-        self._names: Mapping[FlowStateTopic, str] = client_interfaces.build_flow_state_topic_names(
-            source_alias
+        self._names: Mapping[FlowStateTopic, str] = (
+            kafka_client_interfaces.build_flow_state_topic_names(source_alias)
         )
         self._clock = clock
         self._bounds = limits

@@ -21,12 +21,12 @@ from typing import Any
 import confluent_kafka
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.client_interfaces import (
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateLogBrokenError,
     FlowStateLogFullError,
     FlowStateTopic,
@@ -170,7 +170,8 @@ class FlowStateLogWriter:
         if self.failure is None and self._fatal is None and self._unacknowledged:
             self.failure = RetriableError(
                 f"writing {self._format_topic_names()} on {self._where}: the log was closed before "
-                f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
+                f"{plurals.format_count(self._unacknowledged, 'record', 'were')} "
+                "acknowledged; "
                 "they may still be stored: read the log to find out"
             )
         self._fail_remaining_records()

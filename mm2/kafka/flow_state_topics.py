@@ -10,18 +10,18 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     TopicExistsError,
     TopicMissingError,
 )
 from connect_runtime.protocol.topic_requests import NewTopic
-from connect_runtime.system import clock
-from mm2 import operator_commands
-from mm2.kafka.client_interfaces import Admin, PerTopicResult, TopicDescription
-from mm2.operator_commands import ClusterCommands
+from connect_runtime.system import system_clock
+from mm2 import suggested_commands
+from mm2.kafka.kafka_client_interfaces import Admin, PerTopicResult, TopicDescription
+from mm2.suggested_commands import ClusterCommands
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class FlowStateTopics:
             described = self.target.describe_topics(names, left_s)
             return _is_metadata_complete(described)
 
-        clock.wait_until(is_known, timeout_s=end.remaining_s(self.clock.now_s()))
+        system_clock.wait_until(is_known, timeout_s=end.remaining_s(self.clock.now_s()))
         return described
 
     def _check_partition_count(self, topic: TopicDescription) -> None:
@@ -128,7 +128,7 @@ class FlowStateTopics:
                 "to preserve the order of the flow's records. "
                 "Partitions cannot be removed: if this flow has never run, delete the topic, and "
                 "mm2 will create it again. "
-                f"{operator_commands.format_remedy(self._cluster_commands.build_delete_topic_command(topic.name))}"
+                f"{suggested_commands.format_remedy(self._cluster_commands.build_delete_topic_command(topic.name))}"
             )
 
     def _check_cleanup_policy(self, names: Collection[str], end: Deadline) -> None:
@@ -155,7 +155,7 @@ class FlowStateTopics:
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
                     "be compact, otherwise retention deletes records of this flow. "
-                    f"{operator_commands.format_remedy(command)}"
+                    f"{suggested_commands.format_remedy(command)}"
                 )
 
 

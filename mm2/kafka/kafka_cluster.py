@@ -7,17 +7,23 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.admin import KafkaAdmin
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from mm2.kafka.authorized_operations import AuthorizedOperationsClient
-from mm2.kafka.client_interfaces import Admin, ConsumerGroups, LogOffsets, StateTopics, TopicTail
 from mm2.kafka.consumer_groups import KafkaGroups
-from mm2.kafka.log_offsets import KafkaLogOffsets
+from mm2.kafka.kafka_client_interfaces import (
+    Admin,
+    ConsumerGroups,
+    LogOffsets,
+    StateTopics,
+    TopicTail,
+)
+from mm2.kafka.list_offsets_client import KafkaLogOffsets
 from mm2.kafka.offset_map_reader import OffsetMapReader
-from mm2.kafka.record_writer import KafkaRecordWriter
+from mm2.kafka.single_partition_producer import KafkaRecordWriter
 from mm2.kafka.state_topic_reader import KafkaStateTopics, TopicReader
-from mm2.topics import naming
+from mm2.kafka.topic_and_config_admin import KafkaAdmin
+from mm2.topics import replication_policy
 
 T = TypeVar("T", Admin, ConsumerGroups, LogOffsets, StateTopics)
 
@@ -87,7 +93,7 @@ class KafkaCluster:
     def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Create a reader for the offset map of the flow from cluster `source_alias` to this
         cluster."""
-        topic = naming.format_offset_map_topic(source_alias)
+        topic = replication_policy.format_offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
         return OffsetMapReader(
             lambda: self.open_new_record_reader(topic), where=self.alias, flow=flow

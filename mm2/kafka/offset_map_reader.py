@@ -11,7 +11,7 @@ from collections.abc import Callable
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.formats.offset_map_records import MapKey
-from mm2.kafka.client_interfaces import TopicRecord, TopicTail
+from mm2.kafka.kafka_client_interfaces import TopicRecord, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 
 

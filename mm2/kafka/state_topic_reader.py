@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.formats import records
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from mm2.formats import record_codec
 from mm2.formats.primitive_types import MalformedRecordError
-from mm2.formats.records import MalformedRecordsError
-from mm2.kafka import leader_calls, log_client
-from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
-from mm2.kafka.log_client import FetchedBatches, LogClient, LogPosition
-from mm2.replication.read_committed import SourceBatch
+from mm2.formats.record_codec import MalformedRecordsError
+from mm2.kafka import partition_leader_requests, partition_log_client
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.partition_log_client import FetchedBatches, LogClient, LogPosition
+from mm2.kafka.topic_and_config_admin import KafkaAdmin
+from mm2.replication.read_committed_batch_filter import SourceBatch
 
 BATCH_BYTES_MAX = 16 * 1024 * 1024
 """Maximum decompressed size of a batch of a state topic. Writers of state topics send batches of at
@@ -105,7 +105,10 @@ class TopicReader:
         responses are retried. A new leader returns a retriable error until it knows the high
         watermark (KIP-207)."""
         found = self._client.list_offsets(
-            dict.fromkeys(self._partitions, (log_client.LOG_START, log_client.HIGH_WATERMARK)),
+            dict.fromkeys(
+                self._partitions,
+                (partition_log_client.LOG_START, partition_log_client.HIGH_WATERMARK),
+            ),
             end,
             doing="reading the log end of",
             reached={
@@ -119,7 +122,7 @@ class TopicReader:
                 partition, LogPosition(start, topic_id=self._client.get_topic_id(partition.topic))
             )
             if position.offset < start:
-                raise leader_calls.create_log_truncated_error(
+                raise partition_leader_requests.create_log_truncated_error(
                     f"reading {partition} on {self._where}",
                     f"the log has offsets {start} to {high}, but the next offset to read is "
                     f"{position.offset}",
@@ -139,11 +142,11 @@ class TopicReader:
         record. At least one record is passed, even if the deadline has expired."""
         position, topic = self._positions[partition], partition.topic
         doing = f"reading {partition} on {self._where}"
-        for offset, time_ms, body in log_client.iter_records(
+        for offset, time_ms, body in partition_log_client.iter_records(
             batch, doing=doing, max_bytes=BATCH_BYTES_MAX
         ):
             try:
-                key, value, _ = records.decode_record_body(body)
+                key, value, _ = record_codec.decode_record_body(body)
             except MalformedRecordsError as error:
                 raise FatalError(
                     f"{doing}: the record at offset {offset} is malformed: {error}; find the "

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import HistogramValue, MetricFamily, MetricRegistry, Series
 from mm2 import version
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
@@ -40,7 +40,7 @@ from mm2.status import replication_health, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth
 from mm2.status.status_document import FlowReport, ReportedLag
 from mm2.status.topic_rows import FlowsOverview, TopicRow
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.unreachable_cluster import ClusterSide
 
 COUNTER_RETENTION_MS = 600_000
@@ -612,7 +612,7 @@ def _read_flow_values(status: FlowStatus) -> _FlowMetricValues:
         topic, since_s = each.partition.topic, each.unrecorded_since_s
         if since_s is not None:
             unrecorded[topic] = min(unrecorded.get(topic, math.inf), since_s)
-        if topic == naming.HEARTBEATS_TOPIC:
+        if topic == replication_policy.HEARTBEATS_TOPIC:
             beats = each
     return _FlowMetricValues(
         status=status,

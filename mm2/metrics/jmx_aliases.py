@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 from mm2.connectors.status_registry import FlowStatus
 
 _CONNECTOR_PREFIXES = {
@@ -77,8 +77,8 @@ def _find_aliases(name: str) -> tuple[str, ...]:
 def _make_worker_aliases() -> dict[str, tuple[str, ...]]:
     """Map the name of each worker metric to its alternative names."""
     found = {}
-    for group in metrics_registry.ALL_GROUPS:
-        for attribute, metric in metrics_registry.declare_metrics(group).items():
+    for group in connect_metrics_registry.ALL_GROUPS:
+        for attribute, metric in connect_metrics_registry.declare_metrics(group).items():
             spelled = [group.name, group.name.removeprefix("connect-")]
             others = (f"kafka_connect_{each}_{attribute}".replace("-", "_") for each in spelled)
             found[metric.name] = tuple(

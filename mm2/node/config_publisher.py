@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from connect_runtime.app.multi_worker_process import FleetMember
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.herder import request_routing
-from connect_runtime.herder.herder_api import WorkerReply
+from connect_runtime.herder import herder_request_routing
+from connect_runtime.herder.herder_interface import WorkerReply
 from connect_runtime.herder.herder_requests import (
     DeleteConnector,
     ForwardRequest,
@@ -28,12 +28,12 @@ from connect_runtime.herder.herder_requests import (
 )
 from mm2.config import (
     dedicated_mode,
-    flow_plan,
-    mirror_connector_keys,
+    flow_connector_configs,
+    mirror_connector_config_keys,
     mm2_only_keys,
-    operator_overrides,
+    pause_and_throttle_overrides,
 )
-from mm2.config.flow_plan import FlowPlan
+from mm2.config.flow_connector_configs import FlowPlan
 
 WRITE_TIMEOUT_S = 60.0
 """Time limit in seconds for validating and writing the connectors' configurations."""
@@ -41,7 +41,7 @@ RETRY_DELAY_S = 5.0
 MISMATCH_GRACE_S = 15.0
 """How long the files of nodes may differ before the difference is logged, in seconds. Operators
 change the files one after the other."""
-_COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
+_COMMAND_LINE_KEYS = frozenset({mirror_connector_config_keys.JAVA_STOPPED_CLEANLY})
 """Configuration keys that are derived only from command-line options of `mm2 run`. The keys in
 `_COMMAND_LINE_OR_FILE_KEYS` may also be set in the configuration file."""
 _COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mm2_only_keys.THROTTLE.name}
@@ -223,7 +223,9 @@ class ConfigPublisher:
             self._refusals = {of: each for of, each in self._refusals.items() if of != name}
             return not isinstance(reply, ForwardRequest)
         reason = " ".join(reply.message.split())
-        refusal = _WriteRefusal(request, reason, reply.status == request_routing.BAD_REQUEST_STATUS)
+        refusal = _WriteRefusal(
+            request, reason, reply.status == herder_request_routing.BAD_REQUEST_STATUS
+        )
         if self._refusals.get(name) != refusal:
             _log.error("%s: the configuration of %s was rejected: %s", plan.name, name, reason)
         if plan is self._plan:
@@ -240,9 +242,9 @@ def _diff_connectors(plan: FlowPlan, member: FleetMember) -> dict[str, list[str]
         if not dedicated_mode.can_connector_run(name, planned):
             if stored is not None:
                 differing[name] = []
-        elif stored is None or operator_overrides.strip_overrides(stored) != planned:
+        elif stored is None or pause_and_throttle_overrides.strip_overrides(stored) != planned:
             differing[name] = dedicated_mode.diff_config_keys(
-                planned, operator_overrides.strip_overrides(stored or {})
+                planned, pause_and_throttle_overrides.strip_overrides(stored or {})
             )
     return differing
 
@@ -255,12 +257,13 @@ def _plan_config_write(plan: FlowPlan, name: str, member: FleetMember) -> Herder
     if not dedicated_mode.can_connector_run(name, planned):
         return None if stored is None else DeleteConnector(name)
     wanted = (
-        operator_overrides.merge_overrides(planned, stored)
-        if name == flow_plan.SOURCE_CONNECTOR
+        pause_and_throttle_overrides.merge_overrides(planned, stored)
+        if name == flow_connector_configs.SOURCE_CONNECTOR
         else dict(planned)
     )
     overrides = [
-        f"{key}={value}" for key, value in operator_overrides.extract_overrides(wanted).items()
+        f"{key}={value}"
+        for key, value in pause_and_throttle_overrides.extract_overrides(wanted).items()
     ]
     if overrides:
         _log.info(

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system.signals import SignalFlag
 from mm2 import exit_codes
@@ -21,7 +21,7 @@ from mm2.config.config_diff import ReloadPlan
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import status_document, topic_explanation
-from mm2.status.operator_log import OperatorLog
+from mm2.status.operator_action_log import OperatorLog
 from mm2.status.process_socket import (
     ExplainRequest,
     ProcessRequest,

@@ -17,9 +17,9 @@ from connect_runtime.group.connectors_and_tasks import WorkItem
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
 from connect_runtime.storage.status_records import RunState, StatusSubject
 from connect_runtime.worker.worker import StartedConnectorOrTask
-from mm2.config import flow_plan, operator_overrides
-from mm2.config.flow_plan import FlowPlan
-from mm2.status import flow_state
+from mm2.config import flow_connector_configs, pause_and_throttle_overrides
+from mm2.config.flow_connector_configs import FlowPlan
+from mm2.status import flow_status
 
 _State = RunState
 
@@ -177,11 +177,11 @@ class StartedWorkItem:
 
     @property
     def is_mirroring(self) -> bool:
-        return str(self.item).startswith(flow_plan.SOURCE_CONNECTOR)
+        return str(self.item).startswith(flow_connector_configs.SOURCE_CONNECTOR)
 
     @property
     def failure_reason(self) -> str:
-        return flow_state.extract_error_message(self.started.trace)
+        return flow_status.extract_error_message(self.started.trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ class _ConfigClassifier:
         config = self.config
         name = item if isinstance(item, str) else item.connector
         stored = config.config(name)
-        planned = stored is not None and operator_overrides.strip_overrides(
+        planned = stored is not None and pause_and_throttle_overrides.strip_overrides(
             _drop_null_values(stored)
         ) == self.plan.connectors.get(name)
         if isinstance(item, str):

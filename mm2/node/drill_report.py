@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 4 << 20
@@ -73,7 +73,9 @@ def _replace_file(path: pathlib.Path, content: bytes) -> None:
 def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
-        document = json.loads(file_access.read_user_owned_file(path, max_bytes=MAX_FILE_BYTES))
+        document = json.loads(
+            secure_file_access.read_user_owned_file(path, max_bytes=MAX_FILE_BYTES)
+        )
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(

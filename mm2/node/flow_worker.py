@@ -16,11 +16,11 @@ from concurrent import futures
 from connect_runtime.app.multi_worker_process import FleetMember, WorkerFleet
 from connect_runtime.base import log_context
 from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.metrics import MetricFamily
-from connect_runtime.base.timing import Clock
 from connect_runtime.group.connectors_and_tasks import WorkItem
-from connect_runtime.herder.herder_api import WorkerReply
+from connect_runtime.herder.herder_interface import WorkerReply
 from connect_runtime.herder.herder_requests import (
     ForwardRequest,
     HerderRequest,
@@ -29,17 +29,17 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
 )
 from connect_runtime.kafka.client_errors import AuthenticationError
-from mm2.config import flow_plan
-from mm2.config.flow_plan import FlowPlan
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config import flow_connector_configs
+from mm2.config.flow_connector_configs import FlowPlan
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus, RegistrySnapshot, TaskState
 from mm2.node import connector_restarts
 from mm2.node.config_publisher import ConfigPublisher
 from mm2.node.connector_restarts import FailureTracker, RestartPlanner
 from mm2.node.stored_config_resolver import StoredConfigResolver
-from mm2.status import flow_state
-from mm2.status.flow_state import FlowWorkerState, WorkerSnapshot
+from mm2.status import flow_status
+from mm2.status.flow_status import FlowWorkerState, WorkerSnapshot
 from mm2.status.process_health import FlowReadiness
 from mm2.status.worker_snapshot_reader import WorkerSnapshotReader
 
@@ -147,7 +147,7 @@ class FlowWorker:
         return (
             {}
             if member is None
-            else flow_state.find_connector_overrides(member.herder.get_config_state())
+            else flow_status.find_connector_overrides(member.herder.get_config_state())
         )
 
     @property
@@ -162,7 +162,7 @@ class FlowWorker:
             reason = self._explain_unreachable_cluster() or self._reason
         else:
             configured = joined and seen.has_joined and seen.is_config_current
-            missing = flow_state.explain_why_no_task_runs(seen, made, self._started_tasks)
+            missing = flow_status.explain_why_no_task_runs(seen, made, self._started_tasks)
             serves = configured and not missing
             reason = made.reason or (missing if configured else "")
         return FlowReadiness(
@@ -181,7 +181,7 @@ class FlowWorker:
             or not self.plan.replicates_topics
         ):
             return self._publisher.has_written_configs
-        return flow_state.is_configuration_applied(
+        return flow_status.is_configuration_applied(
             self._build_worker_snapshot(status_registry.REGISTRY.get_snapshot())
         )
 
@@ -207,7 +207,7 @@ class FlowWorker:
         last_snapshot, status = self._last_status
         if before is not None and before is status and snapshot_now == last_snapshot:
             return before  # avoids rebuilding the status of thousands of idle partitions
-        status = flow_state.compute_flow_status(snapshot_now, before)
+        status = flow_status.compute_flow_status(snapshot_now, before)
         self._started_tasks = {
             *(each.index for each in status.tasks if each.state is TaskState.RUNNING),
             *(self._started_tasks & {each.index for each in status.tasks}),
@@ -352,7 +352,7 @@ class FlowWorker:
         if self._reason and member.herder.is_ready():
             self._reason = self._trouble = self._logged = ""
         self._publisher.write_or_compare_configs(member, now_s)
-        tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
+        tasks = member.herder.get_config_state().tasks(flow_connector_configs.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
         items = connector_restarts.list_started_work_items(
             member.assignment.items,
@@ -378,8 +378,8 @@ class FlowWorker:
     def _explain_unconfigured_flow(self, member: FleetMember) -> str:
         """Return why the flow cannot run: its configuration was rejected and no earlier
         configuration exists; "" otherwise."""
-        reason = self._publisher.rejections.get(flow_plan.SOURCE_CONNECTOR, "")
-        stored = member.herder.get_config_state().config(flow_plan.SOURCE_CONNECTOR)
+        reason = self._publisher.rejections.get(flow_connector_configs.SOURCE_CONNECTOR, "")
+        stored = member.herder.get_config_state().config(flow_connector_configs.SOURCE_CONNECTOR)
         return (
             (f"the flow's configuration was rejected: {reason}")
             if reason and stored is None

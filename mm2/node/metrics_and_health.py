@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.metrics import MetricFamily
-from connect_runtime.base.timing import Clock
 from connect_runtime.metrics_server import exporter
-from connect_runtime.rest.mounted_pages import MountedPage, PageRenderer, PageThreadPool
-from connect_runtime.system.threads import CachedValue
+from connect_runtime.rest.http_pages import MountedPage, PageRenderer, PageThreadPool
+from connect_runtime.system.supervised_threads import CachedValue
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors import status_registry
 from mm2.metrics import collector
 from mm2.metrics.collector import FlowMetricsCollector, MetricInputs
-from mm2.metrics.exposition import JmxMetrics, NodeMetrics
+from mm2.metrics.metrics_exposition import JmxMetrics, NodeMetrics
 from mm2.node.drill_report import LastDrillTimes
-from mm2.node.node import Mm2Node
+from mm2.node.mm2_node import Mm2Node
 from mm2.status import health_endpoints
 from mm2.status.health_endpoints import MainLoopHeartbeat
-from mm2.status.retention_watch import RetentionWatch
+from mm2.status.retention_risk_monitor import RetentionWatch
 
 JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base import config_placeholders
 from connect_runtime.storage.cluster_config_state import RawConfig
-from mm2.config import mirror_connector_keys
-from mm2.config.flow_plan import FlowPlan
+from mm2.config import mirror_connector_config_keys
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.topics import task_assignment
 
 _CONNECTION_PREFIXES = ("source.", "target.", "producer.", "consumer.", "admin.")
@@ -46,7 +46,7 @@ class StoredConfigResolver:
         one of the flow's connectors.
         """
         plan = self.plan
-        name = config.get(mirror_connector_keys.NAME) or ""
+        name = config.get(mirror_connector_config_keys.NAME) or ""
         planned = plan.connectors.get(name)
         if planned is None:
             raise ConfigError(

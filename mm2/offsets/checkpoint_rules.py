@@ -28,7 +28,7 @@ from mm2.offsets.offset_translation import (
     TranslateOffset,
     UntranslatedReason,
 )
-from mm2.topics.naming import ReplicationPolicy
+from mm2.topics.replication_policy import ReplicationPolicy
 
 NamePredicate = Callable[[str], bool]
 GroupCheckpoints = Mapping[TopicPartition, Checkpoint]

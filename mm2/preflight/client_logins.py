@@ -12,16 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.clusters import cluster_clients
-from mm2.config.flow_plan import FlowPlan
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from mm2.clusters import flow_kafka_clients
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.kafka import command_arguments
+from mm2.kafka import suggested_command_arguments
 from mm2.kafka.authorized_operations import AuthorizedOperationsClient
-from mm2.kafka.client_interfaces import AuthorizedOperations
-from mm2.operator_commands import ClusterCommands
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 from mm2.preflight.required_acls import ClientResource, FlowClient, RequiredAcl, ResourceKind
+from mm2.suggested_commands import ClusterCommands
 from mm2.topics.flow_config import Flow
 
 
@@ -75,16 +75,16 @@ def build_cluster_access_by_client(
     """Build the connection settings of each client of the flow."""
     clients = settings.get_clients(flow)
     return {
-        FlowClient.SOURCE_ADMIN: cluster_clients.build_librdkafka_connection_settings(
+        FlowClient.SOURCE_ADMIN: flow_kafka_clients.build_librdkafka_connection_settings(
             clients.source_admin, flow.source
         ),
-        FlowClient.CONSUMER: cluster_clients.build_librdkafka_connection_settings(
+        FlowClient.CONSUMER: flow_kafka_clients.build_librdkafka_connection_settings(
             clients.consumer, flow.source
         ),
-        FlowClient.TARGET_ADMIN: cluster_clients.build_librdkafka_connection_settings(
+        FlowClient.TARGET_ADMIN: flow_kafka_clients.build_librdkafka_connection_settings(
             clients.target_admin, flow.target
         ),
-        FlowClient.PRODUCER: cluster_clients.build_librdkafka_connection_settings(
+        FlowClient.PRODUCER: flow_kafka_clients.build_librdkafka_connection_settings(
             clients.producer, flow.target
         ),
         FlowClient.WORKER: plan.worker.access,
@@ -97,7 +97,8 @@ def create_cluster_commands(
     """Create a `ClusterCommands` for each client of a flow. It builds the commands that findings
     suggest, for the client's cluster and principal."""
     return {
-        client: command_arguments.build_cluster_commands(each) for client, each in found.items()
+        client: suggested_command_arguments.build_cluster_commands(each)
+        for client, each in found.items()
     }
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from connect_runtime.base import plurals
 from connect_runtime.protocol.request_errors import RequestFailureLayer
-from mm2 import operator_commands
-from mm2.operator_commands import ClusterCommands
+from mm2 import suggested_commands
 from mm2.preflight import check_report
 from mm2.preflight.check_report import CheckArea, CheckedSubject, CheckFinding, CheckSeverity
+from mm2.suggested_commands import ClusterCommands
 
 _Layer = RequestFailureLayer
 _Area = CheckArea
@@ -53,7 +53,7 @@ class ConnectResult:
     """Time of the check in wall-clock milliseconds."""
     client_expires_ms: int | None = None
     """Expiry time of the client certificate."""
-    tool: ClusterCommands = operator_commands.GENERIC_COMMANDS.source
+    tool: ClusterCommands = suggested_commands.GENERIC_COMMANDS.source
     """Suggested commands for the operator."""
 
     @property
@@ -124,7 +124,7 @@ class ConnectResult:
             text=f"{what} expires in {plurals.format_count(days, 'day')}",
             effect="TLS connections fail after the certificate has expired",
             fix="renew it before",
-            command=operator_commands.build_certificate_check_command(address) if address else "",
+            command=suggested_commands.build_certificate_check_command(address) if address else "",
         )
 
     def _build_finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
@@ -168,13 +168,13 @@ class ConnectResult:
         """Return a command that shows details of the failure or fixes it."""
         match layer:
             case _Layer.DNS:
-                return operator_commands.build_dns_lookup_command(address)
+                return suggested_commands.build_dns_lookup_command(address)
             case _Layer.NETWORK:
-                return operator_commands.build_port_test_command(address)
+                return suggested_commands.build_port_test_command(address)
             case _Layer.PROTOCOL:
                 return self.tool.build_show_versions_command()
             case _Layer.LISTENER | _Layer.TLS:
-                return operator_commands.build_certificate_check_command(address)
+                return suggested_commands.build_certificate_check_command(address)
             case _Layer.AUTH:
                 return self.tool.build_show_user_command(self.user)
 

@@ -6,36 +6,36 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import (
     AuthenticationError,
     NotAuthorizedError,
     UnreachableError,
     UnsupportedByBrokersError,
 )
-from mm2.clusters import cluster_clients
+from mm2.clusters import flow_kafka_clients
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config.effective_config import EffectiveFlowConfig
-from mm2.config.flow_plan import FlowPlan
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.offsets import group_selection
 from mm2.preflight import (
     broker_limits,
     client_logins,
-    flow_probe,
+    delivery_guarantee_probe,
     internal_topic_check,
     required_acls,
 )
 from mm2.preflight.broker_limits import BrokerConfigs, TargetBrokers
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+from mm2.preflight.flow_topics_check import TopicCheck, TopicCheckDependencies
 from mm2.preflight.internal_topic_check import (
     FlowConnectorConfigs,
     InternalTopicAccess,
     ReplicationFactorCauses,
 )
 from mm2.preflight.required_acls import ClientResource, FlowClient, FlowResourceUsage, ResourceKind
-from mm2.preflight.topic_check import TopicCheck, TopicCheckDependencies
 from mm2.topics.flow_config import Flow
 
 _LOG = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class FlowCheck:
         self._clock = clock
         self._random = random
         self._timeout_s = timeout_s
-        self._operator = cluster_clients.build_operator_commands(settings, flow)
+        self._operator = flow_kafka_clients.build_operator_commands(settings, flow)
         self._accesses = client_logins.build_cluster_access_by_client(settings, flow, plan)
         self._found: list[CheckFinding] = []
         self._configs: BrokerConfigs | None = None
@@ -207,11 +207,11 @@ class FlowCheck:
         return filtered.accepted
 
     def _check_delivery(self) -> Iterator[CheckFinding]:
-        found = flow_probe.probe_flow(
+        found = delivery_guarantee_probe.probe_flow(
             self._settings, self._flow, clock=self._clock, random=self._random
         )
         too_many = any(each.code == "replication-factor" for each in self._found)
-        for each in flow_probe.check_delivery_guarantee(found, self._operator.target):
+        for each in delivery_guarantee_probe.check_delivery_guarantee(found, self._operator.target):
             if not (too_many and _FACTOR_REFUSED in each.text):  # already reported with its cause
                 yield each
 

@@ -10,22 +10,27 @@ from dataclasses import dataclass
 
 from connect_runtime.base import plurals
 from connect_runtime.storage.internal_topic_settings import InternalTopic, InternalTopicKind
-from mm2.config import dedicated_mode, flow_plan, mirror_connector_config, mirror_connector_keys
+from mm2.config import (
+    dedicated_mode,
+    flow_connector_configs,
+    mirror_connector_config,
+    mirror_connector_config_keys,
+)
 from mm2.config.effective_config import EffectiveFlowConfig, ValueOriginKind
-from mm2.config.flow_plan import FlowPlan
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mirror_connector_config import (
     MirrorCheckpointConfig,
     MirrorHeartbeatConfig,
     MirrorSourceConfig,
 )
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import FlowStateTopic
-from mm2.operator_commands import ClusterCommands
+from mm2.kafka import kafka_client_interfaces
+from mm2.kafka.kafka_client_interfaces import FlowStateTopic
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.replication_factor_check import ReplicationFactorCause
 from mm2.preflight.required_acls import ClientResource, FlowClient, InternalTopicAcls, ResourceKind
-from mm2.topics import naming, replication_loops
+from mm2.suggested_commands import ClusterCommands
+from mm2.topics import replication_loops, replication_policy
 from mm2.topics.flow_config import Flow
 
 _CLEANUP_POLICY_KEY = "cleanup.policy"
@@ -171,13 +176,13 @@ def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnec
     """Parse the connectors' configurations. Raises `ConfigError` if a connector would reject its
     configuration."""
     given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
-    checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
-    runs = dedicated_mode.can_connector_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
+    checkpoint = given[flow_connector_configs.CHECKPOINT_CONNECTOR]
+    runs = dedicated_mode.can_connector_run(flow_connector_configs.CHECKPOINT_CONNECTOR, checkpoint)
     return FlowConnectorConfigs(
         source=mirror_connector_config.parse_source_config(plan.source_config),
         checkpoint=mirror_connector_config.parse_checkpoint_config(checkpoint) if runs else None,
         heartbeat=mirror_connector_config.parse_heartbeat_config(
-            given[flow_plan.HEARTBEAT_CONNECTOR]
+            given[flow_connector_configs.HEARTBEAT_CONNECTOR]
         ),
     )
 
@@ -255,7 +260,7 @@ def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicAccess]:
         FlowStateTopic.MAP: "records of the offset map",
         FlowStateTopic.INCIDENTS: "incidents",
     }
-    for kind, name in client_interfaces.build_flow_state_topic_names(flow.source).items():
+    for kind, name in kafka_client_interfaces.build_flow_state_topic_names(flow.source).items():
         yield InternalTopicAccess(
             expected=ExpectedInternalTopic(
                 name=name,
@@ -277,7 +282,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
                 syncs.name,
                 "offset syncs",
                 factor=config.source.syncs_topic_factor,
-                key=mirror_connector_keys.SYNCS_TOPIC_FACTOR,
+                key=mirror_connector_config_keys.SYNCS_TOPIC_FACTOR,
             ),
             creator=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
@@ -293,7 +298,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
                 config.checkpoint.checkpoints_topic,
                 "checkpoints",
                 factor=config.checkpoint.checkpoints_topic_factor,
-                key=mirror_connector_keys.CHECKPOINTS_FACTOR,
+                key=mirror_connector_config_keys.CHECKPOINTS_FACTOR,
             ),
             creator=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
@@ -304,10 +309,10 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
 def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicAccess:
     return InternalTopicAccess(
         expected=_build_mm2_topic(
-            naming.HEARTBEATS_TOPIC,
+            replication_policy.HEARTBEATS_TOPIC,
             "heartbeats",
             factor=config.topic_factor,
-            key=mirror_connector_keys.HEARTBEATS_FACTOR,
+            key=mirror_connector_config_keys.HEARTBEATS_FACTOR,
         ),
         creator=_Client.TARGET_ADMIN,
         user=_Client.WORKER,

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from connect_runtime.base import plurals
-from mm2.operator_commands import OperatorCommands
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+from mm2.suggested_commands import OperatorCommands
 from mm2.topics.flow_config import Flow
-from mm2.topics.mirror_plan import MirrorFindingSeverity, MirrorTopicPlan, ObservedTopic
+from mm2.topics.mirror_topic_plan import MirrorFindingSeverity, MirrorTopicPlan, ObservedTopic
 
 _RETENTION_KEY = "retention.ms"
 _CLEANUP_POLICY_KEY = "cleanup.policy"

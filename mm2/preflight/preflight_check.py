@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import StoppableThread, UnexpectedThreadEnd
-from mm2.config import effective_config, flow_plan, mirror_connector_config
-from mm2.config.flow_plan import FlowPlan, FlowSelection
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
+from connect_runtime.system.supervised_threads import StoppableThread, UnexpectedThreadEnd
+from mm2.config import effective_config, flow_connector_configs, mirror_connector_config
+from mm2.config.flow_connector_configs import FlowPlan, FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.preflight import check_report, client_logins, connectivity, flow_check, spark_slots
+from mm2.preflight import (
+    broker_connectivity_check,
+    check_report,
+    client_logins,
+    flow_check,
+    spark_slots,
+)
 from mm2.preflight.check_report import (
     CheckArea,
     CheckedSubject,
@@ -106,7 +112,7 @@ class PreflightCheck:
         self._random = random
         self._timeout_s = timeout_s
         choice = FlowSelection(names=tuple(names))
-        plans = flow_plan.plan_flows(settings, choice, environment=environment)
+        plans = flow_connector_configs.plan_flows(settings, choice, environment=environment)
         self._effective = effective_config.derive_effective_config(
             settings, environment=environment
         )
@@ -174,7 +180,7 @@ class PreflightCheck:
     def _get_connect_result(self, login: ClusterLogin, seen: object) -> ConnectResult:
         if isinstance(seen, ConnectResult):
             return seen
-        return connectivity.build_unreachable_result(
+        return broker_connectivity_check.build_unreachable_result(
             login, clock=self._clock, why="the check timed out"
         )
 
@@ -190,7 +196,7 @@ class PreflightCheck:
         )
 
     def _make_cluster_check(self, login: ClusterLogin) -> Callable[[], ConnectResult]:
-        return lambda: connectivity.check_connectivity(
+        return lambda: broker_connectivity_check.check_connectivity(
             login, clock=self._clock, random=self._random, timeout_s=self._timeout_s
         )
 

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from mm2.kafka.client_interfaces import AuthorizedOperations
-from mm2.operator_commands import ClusterCommands
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+from mm2.suggested_commands import ClusterCommands
 
 
 class FlowClient(enum.Enum):

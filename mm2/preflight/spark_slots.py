@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
 from connect_runtime.system import java_installation
-from connect_runtime.system.clock import wait_until
 from connect_runtime.system.java_installation import JavaMissingError
-from mm2 import operator_commands
+from connect_runtime.system.system_clock import wait_until
+from mm2 import suggested_commands
 from mm2.config import copy_engine_config
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.copier import data_plane
+from mm2.copier import shared_copy_engine
 from mm2.copier.copy_engine import EngineState
 from mm2.copier.spark.settings import count_local_slots
 from mm2.preflight import check_report
@@ -53,7 +53,7 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
             f"{seen.unreachable} does not accept connections: {seen.failure}",
             effect="nothing is replicated",
             fix="correct master in the spark section, or start the master at this address",
-            command=operator_commands.build_port_test_command(seen.unreachable),
+            command=suggested_commands.build_port_test_command(seen.unreachable),
         )
     elif seen.failure:
         yield _build_finding(
@@ -66,7 +66,8 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
         none = seen.slots == 0
         yield _build_finding(
             "spark-no-slots" if none else "spark-few-slots",
-            f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
+            f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' "
+            "tasks "
             f"need {seen.needed}",
             effect="nothing is replicated until other applications release cores"
             if none
@@ -113,8 +114,8 @@ _ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
 def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
     """Count the copy engine's slots (copy processes that can run at the same time). `timeout_s`
     limits the connection test of a Spark master."""
-    chosen = data_plane.choose_engine_settings(settings)
-    wanted = data_plane.compute_max_copy_processes(settings)
+    chosen = shared_copy_engine.choose_engine_settings(settings)
+    wanted = shared_copy_engine.compute_max_copy_processes(settings)
 
     def build_snapshot(
         count: int | None = None, *, failure: str = "", unreachable: str = ""
@@ -135,7 +136,7 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
         return build_snapshot(failure=str(error))
     if chosen.is_local:
         return build_snapshot(count_local_slots(chosen.master))
-    if chosen.master.startswith(data_plane.SPARK_STANDALONE_PREFIX):
+    if chosen.master.startswith(shared_copy_engine.SPARK_STANDALONE_PREFIX):
         address, refused = _find_reachable_master(chosen.master, timeout_s)
         if refused:
             return build_snapshot(failure=refused, unreachable=address)
@@ -146,7 +147,7 @@ def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:
     """Try to connect to each master of a master URL such as `spark://a:1,b:1`. Returns the address
     of the first master that accepts the connection and "", or the last address and its error."""
     address = refused = ""
-    for address in master.removeprefix(data_plane.SPARK_STANDALONE_PREFIX).split(","):
+    for address in master.removeprefix(shared_copy_engine.SPARK_STANDALONE_PREFIX).split(","):
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout_s).close()
@@ -165,7 +166,7 @@ def _start_spark_and_count_slots(
     clock: Clock,
 ) -> SlotSnapshot:
     try:
-        plane = data_plane.acquire(chosen, clock)
+        plane = shared_copy_engine.acquire(chosen, clock)
     except ConnectError as error:
         return seen(failure=str(error))
     spark = plane.engine
@@ -184,4 +185,4 @@ def _start_spark_and_count_slots(
         return seen(spark.get_slot_usage().total, failure=spark.failure or "")
     finally:
         plane.release_reference()
-        data_plane.close(_ENGINE_CLOSE_TIMEOUT_S)
+        shared_copy_engine.close(_ENGINE_CLOSE_TIMEOUT_S)

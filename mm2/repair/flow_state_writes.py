@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import offset_map_records
-from mm2.kafka.client_interfaces import FlowStateLogFullError
-from mm2.offsets.map_rebuild import MapRecord
+from mm2.kafka.kafka_client_interfaces import FlowStateLogFullError
+from mm2.offsets.offset_map_rebuild_plan import MapRecord
 from mm2.replication.recovery_instructions import FlowStateRecord
 
 STORE_TIMEOUT_S = 60.0

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_types
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from mm2 import text_format
 from mm2.clusters import connect_group_state
 from mm2.clusters.flow_pair import FlowPair
@@ -26,28 +26,33 @@ from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.connectors.partition_setup_builder import PartitionSetupBuilder
 from mm2.copier import (
-    control_messages,
-    control_server,
-    data_plane,
-    log_compare_messages,
-    log_compare_process,
+    control_channel_messages,
+    control_channel_server,
+    partition_log_comparison_messages,
+    partition_log_comparison_process,
+    shared_copy_engine,
 )
 from mm2.copier.blocking_client import BlockingClient
-from mm2.copier.control_messages import CopyConfiguration
-from mm2.copier.control_server import ChannelInbox, TaskChannel
+from mm2.copier.control_channel_messages import CopyConfiguration
+from mm2.copier.control_channel_server import ChannelInbox, TaskChannel
 from mm2.copier.copy_engine import CopyHandle, CopyJob, CopyState
-from mm2.copier.data_plane import DataPlane
-from mm2.copier.log_compare_messages import (
+from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
+from mm2.copier.partition_log_comparison_messages import (
     LogCompareRange,
     LogCompareRequest,
     LogCompareResult,
     LogComparisonResultDecoder,
 )
-from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
+from mm2.copier.shared_copy_engine import DataPlane
 from mm2.formats.offset_map_records import Era, EraKey
-from mm2.offsets import map_rebuild
-from mm2.offsets.map_rebuild import FencingProducer, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets import offset_map_rebuild_plan
 from mm2.offsets.offset_map import OffsetMap
+from mm2.offsets.offset_map_rebuild_plan import (
+    FencingProducer,
+    MapRecord,
+    RebuildPlan,
+    RebuildScope,
+)
 from mm2.repair import flow_state_writes
 from mm2.replication import outbound_batches, record_transforms
 from mm2.replication.partition_setup import PartitionSetup
@@ -80,7 +85,7 @@ def compare_logs(
 
     Raises `RetriableError` if the timeout expires, and `FatalError` if the engine or a task fails.
     """
-    plane = data_plane.acquire(on, clock)
+    plane = shared_copy_engine.acquire(on, clock)
     comparing = _LogComparison(plane, settings, clock=clock, done=done)
     try:
         shares = [asked[at::MAX_COMPARE_TASKS] for at in range(min(MAX_COMPARE_TASKS, len(asked)))]
@@ -95,7 +100,7 @@ def compare_logs(
     finally:
         comparing.close()
         plane.release_reference()
-        data_plane.close(_COMPARE_CLOSE_TIMEOUT_S)
+        shared_copy_engine.close(_COMPARE_CLOSE_TIMEOUT_S)
 
 
 class _LogComparison:
@@ -130,14 +135,14 @@ class _LogComparison:
         )
         name = f"{settings.flow} match {number}"
         channel = self._plane.server.open_channel(name, inbox=self._inbox)
-        channel.send(control_messages.encode_copy_configuration(settings))
-        channel.send(log_compare_messages.encode_compare_request(asked))
+        channel.send(control_channel_messages.encode_copy_configuration(settings))
+        channel.send(partition_log_comparison_messages.encode_compare_request(asked))
         job = CopyJob(
             flow=f"{settings.flow} match",
             index=number,
             address=str(self._plane.server.address),
             token=channel.token,
-            entry=log_compare_process.LOG_COMPARE_ENTRY,
+            entry=partition_log_comparison_process.LOG_COMPARE_ENTRY,
         )
         self._left[name] = (channel, self._plane.engine.start(job))
         self._answers[name] = LogComparisonResultDecoder()
@@ -169,11 +174,11 @@ class _LogComparison:
         if message["type"] == "ended":
             del self._left[name]
             channel.close()
-        elif message["type"] == control_server.CLOSED_MESSAGE_TYPE:
+        elif message["type"] == control_channel_server.CLOSED_MESSAGE_TYPE:
             _, handle = self._left.pop(name)
             raise FatalError(f"{name} ended: {handle.error or message['reason']}")
         else:
-            with control_messages.reject_malformed_message(message):
+            with control_channel_messages.reject_malformed_message(message):
                 found = self._answers[name].add_message(message)
             if found is not None:
                 self._done(found)
@@ -302,7 +307,7 @@ class MapRebuild:
             )
         self._build_partition_setups(topics)
         for each in sorted(self._setups):
-            wanted = map_rebuild.plan_rebuild(known.get_partition(each))
+            wanted = offset_map_rebuild_plan.plan_rebuild(known.get_partition(each))
             self._plans[each] = wanted
             why = wanted.kind.value if wanted.kind is RebuildScope.NOT_STARTED else ""
             self.results[each] = RebuiltPartition(partition=each, scope=wanted.kind, reason=why)
@@ -515,7 +520,7 @@ class MapRebuild:
     ) -> tuple[int, str]:
         assert compared.alignment is not None
         known = self._tools.store.read_offset_map_to_end(REQUEST_TIMEOUT_S).get_partition(partition)
-        if map_rebuild.plan_rebuild(known) != self._plans[partition]:
+        if offset_map_rebuild_plan.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
         era = Era(
@@ -526,16 +531,16 @@ class MapRebuild:
             first_source=compared.alignment.first_source,
             first_target=compared.alignment.first_target,
             filter_hash=self._compute_filter_hash(where),
-            reason=map_rebuild.REBUILD_REASON,
+            reason=offset_map_rebuild_plan.REBUILD_REASON,
         )
         if kind is RebuildScope.LOST:
             self._require_stopped_flow()
             by = self._fences[partition]
-            records = map_rebuild.rebuild_lost_map(
+            records = offset_map_rebuild_plan.rebuild_lost_map(
                 partition, compared.alignment, era, fencing_owner=by
             )
         else:
-            records = map_rebuild.rebuild_first_era(partition, compared.alignment, era)
+            records = offset_map_rebuild_plan.rebuild_first_era(partition, compared.alignment, era)
         flow_state_writes.append_map_records(self._tools.store, records, clock=self._tools.clock)
         return len(records), "" if self._is_era_stored(partition, records) else _ACQUIRED_MEANWHILE
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import incident_records, offset_map_records
 from mm2.formats.incident_records import Incident, IncidentKind
@@ -21,7 +21,7 @@ from mm2.formats.offset_map_records import (
 from mm2.offsets.offset_map import OffsetMap, UnreadableMapRecord
 from mm2.repair import flow_state_writes
 from mm2.replication.recovery_instructions import FlowStateRecord
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 
 READ_TIMEOUT_S = 30.0
@@ -49,7 +49,7 @@ def skip_unreadable_record(
     record and rejected for other records. Raises `NothingToSkipError`, and `RetriableError` or
     `FatalError` if the topics cannot be read or written.
     """
-    topic = naming.format_offset_map_topic(flow.source)
+    topic = replication_policy.format_offset_map_topic(flow.source)
     store.open(READ_TIMEOUT_S)
     found = _find_unreadable_record(store, flow, offset)
     if found.is_era_record and position is None:
@@ -96,7 +96,8 @@ def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> U
         offsets = ", ".join(str(each.offset) for each in unreadable)
         there = f"unreadable records are at offsets {offsets}" if offsets else "all are readable"
         raise NothingToSkipError(
-            f"{naming.format_offset_map_topic(flow.source)} of cluster {flow.target}: the record "
+            f"{replication_policy.format_offset_map_topic(flow.source)} of cluster "
+            f"{flow.target}: the record "
             f"at offset {offset} is readable, was replaced or does not exist; {there}. Nothing was "
             "changed"
         )
@@ -106,7 +107,7 @@ def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> U
 def _build_incident(
     found: UnreadableMapRecord, flow: Flow, position: str | None, *, clock: Clock
 ) -> FlowStateRecord:
-    topic = naming.format_offset_map_topic(flow.source)
+    topic = replication_policy.format_offset_map_topic(flow.source)
     about = found.partition or TopicPartition(topic, 0)
     again = "" if position is None else f"; the partition restarts from {position}"
     key, value = incident_records.encode_incident(

@@ -17,9 +17,9 @@ from typing import Protocol
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.config import config_errors
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.storage import config_records
@@ -31,11 +31,11 @@ from mm2.clusters import flow_rest_client
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowSide
 from mm2.clusters.flow_rest_client import FlowRestClient
-from mm2.config import operator_overrides
+from mm2.config import pause_and_throttle_overrides
 from mm2.connectors import partition_restart_requests, status_registry
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import offset_map_records
-from mm2.kafka.client_interfaces import Admin, RecordWriter
+from mm2.kafka.kafka_client_interfaces import Admin, RecordWriter
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.status import status_document
 from mm2.topics import task_assignment, topic_selection
@@ -230,7 +230,7 @@ def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -
     if not here and found.hosts == ():
         return FlowActivity.NO
     stored = config.config(flow_rest_client.SOURCE_CONNECTOR) or {}
-    paused = operator_overrides.list_paused_topics(
+    paused = pause_and_throttle_overrides.list_paused_topics(
         {key: value for key, value in stored.items() if value is not None}
     )
     return FlowActivity.TOPIC_PAUSED if topic in paused else FlowActivity.YES

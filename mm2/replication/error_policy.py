@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.replication import halt_messages
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication import partition_halt_messages
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
-from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.read_committed_batch_filter import UnreadableBatch
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -144,7 +144,7 @@ def react_to_produce_error(
     )
     if code in _SKIPPABLE_CODES and next_offset > offset:
         text += _format_skip_command(setup, behind=next_offset)
-    text += halt_messages.build_target_error_remedy(setup, code, size=size)
+    text += partition_halt_messages.build_target_error_remedy(setup, code, size=size)
     stop = PartitionHalt(
         cause=HaltCause.REFUSED_BY_TARGET, message=text, retry_after_s=HALT_RETRY_DELAY_S
     )
@@ -160,7 +160,7 @@ def _format_skip_command(setup: PartitionSetup, *, behind: int) -> str:
         setup.flow,
         setup.topic,
         partition=setup.partition,
-        position=halt_messages.format_position(behind),
+        position=partition_halt_messages.format_position(behind),
     )
     return f"skip it ({line}), or "
 
@@ -185,9 +185,9 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
     reason = f"{setup.source_name} at offset {offset}: {text}"
-    message = f"{reason}: {halt_messages.build_source_error_remedy(setup, code)}"
+    message = f"{reason}: {partition_halt_messages.build_source_error_remedy(setup, code)}"
     if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.has_source_topic_id:
-        stop = halt_messages.build_source_missing_halt(setup, reason)
+        stop = partition_halt_messages.build_source_missing_halt(setup, reason)
     else:
         stop = PartitionHalt(
             cause=HaltCause.REFUSED_BY_SOURCE, message=message, retry_after_s=HALT_RETRY_DELAY_S
@@ -199,8 +199,10 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
 def react_to_unreadable_batch(setup: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
     """Choose the reaction to a source batch that can be neither replicated nor skipped: read it
     again if that may help, otherwise halt."""
-    stop = halt_messages.build_unreadable_batch_halt(setup, found)
+    stop = partition_halt_messages.build_unreadable_batch_halt(setup, found)
     then = ErrorAction.HALT if stop.retry_after_s is None else ErrorAction.BACK_OFF
     return ErrorReaction(
-        action=then, reason=halt_messages.describe_unreadable_batch(setup, found), halt=stop
+        action=then,
+        reason=partition_halt_messages.describe_unreadable_batch(setup, found),
+        halt=stop,
     )

@@ -10,8 +10,8 @@ ids can only be ended by an operator.
 
 from __future__ import annotations
 
-from mm2.replication import halt_messages, recovery_outcomes, tail_reader
-from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication import partition_halt_messages, recovery_outcomes, target_log_tail_reader
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.producer_fencing import TransactionMarker
 from mm2.replication.recovery_instructions import (
     Delay,
@@ -75,8 +75,12 @@ def _check_last_stable_offset(
     if stable >= _find_first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
     setup = attempt.setup
-    lasting = halt_messages.build_hidden_open_transaction_halt(
-        setup, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+    lasting = partition_halt_messages.build_hidden_open_transaction_halt(
+        setup,
+        why,
+        code=code,
+        stable=stable,
+        retry_after_s=target_log_tail_reader.SOURCE_RETRY_DELAY_S,
     )
     return RetryRecovery(reason=why, halt_if_persistent=lasting)
 
@@ -96,7 +100,7 @@ def _find_last_stable_offset(
 def _read_stable_offset_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
     """Wait briefly, then read the target's last stable offset again, because brokers may update it
     late."""
-    yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
+    yield Delay(delay_s=target_log_tail_reader.READ_RETRY_DELAY_S)
     return (yield from _read_stable_offset(offset))
 
 
@@ -185,17 +189,17 @@ def react_to_open_transaction(
     setup, us = attempt.setup, attempt.fence
     if us.is_fenced and found.producer_id == us.producer.id:
         return (
-            tail_reader.retry_after_truncation()
+            target_log_tail_reader.retry_after_truncation()
         )  # an unclean leader election lost the marker that ended it
     if _is_own_transaction(attempt, found):
-        stop = halt_messages.build_own_open_transaction_halt(
-            setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+        stop = partition_halt_messages.build_own_open_transaction_halt(
+            setup, found, retry_after_s=target_log_tail_reader.SOURCE_RETRY_DELAY_S
         )
         if us.is_fenced:
             return stop
     else:
-        stop = halt_messages.build_foreign_open_transaction_halt(
-            setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+        stop = partition_halt_messages.build_foreign_open_transaction_halt(
+            setup, found, retry_after_s=target_log_tail_reader.SOURCE_RETRY_DELAY_S
         )
     reason = f"{setup.mirror_name}: the transaction at offset {found.start} has not ended"
     return RetryRecovery(reason=reason, halt_if_persistent=stop)

@@ -22,16 +22,16 @@ from mm2.formats.offset_map_records import (
     MapValue,
     OffsetRun,
 )
-from mm2.formats.record_sets import DamagedBatchError
+from mm2.formats.record_set_splitter import DamagedBatchError
 from mm2.replication import (
-    halt_messages,
     outbound_batches,
+    partition_halt_messages,
     producer_fencing,
     recovery_outcomes,
-    tail_reader,
+    target_log_tail_reader,
 )
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
-from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication.java_offset_map_reconstruction import MapReconstruction
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
     AppendToFlowState,
@@ -53,7 +53,7 @@ from mm2.replication.recovery_outcomes import (
     RecoveryOutcome,
     RetryRecovery,
 )
-from mm2.replication.tail_matching import SegmentSplitPoint, TailMatcher
+from mm2.replication.target_log_tail_matching import SegmentSplitPoint, TailMatcher
 from mm2.topics.flow_config import TargetTopicAccess
 
 
@@ -154,9 +154,9 @@ def _check_mirror_is_empty(
             return found
         idle = 0 if at > before else idle + 1
         if found is not None:
-            if idle >= tail_reader.READ_ATTEMPTS_MAX:
+            if idle >= target_log_tail_reader.READ_ATTEMPTS_MAX:
                 raise found
-            yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
+            yield Delay(delay_s=target_log_tail_reader.READ_RETRY_DELAY_S)
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(reading)
     return None
@@ -169,7 +169,7 @@ def _scan_for_records(
     which it was checked, and the reason to stop, or None if the check continues."""
     at = start
     try:
-        for header, _ in tail_reader.iter_valid_batches(held, start=start):
+        for header, _ in target_log_tail_reader.iter_valid_batches(held, start=start):
             if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
                 return at, OwnershipLost(fenced_producer=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
@@ -194,7 +194,7 @@ def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHa
             f"{why}. If this flow wrote the existing records, "
             f"{lost}delete the mirror topic ({delete}) and restart the flow. The remedy keeps the "
             "existing records and appends new ones. "
-            f"{halt_messages.format_reset_remedy(setup, position=setup.start)}"
+            f"{partition_halt_messages.format_reset_remedy(setup, position=setup.start)}"
         ),
     )
 

@@ -13,10 +13,10 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from mm2.formats import compression, record_batch, records
+from mm2.formats import compression, record_batch, record_codec
 from mm2.formats.compression import DecompressedTooLargeError, DecompressionError
-from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError, RecordFields
-from mm2.replication.read_committed import SourceBatch
+from mm2.formats.record_codec import BatchDecoder, BatchRecord, MalformedRecordsError, RecordFields
+from mm2.replication.read_committed_batch_filter import SourceBatch
 
 
 class RecordTransform(Protocol):
@@ -76,11 +76,11 @@ def decode_source_batch(
     """
     header = entry.header
     if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
-        only = records.decode_single_record(header, entry.batch)
+        only = record_codec.decode_single_record(header, entry.batch)
         if only is not None:
             return [only] if transform is None else _transform_records([only], transform)
     try:
-        found = records.decode_batch(header, entry.batch, max_bytes=max_bytes)
+        found = record_codec.decode_batch(header, entry.batch, max_bytes=max_bytes)
     except (MalformedRecordsError, DecompressionError) as error:
         raise _convert_decode_error(error) from error
     return _select_records_to_store(found, entry, transform)
@@ -162,8 +162,8 @@ def _transform_records(found: list[BatchRecord], transform: RecordTransform) -> 
 
 def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes | None:
     try:
-        transformed = transform(records.decode_record_body(record.body), record.timestamp)
-        return None if transformed is None else records.encode_record_body(transformed)
+        transformed = transform(record_codec.decode_record_body(record.body), record.timestamp)
+        return None if transformed is None else record_codec.encode_record_body(transformed)
     except MalformedRecordsError as error:
         raise BatchUnreadableError(
             f"the record at offset {record.offset} cannot be decoded: {error}"
@@ -249,7 +249,7 @@ def encode_batches(
     )
     for start, stop in zip(starts, [*starts[1:], len(source_records)], strict=True):
         part = source_records[start:stop]
-        batch = memoryview(records.encode_batch(part, codec=codec))
+        batch = memoryview(record_codec.encode_batch(part, codec=codec))
         header = record_batch.read_batch_header(batch)
         batches.append(
             OutboundBatch(

@@ -18,22 +18,22 @@ from dataclasses import dataclass
 from random import Random
 
 from mm2.formats.offset_map_records import Era
-from mm2.formats.record_sets import DamagedBatchError
+from mm2.formats.record_set_splitter import DamagedBatchError
 from mm2.replication import (
-    halt_messages,
     hanging_transactions,
     mirror_generations,
     offset_map_writer,
-    partition_resume,
+    partition_halt_messages,
+    partition_resume_point,
+    partition_transactions,
     producer_fencing,
     recovery_outcomes,
     takeover_from_java,
-    transactions,
 )
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.offset_map_writer import MapWriter
-from mm2.replication.partition_resume import ResumePosition
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_resume_point import ResumePosition
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.producer_fencing import (
@@ -101,7 +101,7 @@ class RecoveryScriptRunner:
         try:
             return (yield from script)
         except DamagedBatchError as error:
-            return halt_messages.build_mirror_unreadable_halt(
+            return partition_halt_messages.build_mirror_unreadable_halt(
                 self.setup, offset=error.base_offset, reason=str(error)
             )
 
@@ -157,7 +157,9 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     if is_requested:
         return (yield from mirror_generations.begin_requested_era(attempt))
     if known.era is None and known.resume_point is not None:
-        return halt_messages.build_era_missing_halt(context.setup, known.resume_point.key.era)
+        return partition_halt_messages.build_era_missing_halt(
+            context.setup, known.resume_point.key.era
+        )
     if known.era is None:
         begin = (
             mirror_generations.begin_first_era
@@ -165,10 +167,10 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
             else takeover_from_java.take_over_mirror
         )
         return (yield from begin(attempt))
-    position = yield from partition_resume.find_resume_position(attempt)
+    position = yield from partition_resume_point.find_resume_position(attempt)
     if not isinstance(position, ResumePosition):
         return position
-    return (yield from partition_resume.match_and_resume(attempt, position))
+    return (yield from partition_resume_point.match_and_resume(attempt, position))
 
 
 def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | None:
@@ -181,7 +183,9 @@ def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | N
         (True, era.target_topic_id, setup.target_topic_id),
     )
     found = (
-        halt_messages.halt_if_topic_recreated(setup, on_target=on_target, was=was, now=now)
+        partition_halt_messages.halt_if_topic_recreated(
+            setup, on_target=on_target, was=was, now=now
+        )
         for on_target, was, now in sides
     )
     return next((stop for stop in found if stop is not None), None)
@@ -305,7 +309,9 @@ class PartitionRecovery:
         ):
             return self.retry_after_backoff(FENCED_REASON, now_s)
         self._state.begin_owner_check()
-        script = transactions.find_new_owner(self._context, fenced_producer=fenced_producer)
+        script = partition_transactions.find_new_owner(
+            self._context, fenced_producer=fenced_producer
+        )
         return self._runner.start_script(script, self._handle_owner_check_outcome, now_s=now_s)
 
     def _handle_owner_check_outcome(self, by_another: object, now_s: float) -> Instructions:
@@ -321,7 +327,7 @@ class PartitionRecovery:
 
     @property
     def _build_fenced_halt(self) -> PartitionHalt:
-        return halt_messages.build_fenced_halt(self._context.setup)
+        return partition_halt_messages.build_fenced_halt(self._context.setup)
 
     def on_script_failed(self, outcome: object, now_s: float) -> Instructions:
         """React to a script (a generator of instructions) that ended without the expected
@@ -379,7 +385,7 @@ class PartitionRecovery:
         """
         setup = self._context.setup
         ours = setup.target_topic_id if on_target else setup.source_topic_id
-        stop = halt_messages.halt_if_topic_recreated(
+        stop = partition_halt_messages.halt_if_topic_recreated(
             setup, on_target=on_target, was=ours, now=topic_id
         )
         others = self._state.replaced_topics

@@ -16,33 +16,33 @@ from random import Random
 from mm2.formats import record_batch
 from mm2.replication import (
     error_policy,
-    halt_messages,
-    read_committed,
+    partition_halt_messages,
+    partition_transactions,
+    read_committed_batch_filter,
     replication_latency,
-    tail_reader,
-    transactions,
+    target_log_tail_reader,
 )
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.in_flight_batches import InFlightBatches, SentBatch
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.partition_recovery import PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase, PartitionState
-from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBatch
-from mm2.replication.recovery_instructions import FetchedRecords, Instruction, Script
-from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
-from mm2.replication.replication_latency import LatencyHistogram, RecordAges
-from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
-from mm2.replication.tail_reader import ReverseFlowProducersResolved
-from mm2.replication.transactions import (
+from mm2.replication.partition_transactions import (
     TransactionMarkerWritten,
     TransactionOpened,
     TransactionStep,
 )
+from mm2.replication.read_committed_batch_filter import SourceBatch, SourceScan, UnreadableBatch
+from mm2.replication.recovery_instructions import FetchedRecords, Instruction, Script
+from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
+from mm2.replication.replication_latency import LatencyHistogram, RecordAges
+from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
+from mm2.replication.target_log_tail_reader import ReverseFlowProducersResolved
 from mm2.topics.flow_config import TargetTopicAccess
 
 
@@ -160,7 +160,7 @@ class SourcePosition:
         """Classify the fetched batches with `read_committed.scan_batches`, advance the fetch
         position past them, and return the scan."""
         self.end, self.log_start = records.end, records.log_start
-        scan = read_committed.scan_batches(
+        scan = read_committed_batch_filter.scan_batches(
             records.records,
             position=self.position,
             aborted=records.aborted,
@@ -215,7 +215,7 @@ class PartitionReplicator:
         self.counters = PartitionCounters(latency=latency or LatencyHistogram())
         self.source = SourcePosition()
         self.map: MapWriter | None = None
-        self.transaction_mode = transactions.create_transaction_mode(setup, 0.0)
+        self.transaction_mode = partition_transactions.create_transaction_mode(setup, 0.0)
         self.send_queue = PartitionSendQueue(
             memory_budget,
             merge_limits=merge_limits,
@@ -284,7 +284,7 @@ class PartitionReplicator:
     ) -> Instructions:
         self.map = written
         self.in_flight.begin_epoch(taken.producer, target=taken.target)
-        self.transaction_mode = transactions.create_transaction_mode(
+        self.transaction_mode = partition_transactions.create_transaction_mode(
             self.setup, now_s, fenced=taken.is_fenced
         )
         self.source.start_fetching_at(taken.source, epoch=taken.source_epoch)
@@ -334,7 +334,7 @@ class PartitionReplicator:
         truncated at offset `end` and other records were written after that offset."""
         if self.state.phase is not _COPYING:
             return []
-        stop = halt_messages.build_source_diverged_halt(
+        stop = partition_halt_messages.build_source_diverged_halt(
             self.setup, end=end, copied=self.source.position
         )
         return self._halt_partition(stop, now_s)
@@ -412,7 +412,7 @@ class PartitionReplicator:
         if self._reaction is not None:
             return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
-            stop = halt_messages.build_timestamps_rewritten_halt(
+            stop = partition_halt_messages.build_timestamps_rewritten_halt(
                 self.setup, offset=sent.batch.source
             )
             return self._halt_partition(stop, now_s)
@@ -486,7 +486,7 @@ class PartitionReplicator:
             return self._close_partition(now_s)
         if self.source.unresolved_producers and not self.send_queue.queued_batches:
             return self._run_script_between_batches(
-                tail_reader.resolve_reverse_flow_producers(
+                target_log_tail_reader.resolve_reverse_flow_producers(
                     self._context, self.source.unresolved_producers
                 ),
                 now_s,
@@ -554,7 +554,7 @@ class PartitionReplicator:
 
     def _create_transaction_step_script(self, step: TransactionStep) -> Script[object]:
         producer, to = self.in_flight.producer, self.in_flight.next_target
-        return transactions.create_transaction_step_script(
+        return partition_transactions.create_transaction_step_script(
             step, producer, next_target=to, context=self._context
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats import offset_map_records
-from mm2.operator_commands import OperatorCommands
+from mm2.suggested_commands import OperatorCommands
 from mm2.topics.flow_config import DeliveryMode, SourceGapAction, TargetTopicAccess
 
 OLD_AFTER_DEFAULT_MS = 43_200_000
@@ -47,7 +47,7 @@ class PartitionSetup:
     topic."""
     in_group: bool = False
     """True if the flow runs in a worker group, which assigns the partitions."""
-    operator: OperatorCommands = operator_commands.GENERIC_COMMANDS
+    operator: OperatorCommands = suggested_commands.GENERIC_COMMANDS
     """Builds the commands suggested in messages; shared by all partitions of a flow."""
 
     @property

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from connect_runtime.base.backoff import Backoff
-from mm2 import operator_commands
-from mm2.replication import retry_delays
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
-from mm2.replication.retry_delays import RetryCounter
+from mm2 import suggested_commands
+from mm2.replication import partition_retry_delays
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_retry_delays import RetryCounter
 
 
 class PartitionPhase(enum.Enum):
@@ -44,7 +44,7 @@ class PartitionState:
     wake_at_s: float = 0.0
     """Time at which a waiting or halted partition is retried (monotonic seconds; infinity for
     never)."""
-    backoff: Backoff = field(default_factory=retry_delays.create_backoff)
+    backoff: Backoff = field(default_factory=partition_retry_delays.create_backoff)
     """Delay between retries, which increases until a batch is stored."""
     has_errors: bool = False
     """True if retry delays must be reset once a batch is stored."""
@@ -115,7 +115,7 @@ class PartitionState:
             return True
         return (
             self._transient_errors.count_problem_occurrence(stop.cause, now_s)
-            >= retry_delays.TRANSIENT_RETRIES
+            >= partition_retry_delays.TRANSIENT_RETRIES
         )
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
@@ -129,11 +129,13 @@ class PartitionState:
         if stop.retry_after_s is not None:
             self.has_errors = True
             doublings = min(self._halts.count_problem_occurrence(stop.cause, now_s), 16)
-            wait_s = min(stop.retry_after_s * 2.0**doublings, retry_delays.HALT_RETRY_MAX_S)
+            wait_s = min(
+                stop.retry_after_s * 2.0**doublings, partition_retry_delays.HALT_RETRY_MAX_S
+            )
             self.wake_at_s = now_s + wait_s
             self._halts.keep_count_past_next_attempt(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
-            self.reason = operator_commands.insert_sentence_before_remedy(self.reason, note)
+            self.reason = suggested_commands.insert_sentence_before_remedy(self.reason, note)
 
     def reset_retries(self) -> None:
         """Reset the retry delays after a batch was stored.

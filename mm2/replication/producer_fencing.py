@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.formats import record_sets
+from mm2.formats import record_set_splitter
 from mm2.formats.record_batch import BatchHeader
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -209,7 +209,7 @@ def read_transaction_marker(
         answer = yield ReadTarget(offset=at)
         if not isinstance(answer, FetchedRecords):
             return classify_fencing_failure("reading the transaction marker", answer)
-        for header, _batch in record_sets.iter_batches(answer.records, position=at):
+        for header, _batch in record_set_splitter.iter_batches(answer.records, position=at):
             at = max(at, header.last_offset + 1)
             if is_from_newer_epoch(header, producer):
                 return NewerOwner(fenced_producer=producer)

@@ -20,7 +20,7 @@ from connect_runtime.api.config_types import ClassLoader
 from connect_runtime.api.errors import ConfigError, DataError
 from connect_runtime.api.records import Header, Headers, SourceRecord
 from connect_runtime.api.transformation import Predicate, Transformation
-from mm2.formats.records import RecordFields
+from mm2.formats.record_codec import RecordFields
 from mm2.replication.partition_setup import PartitionSetup
 
 TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"

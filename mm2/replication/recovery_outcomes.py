@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import halt_messages, producer_fencing, tail_matching
-from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication import partition_halt_messages, producer_fencing, target_log_tail_matching
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import (
     FencingDenied,
@@ -28,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     Script,
 )
 from mm2.replication.reverse_flow_filter import ReverseFlowFilter
-from mm2.replication.tail_matching import SegmentSplitPoint
+from mm2.replication.target_log_tail_matching import SegmentSplitPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,9 @@ class RecoveryContext:
     wall_ms: Callable[[], int]
     """Returns the wall-clock time in ms. Used only for incidents."""
     transform: RecordTransform | None = None
-    memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_memory_budget)
+    memory_budget: MemoryBudget = field(
+        default_factory=target_log_tail_matching.create_unshared_memory_budget
+    )
     """The task's memory budget for decoded batches."""
     reverse_flow_filter: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
     """Tracks which producer ids on the source belong to the reverse flow, so that their records are
@@ -147,7 +149,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
         case NewerOwner():
             return OwnershipLost(fenced_producer=failure.fenced_producer)
         case FencingDenied():
-            return halt_messages.build_access_denied_halt(
+            return partition_halt_messages.build_access_denied_halt(
                 setup,
                 failure.message,
                 code=failure.code,
@@ -183,7 +185,7 @@ def read_recovered_state(
     if not isinstance(known, RecoveredState):
         return retry_after_failed_instruction("reading the offset map", known)
     if known.unreadable is not None:
-        return halt_messages.build_map_unreadable_halt(context.setup, known.unreadable)
+        return partition_halt_messages.build_map_unreadable_halt(context.setup, known.unreadable)
     return known
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from mm2.formats import compression, record_batch
 from mm2.formats.record_batch import BatchHeader
-from mm2.formats.records import BatchRecord
-from mm2.replication import batch_splitting, outbound_batches
-from mm2.replication.batch_splitting import BatchMergeLimits, PartitionBatchLimits
+from mm2.formats.record_codec import BatchRecord
+from mm2.replication import batch_size_limits, outbound_batches
+from mm2.replication.batch_size_limits import BatchMergeLimits, PartitionBatchLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import (
     BatchTooLargeError,
@@ -29,7 +29,7 @@ from mm2.replication.outbound_batches import (
     RecordTransformError,
     SourceBatchDecoder,
 )
-from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBatch
+from mm2.replication.read_committed_batch_filter import SourceBatch, SourceScan, UnreadableBatch
 
 
 class DroppedBatchPosition(NamedTuple):
@@ -153,7 +153,7 @@ class PartitionSendQueue:
         if why and not self._memory_budget.may_decode():
             return False
         chosen = [head]
-        if self.limits.get_record_limit(head.first) == batch_splitting.NO_RECORD_LIMIT:
+        if self.limits.get_record_limit(head.first) == batch_size_limits.NO_RECORD_LIMIT:
             chosen.extend(self._find_mergeable_batches(head))
         if why:
             self._stage_decoded_batch(chosen, why)
@@ -219,12 +219,13 @@ class PartitionSendQueue:
         most = self._memory_budget.largest_decoded_bytes
         plain = _get_batch_codec(head.header) == compression.NONE
         try:
-            if plain and head.header.record_count <= batch_splitting.DECODE_PART_RECORDS:
+            if plain and head.header.record_count <= batch_size_limits.DECODE_PART_RECORDS:
                 found = outbound_batches.decode_source_batch(head, self._transform, max_bytes=most)
             else:
                 opened = SourceBatchDecoder(head, self._transform, max_bytes=most)
                 found = opened.decode_next_records(
-                    batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
+                    batch_size_limits.DECODE_PART_RECORDS,
+                    max_bytes=batch_size_limits.DECODE_PART_BYTES,
                 )
                 if not opened.is_done:
                     self._decoder = opened
@@ -246,7 +247,7 @@ class PartitionSendQueue:
         why = self._get_decode_reason(head) or "the batch must be decoded"
         try:
             found = opened.decode_next_records(
-                batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
+                batch_size_limits.DECODE_PART_RECORDS, max_bytes=batch_size_limits.DECODE_PART_BYTES
             )
         except (BatchUnreadableError, RecordTransformError) as error:
             self._set_unreadable_batch(error, start, why)

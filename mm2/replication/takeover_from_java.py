@@ -14,22 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connect_runtime.base import plurals
-from mm2.formats import record_batch, record_sets
+from mm2.formats import record_batch, record_set_splitter
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.formats.record_batch import BatchHeader
-from mm2.formats.record_sets import DamagedBatchError
+from mm2.formats.record_set_splitter import DamagedBatchError
 from mm2.replication import (
     error_policy,
-    halt_messages,
     hanging_transactions,
     mirror_generations,
     outbound_batches,
+    partition_halt_messages,
     recovery_outcomes,
-    tail_reader,
+    target_log_tail_reader,
 )
-from mm2.replication.halt_messages import PartitionHalt
-from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication.java_offset_map_reconstruction import MapReconstruction
 from mm2.replication.mirror_generations import NewEra
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.recovery_instructions import (
     Delay,
     FetchedRecords,
@@ -47,8 +47,8 @@ from mm2.replication.recovery_outcomes import (
     RecoveryOutcome,
     RetryRecovery,
 )
-from mm2.replication.tail_matching import RequiredMatchingInput
-from mm2.replication.target_tail import ForeignBatch, TailBatch, TargetTail
+from mm2.replication.target_log_tail import ForeignBatch, TailBatch, TargetTail
+from mm2.replication.target_log_tail_matching import RequiredMatchingInput
 from mm2.topics.flow_config import TargetTopicAccess
 
 FULL_RETRACE_MAX = 5_000_000
@@ -129,13 +129,15 @@ def find_java_records(
         likely_step_back=source,
         max_decoded_bytes=most,
     )
-    fed = yield from tail_reader.match_batches_in_parts(one, one.add_source_records(answer))
+    fed = yield from target_log_tail_reader.match_batches_in_parts(
+        one, one.add_source_records(answer)
+    )
     if isinstance(fed, RetryRecovery):
         return fed
     if one.too_large is None:
         one.add_target_batch(*found)
     if one.too_large is not None:
-        return halt_messages.build_unreadable_batch_halt(attempt.setup, one.too_large)
+        return partition_halt_messages.build_unreadable_batch_halt(attempt.setup, one.too_large)
     return JavaCopyStart(source=source, target=target) if one.has_match else None
 
 
@@ -155,14 +157,14 @@ def _read_foreign_batch(
             return None
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_failed_instruction(doing, answer)
-        first = next(record_sets.iter_batches(answer.records, position=target), None)
+        first = next(record_set_splitter.iter_batches(answer.records, position=target), None)
         if first is None and answer.end > target:
             continue  # other partitions filled the response
         if first is None or first[0].producer_id in ours or first[0].is_control:
             return None
         if record_batch.has_valid_crc(first[1], first[0]):
             return first
-        yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
+        yield Delay(delay_s=target_log_tail_reader.READ_RETRY_DELAY_S)
     return recovery_outcomes.retry_after_empty_reads(doing)
 
 
@@ -178,7 +180,9 @@ def match_mirror_with_source(
 ) -> Script[MapReconstruction | RetraceFailure]:
     """Match all mirror records between the position `begins` and this owner's transaction marker
     with the source, regardless of who wrote them."""
-    left = yield from tail_reader.read_tail(attempt, start=begins.target, all_producers=True)
+    left = yield from target_log_tail_reader.read_tail(
+        attempt, start=begins.target, all_producers=True
+    )
     if not isinstance(left, TargetTail):
         return left
     java = attempt.state.java
@@ -232,10 +236,10 @@ def _compare_mirror_with_source(
                 need = traced.match_available_records()
                 continue
             if not isinstance(answer, FetchedRecords):
-                return tail_reader.react_to_source_read_failure(
+                return target_log_tail_reader.react_to_source_read_failure(
                     attempt.setup, answer, offset=traced.read_to
                 )
-            fed = yield from tail_reader.match_batches_in_parts(
+            fed = yield from target_log_tail_reader.match_batches_in_parts(
                 traced, traced.add_source_records(answer)
             )
             if not isinstance(fed, RequiredMatchingInput):
@@ -246,10 +250,12 @@ def _compare_mirror_with_source(
                 blocked or traced.read_to >= answer.end
             )
         idle = idle + 1 if before == (at, traced.read_to) else 0
-        if ends and idle < tail_reader.READ_ATTEMPTS_MAX:
-            yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
+        if ends and idle < target_log_tail_reader.READ_ATTEMPTS_MAX:
+            yield Delay(delay_s=target_log_tail_reader.READ_RETRY_DELAY_S)
         elif ends and traced.obstacle is not None:
-            return halt_messages.build_unreadable_batch_halt(attempt.setup, traced.obstacle)
+            return partition_halt_messages.build_unreadable_batch_halt(
+                attempt.setup, traced.obstacle
+            )
         elif ends and need is RequiredMatchingInput.SOURCE:
             need = traced.mark_source_ended()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
@@ -259,7 +265,7 @@ def _compare_mirror_with_source(
     return (
         None
         if traced.too_large is None
-        else halt_messages.build_unreadable_batch_halt(attempt.setup, traced.too_large)
+        else partition_halt_messages.build_unreadable_batch_halt(attempt.setup, traced.too_large)
     )
 
 
@@ -281,7 +287,9 @@ def _add_mirror_batches(
     needs no more mirror batches."""
     need = RequiredMatchingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
-        for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
+        for header, batch in target_log_tail_reader.iter_valid_batches(
+            held, start=batches[at].offset
+        ):
             if header.base_offset == batches[at].offset:
                 need = traced.add_target_batch(header, batch)
                 at += 1
@@ -410,11 +418,11 @@ def _react_to_mismatch(
     if may or not traced.mismatch or traced.producer_id in ours:
         return None
     if traced.is_past_source:
-        stop = halt_messages.build_ahead_of_source_halt(
+        stop = partition_halt_messages.build_ahead_of_source_halt(
             attempt.setup,
             traced.mismatch,
             copied=traced.position,
-            retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S,
+            retry_after_s=target_log_tail_reader.SOURCE_RETRY_DELAY_S,
         )
         reason = f"{attempt.setup.mirror_name}: {traced.mismatch}"
         return RetryRecovery(reason=reason, halt_if_persistent=stop)
@@ -426,7 +434,7 @@ def react_to_foreign_batch(
     attempt: RecoveryAttempt, batch: ForeignBatch, *, copied: int, mismatch: str = ""
 ) -> PartitionHalt | RetryRecovery:
     """Build the reaction to foreign records: a halt, or a retry if fencing is impossible."""
-    stop = halt_messages.build_foreign_records_halt(
+    stop = partition_halt_messages.build_foreign_records_halt(
         attempt.setup, batch, copied=copied, mismatch=mismatch
     )
     if attempt.fence.is_fenced:

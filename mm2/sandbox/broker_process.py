@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.sandbox import java_server
-from mm2.sandbox.java_server import JavaServer, ProgramRunner, RunningProgram
+from mm2.sandbox import java_server_process
+from mm2.sandbox.java_server_process import JavaServer, ProgramRunner, RunningProgram
 from mm2.sandbox.sandbox_errors import SandboxError
 
 
@@ -29,7 +29,7 @@ class BrokerSpec:
     runner: ProgramRunner
     settings: Mapping[str, str]
     """Complete broker settings (`server.properties`)."""
-    jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS
+    jvm: tuple[str, ...] = java_server_process.TEST_JVM_FLAGS
     ready_text: str = "Kafka Server started"
     """Log text that shows that the broker is registered and accepts requests."""
     before_start: Callable[[], None] = lambda: None
@@ -70,7 +70,7 @@ class KafkaBroker(JavaServer):
 
     def write_startup_files(self) -> None:
         """Write the broker's settings file into its directory."""
-        java_server.write_settings_file(self.properties_path, self._settings)
+        java_server_process.write_settings_file(self.properties_path, self._settings)
 
     def make_start_command(self) -> list[str]:
         return self.runner.make_broker_command(self.properties_path, flags=self._spec.jvm)
@@ -151,7 +151,7 @@ def _run_storage_tool(brokers: Sequence[KafkaBroker], *, cluster_id: str) -> Non
             argv = node.runner.make_storage_tool_command(
                 *("format", "--cluster-id", cluster_id),
                 *("--config", str(node.properties_path)),
-                flags=java_server.TEST_JVM_FLAGS,
+                flags=java_server_process.TEST_JVM_FLAGS,
             )
             with log_path.open("wb") as log:
                 child = node.runner.start(argv, output=log, cwd=node.folder)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 ADMIN_USER = "admin"

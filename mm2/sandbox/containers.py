@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system import clock
-from mm2.sandbox.java_server import RunningProgram
+from connect_runtime.system import system_clock
+from mm2.sandbox.java_server_process import RunningProgram
 from mm2.sandbox.kafka_releases import KafkaRelease
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -136,7 +136,7 @@ class _ContainerProgram:
         return self._status
 
     def wait(self, timeout_s: float) -> int | None:
-        clock.wait_until(
+        system_clock.wait_until(
             lambda: self.poll() is not None,
             timeout_s=timeout_s,
             interval_s=min(timeout_s, _CONTAINER_POLL_INTERVAL_S),

@@ -18,13 +18,13 @@ from connect_runtime.system import java_installation
 from mm2.sandbox import (
     broker_process,
     broker_settings,
-    java_server,
+    java_server_process,
     kafka_jars,
     kafka_releases,
     port_reservation,
 )
 from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
-from mm2.sandbox.java_server import LocalRunner
+from mm2.sandbox.java_server_process import LocalRunner
 from mm2.sandbox.kafka_releases import KafkaRelease
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -97,7 +97,7 @@ def _run_archiving_broker(folder: Path, jars: Path, *, release: KafkaRelease, fl
             folder=folder,
             runner=LocalRunner(jars),
             settings=settings | {"log.dirs": str(folder / "data")},
-            jvm=(*java_server.TEST_JVM_FLAGS, flag),
+            jvm=(*java_server_process.TEST_JVM_FLAGS, flag),
             ready_text=release.ready_text.format(node_id=1),
         )
         training = KafkaBroker(spec)

@@ -28,10 +28,15 @@ from importlib import resources
 from pathlib import Path
 from xml.sax import saxutils
 
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system import clock, file_access, java_installation, processes
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.processes import ChildProcess
+from connect_runtime.base.clock_and_deadline import Deadline
+from connect_runtime.system import (
+    child_processes,
+    java_installation,
+    secure_file_access,
+    system_clock,
+)
+from connect_runtime.system.child_processes import ChildProcess
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import temporary_directories
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -91,7 +96,7 @@ def retrieve_jars(
 def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> str | None:
     """Run Ivy once. Return an error message, or None on success."""
     with log_path.open("wb") as log:
-        child = processes.start_process(argv, output=log)
+        child = child_processes.start_process(argv, output=log)
     try:
         status = _wait_for_ivy(child, log_path, progress=progress)
     finally:
@@ -241,7 +246,7 @@ def _raise_if_writable_by_others(base: Path, folder: Path) -> None:
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
-        if file_access.is_trusted_directory(path):
+        if secure_file_access.is_trusted_directory(path):
             continue
         owner = path.stat().st_uid
         own_folder = "set MM2_CACHE to a directory that belongs to this user"
@@ -362,7 +367,7 @@ def hold_file_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
     with path.open("w") as handle:
         if not _try_lock_file(handle.fileno()):
             report(f"another process holds the lock {path}; waiting for it")
-            if not clock.wait_until(
+            if not system_clock.wait_until(
                 lambda: _try_lock_file(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S
             ):
                 raise SandboxError(

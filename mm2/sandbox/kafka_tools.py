@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.sandbox import java_server
+from mm2.sandbox import java_server_process
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _TOOLS_PACKAGE = "org.apache.kafka.tools."
@@ -181,8 +181,8 @@ def make_tool_command(
         )
         given[at:at] = [_BOOTSTRAP_OPTION, target.bootstrap, *config]
     flags = (
-        java_server.TEST_JVM_FLAGS
+        java_server_process.TEST_JVM_FLAGS
         if tool.prints_log
-        else (*java_server.TEST_JVM_FLAGS, _QUIET_FLAG)
+        else (*java_server_process.TEST_JVM_FLAGS, _QUIET_FLAG)
     )
-    return java_server.make_java_command(tool.main_class, *given, jars=jars, flags=flags)
+    return java_server_process.make_java_command(tool.main_class, *given, jars=jars, flags=flags)

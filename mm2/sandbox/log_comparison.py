@@ -19,8 +19,8 @@ from typing import cast
 
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
-from mm2.sandbox import log_records, patience_diff
-from mm2.sandbox.log_records import ComparedRecord, RawRecord, RecordChunk, RecordContent
+from mm2.sandbox import compared_records, patience_diff
+from mm2.sandbox.compared_records import ComparedRecord, RawRecord, RecordChunk, RecordContent
 from mm2.sandbox.patience_diff import MatchedItems
 
 _MEGABYTE = 1_000_000
@@ -187,7 +187,7 @@ def find_original_offsets(
     """Find the first offset of each wanted record content in a log. Implements `FindOriginals`."""
     found: dict[RecordContent, int] = {}
     for chunk in source:
-        contents = map(log_records.condense_record, chunk.contents)
+        contents = map(compared_records.condense_record, chunk.contents)
         for offset, content in zip(chunk.offsets, contents, strict=True):
             if content in wanted:
                 found.setdefault(content, offset)
@@ -383,7 +383,7 @@ def _remove_pairs(
     unpaired records of both sides."""
     for left, right in sorted(pairs):
         source, target = lost[left].record, added[right].record
-        fields = log_records.list_differing_fields(source.content, target.content)
+        fields = compared_records.list_differing_fields(source.content, target.content)
         kind = DifferenceKind.ALTERED if fields else DifferenceKind.REORDERED
         tally.add_difference(kind, source.offset, target.offset, fields=fields)
     taken_left, taken_right = {left for left, _ in pairs}, {right for _, right in pairs}
@@ -461,7 +461,7 @@ class _LogWindow:
             self.size += chunk.size
             self.offsets += chunk.offsets
             self.contents += (
-                map(log_records.condense_record, chunk.contents)
+                map(compared_records.condense_record, chunk.contents)
                 if self.condensing
                 else chunk.contents
             )
@@ -472,7 +472,9 @@ class _LogWindow:
         self._forget_passed_records()
         if not self.condensing:
             self.condensing = True
-            self.contents = [log_records.condense_record(each) for each in self._get_raw_records()]
+            self.contents = [
+                compared_records.condense_record(each) for each in self._get_raw_records()
+            ]
 
     def get_offset_at(self, index: int) -> int | None:
         return self.offsets[index] if index < len(self.offsets) else None

@@ -43,7 +43,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
-from mm2.sandbox import log_comparison, log_reader, log_records
+from mm2.sandbox import compared_records, log_comparison, partition_reader
+from mm2.sandbox.compared_records import CondensedLog, RecordChunk
 from mm2.sandbox.log_comparison import (
     DifferenceKind,
     LogComparison,
@@ -51,11 +52,10 @@ from mm2.sandbox.log_comparison import (
     RecordDifference,
     TopicsComparison,
 )
-from mm2.sandbox.log_reader import ConsumerLogReader
-from mm2.sandbox.log_records import CondensedLog, RecordChunk
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties
 from mm2.sandbox.sandbox_errors import SandboxError
-from mm2.topics import naming
+from mm2.topics import replication_policy
 
 ReportPartition = Callable[[PartitionComparison], None]
 
@@ -69,7 +69,7 @@ def compare_topics(
     target: ClientProperties,
     topics: Mapping[str, str],
     *,
-    isolation: str = log_reader.READ_COMMITTED,
+    isolation: str = partition_reader.READ_COMMITTED,
     restamped: Collection[str] = (),
     report: ReportPartition | None = None,
 ) -> TopicsComparison:
@@ -156,7 +156,7 @@ def _read_record_chunks(
     reader: ConsumerLogReader, partition: TopicPartition, *, restamped: bool
 ) -> Iterable[RecordChunk]:
     chunks = reader.iterate_record_chunks(partition)
-    return map(log_records.drop_timestamp_types, chunks) if restamped else chunks
+    return map(compared_records.drop_timestamp_types, chunks) if restamped else chunks
 
 
 def _ignore_partition(_: PartitionComparison) -> None:
@@ -184,7 +184,7 @@ def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> Sour
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
     """Read all incident records of flows whose source is the cluster `alias`, except kinds that
     never explain a difference: operator actions and skipped offset map records."""
-    topic = naming.format_incidents_topic(alias)
+    topic = replication_policy.format_incidents_topic(alias)
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
         for partition in _list_partitions(reader, topic):
@@ -370,7 +370,7 @@ def _read_condensed_log(reader: ConsumerLogReader, partition: TopicPartition) ->
     if partition.partition >= reader.count_partitions(partition.topic):
         return _CondensedLog()
     return _CondensedLog.from_chunks(
-        map(log_records.drop_timestamp_types, reader.iterate_record_chunks(partition))
+        map(compared_records.drop_timestamp_types, reader.iterate_record_chunks(partition))
     )
 
 

@@ -14,10 +14,10 @@ import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.kafka import client_errors, cluster_access, librdkafka_clients
+from connect_runtime.kafka import client_errors, librdkafka_clients, librdkafka_connection_settings
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.network import key_stores
-from connect_runtime.system import clock
+from connect_runtime.network import keystore_files
+from connect_runtime.system import system_clock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 PURGED_CODES = client_errors.PURGED_ERRORS
@@ -41,8 +41,8 @@ class SandboxClients:
     def __init__(self, properties: ClientProperties, *, alias: str) -> None:
         self._reports = RecentConnectionErrors()
         try:
-            self._access = cluster_access.parse_cluster_access(
-                properties, files=key_stores.create_store_files(Path()), name=alias
+            self._access = librdkafka_connection_settings.parse_cluster_access(
+                properties, files=keystore_files.create_store_files(Path()), name=alias
             )
         except FatalError as error:
             raise ClientFailedError(f"invalid client properties of {alias}: {error}") from None
@@ -114,7 +114,7 @@ def retry_transient_errors(
             last[:] = [error]
         return bool(answers)
 
-    if not clock.wait_until(try_request, timeout_s=timeout_s, interval_s=_RETRY_INTERVAL_S):
+    if not system_clock.wait_until(try_request, timeout_s=timeout_s, interval_s=_RETRY_INTERVAL_S):
         raise last[0]
     return answers[0]
 

@@ -25,14 +25,14 @@ from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.sandbox import (
     broker_process,
     broker_settings,
     cluster_security,
     containers,
     java_class_archive,
-    java_server,
+    java_server_process,
     kafka_jars,
     kafka_releases,
     port_reservation,
@@ -44,7 +44,7 @@ from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
 from mm2.sandbox.broker_settings import ExtraListener
 from mm2.sandbox.cluster_security import ClusterSecurity
 from mm2.sandbox.containers import ContainerRunner
-from mm2.sandbox.java_server import JavaServer, LocalRunner, ProgramRunner
+from mm2.sandbox.java_server_process import JavaServer, LocalRunner, ProgramRunner
 from mm2.sandbox.port_reservation import PortReservation
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
@@ -114,7 +114,7 @@ def await_full_metadata(
                 return False  # the broker does not know this user yet
             return known.controller_id > 0 and len(known.brokers) == len(addresses)
 
-        if not clock.wait_until(knows_all_brokers, timeout_s=timeout_s):
+        if not system_clock.wait_until(knows_all_brokers, timeout_s=timeout_s):
             raise SandboxError(
                 f"the broker at {address} did not know all "
                 f"{plurals.format_count(len(addresses), 'broker')} of the cluster after "
@@ -156,7 +156,7 @@ class SandboxCluster:
         uses_tls: bool = True,
         folder: Path | None = None,
         port: int | None = None,
-        jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS,
+        jvm: tuple[str, ...] = java_server_process.TEST_JVM_FLAGS,
         kafka_version: str = kafka_releases.NEWEST_RELEASE.version,
         in_containers: bool = False,
     ) -> None:

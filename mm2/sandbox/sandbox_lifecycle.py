@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import clock, java_installation, processes
+from connect_runtime.system import child_processes, java_installation, system_clock
 from mm2.sandbox import (
     containers,
     kafka_jars,
@@ -89,7 +89,7 @@ def stop_sandbox(folder: Path) -> bool:
                 f"exists {_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL: run mm2 sandbox down again "
                 "after the process has ended"
             )
-        if not clock.wait_until(
+        if not system_clock.wait_until(
             lambda: not find_processes(home), timeout_s=_SANDBOX_STOP_TIMEOUT_S
         ):
             left = ", ".join(str(pid) for pid in find_processes(home))
@@ -223,7 +223,9 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
     try:
         with home.supervisor_log.open("wb") as log:
             subprocess.run(  # noqa: S603 - our own module
-                processes.build_python_command("mm2.sandbox.process_supervisor", str(home.folder)),
+                child_processes.build_python_command(
+                    "mm2.sandbox.sandbox_supervisor", str(home.folder)
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -249,7 +251,7 @@ def _await_ready_sandbox(home: SandboxFolder) -> SandboxState:
         said = home.read_state()
         return not home.is_supervisor_running() or (said is not None and said.phase != "starting")
 
-    in_time = clock.wait_until(has_start_finished, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    in_time = system_clock.wait_until(has_start_finished, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
     if said is not None and said.phase == "ready" and home.is_supervisor_running():
         return said
@@ -264,8 +266,8 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
     pid = home.read_supervisor_pid()
     with suppress(ProcessLookupError):
         os.kill(pid, number)
-    return clock.wait_until(
-        lambda: not home.is_supervisor_running() and not processes.is_process_alive(pid),
+    return system_clock.wait_until(
+        lambda: not home.is_supervisor_running() and not child_processes.is_process_alive(pid),
         timeout_s=_SANDBOX_STOP_TIMEOUT_S,
     )
 
@@ -286,7 +288,7 @@ def _hold_command_lock(home: SandboxFolder) -> Iterator[None]:
             locks.append(lock)
         return lock is not None
 
-    if not clock.wait_until(try_take_lock, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
+    if not system_clock.wait_until(try_take_lock, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
         raise SandboxError(
             f"another mm2 sandbox command has been running in {home.folder} for "
             f"{_COMMAND_LOCK_TIMEOUT_S:.0f} s: stop that command and try again"

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 from mm2.sandbox import broker_settings, containers, kafka_releases, shell_variables
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -138,7 +138,7 @@ class SandboxFolder:
         """Create the sandbox directory. Raises `SandboxError` if the directory exists and is not
         private."""
         try:
-            file_access.ensure_private_directory(self.folder)
+            secure_file_access.ensure_private_directory(self.folder)
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox directory: {error}") from error
 
@@ -149,7 +149,7 @@ class SandboxFolder:
         so no other user may be able to change these files.
         """
         try:
-            file_access.check_private_directory(self.folder, uid=os.geteuid())
+            secure_file_access.check_private_directory(self.folder, uid=os.geteuid())
         except FileNotFoundError:
             return
         except OSError as error:

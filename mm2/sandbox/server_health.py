@@ -9,7 +9,7 @@ from typing import Literal
 
 import confluent_kafka
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_state import RunningBroker, SandboxState
 
@@ -75,7 +75,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
                     cluster=cluster.name,
                     name="zookeeper",
                     address="",
-                    health="up" if processes.is_process_alive(keeper.pid) else "dead",
+                    health="up" if child_processes.is_process_alive(keeper.pid) else "dead",
                     pid=keeper.pid,
                     log=keeper.log,
                 )
@@ -85,7 +85,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
 
 def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> ServerHealthStatus:
     """Check a broker by sending a metadata request directly to it."""
-    if not processes.is_process_alive(broker.pid):
+    if not child_processes.is_process_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}
     admin = SandboxClients(alone, alias=f"broker {broker.node_id}").create_admin_client(
@@ -94,5 +94,5 @@ def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> Serve
     try:
         admin.list_topics(timeout=_HEALTH_TIMEOUT_S)
     except confluent_kafka.KafkaException:
-        return "not answering" if processes.is_process_alive(broker.pid) else "dead"
+        return "not answering" if child_processes.is_process_alive(broker.pid) else "dead"
     return "up"

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Self
 
 from connect_runtime.base import plurals
-from connect_runtime.system import clock, java_installation, processes
-from connect_runtime.system.processes import ChildProcess
-from mm2.copier import run_directory
-from mm2.copier.run_directory import RunDirectory
+from connect_runtime.system import child_processes, java_installation, system_clock
+from connect_runtime.system.child_processes import ChildProcess
+from mm2.copier import process_private_directory
+from mm2.copier.process_private_directory import RunDirectory
 from mm2.copier.spark import jvm
 from mm2.sandbox import broker_settings, port_reservation
 from mm2.sandbox.port_reservation import PortReservation
@@ -88,7 +88,7 @@ class SparkCluster:
         self.spec = spec or SparkClusterSpec()
         self._own_folder: RunDirectory | None = None
         if folder is None:
-            self._own_folder = run_directory.create_run_directory(_FOLDER_PREFIX)
+            self._own_folder = process_private_directory.create_run_directory(_FOLDER_PREFIX)
             folder = self._own_folder.path
         self.folder = folder
         self._ports: list[PortReservation] = []
@@ -180,7 +180,7 @@ class SparkCluster:
         home = jvm.find_spark_home()
         argv = [str(home / "bin" / "spark-class"), main_class]
         with log.open("ab") as output:
-            child = processes.start_process(
+            child = child_processes.start_process(
                 [*argv, "--properties-file", str(settings), *arguments],
                 output=output,
                 env=_make_spark_environment(home, folder),
@@ -208,7 +208,7 @@ class SparkCluster:
 
     def _await_condition(self, condition: Callable[[], bool], what: str) -> None:
         daemons = [*self.workers, *([self.master] if self.master else [])]
-        clock.wait_until(
+        system_clock.wait_until(
             lambda: condition() or not all(daemon.running for daemon in daemons),
             timeout_s=_START_S,
         )

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import clock, file_access
+from connect_runtime.system import secure_file_access, system_clock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _OWNER_LOCK_FILE = "owner.lock"
@@ -51,7 +51,7 @@ def make_private_folder(kind: str) -> Path:
     another user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return file_access.ensure_private_directory(folder)
+        return secure_file_access.ensure_private_directory(folder)
     except OSError as error:
         raise SandboxError(f"cannot use a private temporary directory: {error}") from error
 
@@ -61,7 +61,7 @@ def find_cache_folder() -> Path:
     `SandboxError` if the user has no home directory and the temporary replacement belongs to
     another user."""
     try:
-        return file_access.find_user_cache_directory()
+        return secure_file_access.find_user_cache_directory()
     except OSError as error:
         raise SandboxError(f"{error}, or set MM2_CACHE") from error
 
@@ -84,7 +84,7 @@ def _wait_for_lock(path: Path) -> int:
         locked.extend([] if descriptor is None else [descriptor])
         return descriptor is not None
 
-    if not clock.wait_until(try_take_lock, timeout_s=_LOCK_TIMEOUT_S):
+    if not system_clock.wait_until(try_take_lock, timeout_s=_LOCK_TIMEOUT_S):
         raise SandboxError(
             f"another process has held the lock {path} for {_LOCK_TIMEOUT_S:.0f} s: stop that "
             "process and try again"

@@ -11,16 +11,20 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import clock
-from mm2.sandbox import broker_settings, java_server
-from mm2.sandbox.java_server import JavaServer, LocalRunner
+from connect_runtime.system import system_clock
+from mm2.sandbox import broker_settings, java_server_process
+from mm2.sandbox.java_server_process import JavaServer, LocalRunner
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _READY_TEXT = "PrepRequestProcessor (sid:0) started"
 _SESSIONS_HEADING = "SessionTracker dump:"
 _ZOOKEEPER_TICK_MS = 1000
 _DUMP_TIMEOUT_S = 5.0
-_ZOOKEEPER_JVM_FLAGS = ("-Xmx96m", *java_server.TEST_JVM_FLAGS[1:], "-Dzookeeper.forceSync=no")
+_ZOOKEEPER_JVM_FLAGS = (
+    "-Xmx96m",
+    *java_server_process.TEST_JVM_FLAGS[1:],
+    "-Dzookeeper.forceSync=no",
+)
 
 SESSION_TIMEOUT_MS = 4000
 """ZooKeeper session timeout: a killed broker remains registered for this long, and can register
@@ -50,7 +54,7 @@ class ZooKeeper(JavaServer):
         return f"{broker_settings.LOOPBACK_HOST}:{self._port}"
 
     def write_startup_files(self) -> None:
-        java_server.write_settings_file(
+        java_server_process.write_settings_file(
             self._properties_path,
             {
                 "dataDir": str(self.folder / "data"),
@@ -64,7 +68,7 @@ class ZooKeeper(JavaServer):
         )
 
     def make_start_command(self) -> list[str]:
-        return java_server.make_java_command(
+        return java_server_process.make_java_command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(self._properties_path),
             jars=self._jars,
@@ -82,7 +86,7 @@ class ZooKeeper(JavaServer):
             return
         timeout_s = 3 * SESSION_TIMEOUT_MS / 1000
         registration = f"/brokers/ids/{node_id}"
-        if not clock.wait_until(
+        if not system_clock.wait_until(
             lambda: registration not in self._fetch_sessions(), timeout_s=timeout_s
         ):
             raise SandboxError(

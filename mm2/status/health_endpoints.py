@@ -13,15 +13,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.rest.mounted_pages import (
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.rest.http_pages import (
     MountedPage,
     PageRenderer,
     PageRequest,
     PageResponse,
     PageThreadPool,
 )
-from connect_runtime.system.threads import CachedValue
+from connect_runtime.system.supervised_threads import CachedValue
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import process_health, replication_health
 from mm2.status.process_health import FlowReadiness, HealthFinding, HealthResult
@@ -36,7 +36,7 @@ _UNHEALTHY_STATUS = 503
 
 class HealthSource(Protocol):
     """State of the process that the health endpoints evaluate; implemented by
-    `mm2.node.node.Mm2Node`."""
+    `mm2.node.mm2_node.Mm2Node`."""
 
     @property
     def crash_reason(self) -> str: ...

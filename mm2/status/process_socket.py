@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.system import file_access
-from connect_runtime.system.file_access import DirectoryNotPrivateError
+from connect_runtime.system import secure_file_access
+from connect_runtime.system.secure_file_access import DirectoryNotPrivateError
 from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
@@ -283,7 +283,7 @@ def _check_directory_owner(
     its parent directory. Raises `ProcessSocketError` if the check fails.
     """
     try:
-        file_access.check_private_directory(
+        secure_file_access.check_private_directory(
             where, uid=uid, root_may_use_foreign=not ours, opened=opened
         )
     except DirectoryNotPrivateError as error:

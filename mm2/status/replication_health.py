@@ -14,7 +14,7 @@ from typing import Any
 from connect_runtime.base import plurals
 from mm2 import exit_codes, text_format
 from mm2.replication import replication_latency
-from mm2.status import retention_estimate, status_document, topic_rows
+from mm2.status import status_document, time_to_data_loss, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
 from mm2.unreachable_cluster import UnreachableCluster
 
@@ -140,7 +140,10 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
         yield FlowHealth.UNHEALTHY, failure
     halted = [each for each in report.partitions if each.state in status_document.HALTED_STATES]
     if halted:
-        yield FlowHealth.UNHEALTHY, f"{plurals.format_count(len(halted), 'partition')} halted"
+        yield (
+            FlowHealth.UNHEALTHY,
+            f"{plurals.format_count(len(halted), 'partition')} halted",
+        )
     damaged = [
         each
         for each in report.partitions
@@ -153,7 +156,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     short = [each for each in report.partitions if each.retention_risk.is_time_to_data_loss_short]
     soonest = status_document.find_soonest_data_loss(short)
     if soonest is not None:
-        yield FlowHealth.UNHEALTHY, retention_estimate.describe_data_loss(soonest)
+        yield FlowHealth.UNHEALTHY, time_to_data_loss.describe_data_loss(soonest)
 
 
 def _list_unreachable_clusters(report: FlowReport) -> Iterator[UnreachableCluster]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState, FlowStatus
 from mm2.status import topic_rows
@@ -75,10 +75,11 @@ class StatusChangeLog:
                 logging.WARNING,
                 f"{row.flow}: mm2 is not authorized for its transactional ids on the target, so "
                 "zombie writers cannot be fenced: "
-                f"{plurals.format_count(row.unfenced, 'partition', 'are')} replicated at least "
+                f"{plurals.format_count(row.unfenced, 'partition', 'are')} replicated "
+                "at least "
                 "once. The remedy grants the permission and restarts the tasks. The tasks then "
                 "replicate exactly once. "
-                f"{operator_commands.format_remedy(row.fencing_command)}",
+                f"{suggested_commands.format_remedy(row.fencing_command)}",
             )
 
     def _log_slot_usage(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
@@ -94,7 +95,8 @@ class StatusChangeLog:
             self._missing[row.flow] = row.slots_missing
             yield StatusLogLine(
                 logging.WARNING,
-                f"{row.flow}: needs {plurals.format_count(row.slots_missing, 'more Spark slot')}; "
+                f"{row.flow}: needs "
+                f"{plurals.format_count(row.slots_missing, 'more Spark slot')}; "
                 "the tasks that are waiting for a slot replicate nothing. Give the Spark cluster "
                 "more cores, or lower tasks.max",
             )

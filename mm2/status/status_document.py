@@ -15,9 +15,9 @@ from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.replication import partition_lag
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
-from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.time_to_data_loss import DeletionCause, RetentionRisk, RiskKind
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 STATUS_JSON_VERSION = 1

@@ -13,34 +13,27 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
 from connect_runtime.storage.config_records import ConfigRecordKind
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from mm2.clusters import connect_group_state, mirror_state
+from mm2.clusters import connect_group_state, replication_progress
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowPair, FlowSide
-from mm2.clusters.mirror_state import MirrorState
-from mm2.config import flow_plan, operator_overrides
-from mm2.config.flow_plan import FlowPlan
+from mm2.clusters.replication_progress import MirrorState
+from mm2.config import flow_connector_configs, pause_and_throttle_overrides
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides, OverrideKind
 from mm2.status import (
-    flow_state,
-    retention_estimate,
+    flow_status,
     status_document,
     status_from_process,
+    time_to_data_loss,
     topic_rows,
-)
-from mm2.status.retention_estimate import (
-    RetentionRisk,
-    RetentionRiskEstimator,
-    RetentionSample,
-    RiskKind,
-    TopicRetention,
 )
 from mm2.status.status_document import (
     FlowProblem,
@@ -48,6 +41,13 @@ from mm2.status.status_document import (
     PartitionReport,
     ReportedFlowState,
     TaskReport,
+)
+from mm2.status.time_to_data_loss import (
+    RetentionRisk,
+    RetentionRiskEstimator,
+    RetentionSample,
+    RiskKind,
+    TopicRetention,
 )
 from mm2.topics.flow_config import Flow
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
@@ -86,7 +86,7 @@ def collect_report(
                 clock=clock,
                 timeout_s=end.remaining_s(clock.now_s()),
             )
-            found = mirror_state.collect_mirror_state(
+            found = replication_progress.collect_mirror_state(
                 both,
                 clock=clock,
                 timeout_s=end.remaining_s(clock.now_s()),
@@ -189,26 +189,26 @@ def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) 
 
 def _find_flow_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportState, str]:
     config = group.config
-    if not config.has_connector(flow_plan.SOURCE_CONNECTOR):
+    if not config.has_connector(flow_connector_configs.SOURCE_CONNECTOR):
         topic = plan.worker_props["config.storage.topic"]
         return _ReportState.NOT_RUNNING, _NEVER_STARTED.format(topic=topic)
-    target = config.target_state(flow_plan.SOURCE_CONNECTOR)
+    target = config.target_state(flow_connector_configs.SOURCE_CONNECTOR)
     if target is TargetState.STOPPED:
-        key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
+        key = ConfigRecordKind.TARGET_STATE.value + flow_connector_configs.SOURCE_CONNECTOR
         at_ms = group.changed_ms.get(key, -1)
-        return _ReportState.STOPPED, flow_state.describe_stopped_flow(plan.resume_command, at_ms)
+        return _ReportState.STOPPED, flow_status.describe_stopped_flow(plan.resume_command, at_ms)
     if group.hosts is not None and not group.hosts:
         return _ReportState.NOT_RUNNING, _GROUP_HAS_NO_MEMBERS.format(
             group=plan.worker_props["group.id"]
         )
     if target is TargetState.PAUSED:
-        return _ReportState.PAUSED, flow_state.describe_paused_flow(plan.resume_command)
-    status = group.statuses.connector(flow_plan.SOURCE_CONNECTOR)
+        return _ReportState.PAUSED, flow_status.describe_paused_flow(plan.resume_command)
+    status = group.statuses.connector(flow_connector_configs.SOURCE_CONNECTOR)
     if status is None or status.state not in (_ConnectStatus.RUNNING, _ConnectStatus.FAILED):
         word = "of unknown state" if status is None else status.state.value
         return _ReportState.PLANNING, f"its connector is {word}"
     if status.state is _ConnectStatus.FAILED:
-        return _ReportState.FAILED, flow_state.extract_error_message(status.trace)
+        return _ReportState.FAILED, flow_status.extract_error_message(status.trace)
     failed = (
         each for each in _make_task_reports(group) if each.state == status_document.TASK_FAILED
     )
@@ -222,9 +222,9 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
     asked = (_ReportState.PAUSED, _ReportState.STOPPED)
     told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
     if state in asked:
-        key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
+        key = ConfigRecordKind.TARGET_STATE.value + flow_connector_configs.SOURCE_CONNECTOR
     elif state in told:
-        key = connect_group_state.build_status_key(flow_plan.SOURCE_CONNECTOR)
+        key = connect_group_state.build_status_key(flow_connector_configs.SOURCE_CONNECTOR)
     else:
         return None
     found = group.changed_ms.get(key, -1)
@@ -234,7 +234,7 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
 def _make_task_reports(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
     """Yield the status of each task. Statuses are ignored if the group has no members."""
     runs = group.hosts is None or bool(group.hosts)
-    for task in group.config.tasks(flow_plan.SOURCE_CONNECTOR):
+    for task in group.config.tasks(flow_connector_configs.SOURCE_CONNECTOR):
         status = group.statuses.task(task)
         if status is None or not runs:
             yield TaskReport(number=task.task, state="")
@@ -243,7 +243,7 @@ def _make_task_reports(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
             number=task.task,
             state=status.state.value,
             node=status.worker_id,
-            reason=flow_state.extract_error_message(status.trace),
+            reason=flow_status.extract_error_message(status.trace),
         )
 
 
@@ -258,7 +258,7 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
         status = group.statuses.get(each)
         if status is not None and status.state is _ConnectStatus.FAILED:
             at_ms = group.changed_ms.get(connect_group_state.build_status_key(each), -1)
-            found.append((at_ms, f"{each}: {flow_state.extract_error_message(status.trace)}"))
+            found.append((at_ms, f"{each}: {flow_status.extract_error_message(status.trace)}"))
     for at_ms, text in sorted(found, reverse=True):
         yield FlowProblem(text=text, at_ms=at_ms if at_ms >= 0 else None)
 
@@ -266,17 +266,17 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
 def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
     """Read the operator overrides from the connector configuration stored by the Connect group.
     Overrides are omitted if their values cannot be parsed."""
-    stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
-    how = flow_state.find_operator_override(config, flow_plan.SOURCE_CONNECTOR)
+    stored = config.config(flow_connector_configs.SOURCE_CONNECTOR) or {}
+    how = flow_status.find_operator_override(config, flow_connector_configs.SOURCE_CONNECTOR)
     at_rest = how is OverrideKind.PAUSED
     try:
         texts = {key: value for key, value in stored.items() if value is not None}
-        found = operator_overrides.parse_overrides(texts, is_paused=at_rest)
+        found = pause_and_throttle_overrides.parse_overrides(texts, is_paused=at_rest)
     except ConnectError:
         found = OperatorOverrides(paused=at_rest)
     stopped = how is OverrideKind.STOPPED
     return dataclasses.replace(
-        found, stopped=stopped, other_connectors=flow_state.find_connector_overrides(config)
+        found, stopped=stopped, other_connectors=flow_status.find_connector_overrides(config)
     )
 
 
@@ -342,7 +342,7 @@ def _describe_partition_problem(each: MirroredPartition, risk: RetentionRisk) ->
         )
     if each.copied_to is not None and each.mirror_bounds is None:
         return f"its mirror {each.mirror} was deleted"
-    return retention_estimate.describe_data_loss(risk) if risk.kind is RiskKind.GONE else ""
+    return time_to_data_loss.describe_data_loss(risk) if risk.kind is RiskKind.GONE else ""
 
 
 def _list_warnings(
@@ -357,7 +357,7 @@ def _list_warnings(
         yield "it is unknown whether its Connect group has members: grant mm2 DESCRIBE on the group"
     if not partitions and not found.source_error:
         yield topic_rows.NO_MATCHING_TOPIC
-    yield from flow_state.describe_overrides(holds, resume=plan.resume_command)
+    yield from flow_status.describe_overrides(holds, resume=plan.resume_command)
     if found.loss_count:
         incidents = plurals.format_count(found.loss_count, "incident", "report")
         yield f"{incidents} lost records; run mm2 incidents to list them"

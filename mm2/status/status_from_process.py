@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors.status_registry import (
     FlowState,
     FlowStatus,
@@ -25,11 +25,10 @@ from mm2.connectors.status_registry import (
     TaskState,
     TaskStatus,
 )
-from mm2.kafka.client_interfaces import TopicConfigs
-from mm2.offsets.log_bounds import LogBounds
-from mm2.status import flow_state, status_document, topic_rows
+from mm2.kafka.kafka_client_interfaces import TopicConfigs
+from mm2.offsets.log_start_and_end_offsets import LogBounds
+from mm2.status import flow_status, status_document, topic_rows
 from mm2.status.process_health import ReplicationActivity
-from mm2.status.retention_estimate import RetentionRisk, TopicRetention
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,
@@ -37,6 +36,7 @@ from mm2.status.status_document import (
     ReportedFlowState,
     TaskReport,
 )
+from mm2.status.time_to_data_loss import RetentionRisk, TopicRetention
 from mm2.topics.flow_config import Flow
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
@@ -252,7 +252,7 @@ def make_report(
         seen_by=(f"process {process}",),
         at_ms=wall_ms,
         state=ReportedFlowState.PAUSED if paused else ReportedFlowState[status.state.value],
-        reason=flow_state.describe_paused_flow(resume, status.reason) if paused else status.reason,
+        reason=flow_status.describe_paused_flow(resume, status.reason) if paused else status.reason,
         since_ms=history.get_state_since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.placements} - {""})),
         tasks=_make_task_reports(
@@ -363,9 +363,10 @@ def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
     if status.fencing_command:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
-            f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, not "
+            f"{plurals.format_count(count, 'partition', 'are')} replicated at least "
+            "once, not "
             "exactly once, because zombie writers cannot be fenced. "
-            f"{operator_commands.format_remedy(status.fencing_command)}"
+            f"{suggested_commands.format_remedy(status.fencing_command)}"
         )
     if status.slots_missing:
         found.append(
@@ -373,7 +374,7 @@ def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
         )
     if status.is_empty:
         found.append(topic_rows.NO_MATCHING_TOPIC)
-    found.extend(flow_state.describe_overrides(status.overrides, resume=resume))
+    found.extend(flow_status.describe_overrides(status.overrides, resume=resume))
     found.extend(topic_rows.describe_throttle(status.overrides.budgets.flow))
     incidents = Counter[str]()
     for task in status.tasks:

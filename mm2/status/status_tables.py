@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from connect_runtime.base import plurals
-from mm2 import operator_commands, text_format
-from mm2.status import replication_health, retention_estimate, status_document
+from mm2 import suggested_commands, text_format
+from mm2.status import replication_health, status_document, time_to_data_loss
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.status.status_query import StatusQueryResult
 
@@ -83,7 +83,7 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
     yield f"  lag: {describe_lag(of_all)}; as of {text_format.format_time(each.at_ms)}"
     soonest = status_document.find_soonest_data_loss(each.partitions)
     if soonest is not None:
-        yield f"  {retention_estimate.describe_data_loss(soonest)}"
+        yield f"  {time_to_data_loss.describe_data_loss(soonest)}"
     yield from _render_tasks(each)
     topics = status_document.group_partitions_by_topic(each.partitions)
     rows = [_make_topic_row(name, parts, each.at_ms) for name, parts in topics.items()]
@@ -96,7 +96,7 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
         if trouble.resolved_ms is None:
             yield f"  {text_format.format_time(trouble.at_ms)}: {trouble.text}"
             continue
-        text = operator_commands.split_remedy_from_message(trouble.text)[0].rstrip(
+        text = suggested_commands.split_remedy_from_message(trouble.text)[0].rstrip(
             "."
         )  # the remedy is obsolete
         resolved = text_format.format_time(trouble.resolved_ms)
@@ -142,7 +142,7 @@ def _make_topic_row(name: str, parts: Sequence[PartitionReport], at_ms: int) -> 
         str(len(parts)),
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_estimate.format_time_left(status_document.find_soonest_data_loss(parts)),
+        time_to_data_loss.format_time_left(status_document.find_soonest_data_loss(parts)),
         _format_state_counts(parts),
     )
 
@@ -155,7 +155,10 @@ def _make_lag_rows(each: FlowReport, *, partitions: bool) -> Iterator[tuple[str,
         if not partitions or len(parts) > 1:
             yield _make_total_row(name, parts, at_ms=each.at_ms, mirror=parts[0].mirror)
     yield _make_total_row(
-        _TOTAL_ROW, each.partitions, at_ms=each.at_ms, mirror=text_format.UNKNOWN_NUMBER
+        _TOTAL_ROW,
+        each.partitions,
+        at_ms=each.at_ms,
+        mirror=text_format.UNKNOWN_NUMBER,
     )
 
 
@@ -169,7 +172,7 @@ def _make_lag_row(part: PartitionReport, at_ms: int) -> tuple[str, ...]:
         _format_number(part.copied_to),
         format_lag_records(alone),
         format_lag_age(alone),
-        retention_estimate.format_time_left(part.retention_risk),
+        time_to_data_loss.format_time_left(part.retention_risk),
         _format_state_counts([part]),
     )
 
@@ -186,7 +189,7 @@ def _make_total_row(
         text_format.UNKNOWN_NUMBER,
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_estimate.format_time_left(status_document.find_soonest_data_loss(parts)),
+        time_to_data_loss.format_time_left(status_document.find_soonest_data_loss(parts)),
         _format_state_counts(parts),
     )
 

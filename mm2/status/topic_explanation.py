@@ -13,21 +13,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock
-from mm2 import operator_commands
-from mm2.clusters import cluster_clients, incident_log
+from mm2 import suggested_commands
+from mm2.clusters import flow_kafka_clients, incident_log
 from mm2.clusters.flow_pair import FlowPair
-from mm2.config import operator_overrides
+from mm2.config import pause_and_throttle_overrides
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus, PartitionStatus
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.operator_commands import OperatorCommands
-from mm2.replication import halt_messages
-from mm2.status import operator_log, replication_health, status_document, status_tables, topic_rows
+from mm2.replication import partition_halt_messages
+from mm2.status import (
+    operator_action_log,
+    replication_health,
+    status_document,
+    status_tables,
+    topic_rows,
+)
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
+from mm2.suggested_commands import OperatorCommands
 from mm2.topics import topic_selection
 from mm2.topics.flow_config import DeliveryMode, Flow
 from mm2.unreachable_cluster import ClusterSide
@@ -72,7 +78,7 @@ class PartitionExplanation:
         if self.state != "copying":
             return f"{self.state}: {self.reason}" if self.reason else self.state
         told = ", ".join(f"{way} ({why})" if why else way for way, why in self.path)
-        return f"{told}. {operator_commands.format_remedy(self.remedy)}" if self.remedy else told
+        return f"{told}. {suggested_commands.format_remedy(self.remedy)}" if self.remedy else told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +237,7 @@ def explain_topic(
                 flow,
                 by_flow.get(flow.name),
                 name,
-                operator=cluster_clients.build_operator_commands(settings, flow),
+                operator=flow_kafka_clients.build_operator_commands(settings, flow),
                 report=far.get(flow.name),
                 exists=existing.get(flow.name),
                 within_s=settings.health.replicating_within_s,
@@ -299,7 +305,7 @@ def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> In
     Return None if there is no such action, or if the last one is not of the kind `verb` ("pause",
     "stop" or "resume").
     """
-    ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
+    ids = {operator_action_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each
         for each in stated
@@ -330,7 +336,7 @@ def _explain_flow(
     within_s: float,
 ) -> FlowExplanation:
     partitions = status.partitions if status is not None else ()
-    holds = status.overrides if status is not None else operator_overrides.NO_OVERRIDES
+    holds = status.overrides if status is not None else pause_and_throttle_overrides.NO_OVERRIDES
     far = {
         each.source_partition: each for each in (report.partitions if report is not None else ())
     }
@@ -424,13 +430,13 @@ def _explain_partition(
     if holds.is_topic_paused(topic) and not each.is_halted:
         way_on = operator.build_resume_command(flow.name, None if holds.paused else topic)
         what = "the flow" if holds.paused else "the topic"
-        reason = f"an operator paused {what}. {operator_commands.format_remedy(way_on)}"
+        reason = f"an operator paused {what}. {suggested_commands.format_remedy(way_on)}"
         return PartitionExplanation(
             number=number, state=topic_rows.PAUSED_STATE, reason=reason, path=(), remedy=way_on
         )
     if each.phase not in status_registry.COPYING_PHASES:
         state = "halted" if each.is_halted else "waiting"
-        way_on = operator_commands.extract_remedy_from_message(reason)
+        way_on = suggested_commands.extract_remedy_from_message(reason)
         return PartitionExplanation(
             number=number,
             state=state,
@@ -445,7 +451,9 @@ def _explain_partition(
         state="copying",
         reason=reason,
         path=(*_explain_replication_path(flow, each), *_explain_throttles(topic, holds)),
-        remedy=halt_messages.format_fencing_commands(flow.name, operator) if denied else "",
+        remedy=partition_halt_messages.format_fencing_commands(flow.name, operator)
+        if denied
+        else "",
     )
 
 

@@ -14,12 +14,12 @@ from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
 from connect_runtime.storage.status_records import RunStatus
 from connect_runtime.storage.status_topic import StatusSnapshot
-from mm2.config import flow_plan, operator_overrides
-from mm2.config.flow_plan import FlowPlan
-from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.config import flow_connector_configs, pause_and_throttle_overrides
+from mm2.config.flow_connector_configs import FlowPlan
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot, TaskSnapshot
-from mm2.status import flow_state
-from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
+from mm2.status import flow_status
+from mm2.status.flow_status import FlowWorkerState, GroupStatus, WorkerSnapshot
 from mm2.topics import task_assignment
 
 _NO_TASK_SNAPSHOTS: Mapping[int, TaskSnapshot] = {}
@@ -64,7 +64,7 @@ class WorkerSnapshotReader:
         self._changed_at = -1
         self._as_planned = False
         self._is_applied = False
-        self._holds = operator_overrides.NO_OVERRIDES
+        self._holds = pause_and_throttle_overrides.NO_OVERRIDES
         self._plan: FlowPlan | None = None
         self._predicates = _CachedPredicate()
 
@@ -104,16 +104,16 @@ class WorkerSnapshotReader:
             has_joined=herder.is_ready(),
             fatal_error=given_up,
             unreachable=unreachable,
-            stopped_ms=config.target_state_timestamp_ms(flow_plan.SOURCE_CONNECTOR),
+            stopped_ms=config.target_state_timestamp_ms(flow_connector_configs.SOURCE_CONNECTOR),
             resume=plan.resume_command,
             config_error=refused,
             connector=_make_group_status(
-                statuses.connector(flow_plan.SOURCE_CONNECTOR),
-                here=flow_plan.SOURCE_CONNECTOR in mine,
+                statuses.connector(flow_connector_configs.SOURCE_CONNECTOR),
+                here=flow_connector_configs.SOURCE_CONNECTOR in mine,
             ),
             tasks={
                 task.task: _make_group_status(statuses.task(task), here=task in mine)
-                for task in config.tasks(flow_plan.SOURCE_CONNECTOR)
+                for task in config.tasks(flow_connector_configs.SOURCE_CONNECTOR)
             },
             configured=configured,
             is_config_current=(self._as_planned or not member.is_leader) and self._is_applied,
@@ -126,7 +126,8 @@ class WorkerSnapshotReader:
             overrides=self._holds,
             connector_snapshot=shown,
             checkpoint_tasks=sum(
-                not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT_CONNECTOR
+                not isinstance(each, str)
+                and each.connector == flow_connector_configs.CHECKPOINT_CONNECTOR
                 for each in mine
             ),
             connector_failures=tuple(_list_connector_failures(mine, statuses)),
@@ -139,17 +140,18 @@ class WorkerSnapshotReader:
         """Return the partitions in the configuration of each task."""
         if config is not self._config or plan is not self._plan:
             self._holds, self._plan = _read_overrides(config, plan), plan
-            tasks = config.tasks(flow_plan.SOURCE_CONNECTOR)
+            tasks = config.tasks(flow_connector_configs.SOURCE_CONNECTOR)
             found = {each.task: _parse_partitions(config.task_config(each)) for each in tasks}
             if found != self._configured:
                 self._configured, self._changed_at = found, config.offset
-            stored = config.config(flow_plan.SOURCE_CONNECTOR)
+            stored = config.config(flow_connector_configs.SOURCE_CONNECTOR)
             self._as_planned = (
-                operator_overrides.strip_overrides(_convert_config_to_text(stored))
-                == plan.connectors[flow_plan.SOURCE_CONNECTOR]
+                pause_and_throttle_overrides.strip_overrides(_convert_config_to_text(stored))
+                == plan.connectors[flow_connector_configs.SOURCE_CONNECTOR]
             )
             self._is_applied = (
-                not tasks or config.applied_config(flow_plan.SOURCE_CONNECTOR) == stored
+                not tasks
+                or config.applied_config(flow_connector_configs.SOURCE_CONNECTOR) == stored
             )
             self._config = config  # last: other threads read it
         return self._configured
@@ -176,25 +178,27 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
     configuration file is replaced by the value with resolved placeholders.
     """
     stored, ours = (
-        _convert_config_to_text(config.config(flow_plan.SOURCE_CONNECTOR)),
-        plan.connectors[flow_plan.SOURCE_CONNECTOR],
+        _convert_config_to_text(config.config(flow_connector_configs.SOURCE_CONNECTOR)),
+        plan.connectors[flow_connector_configs.SOURCE_CONNECTOR],
     )
     known = {key: plan.source_config[key] for key in ours if stored.get(key) == ours[key]}
-    how = flow_state.find_operator_override(config, flow_plan.SOURCE_CONNECTOR)
+    how = flow_status.find_operator_override(config, flow_connector_configs.SOURCE_CONNECTOR)
     try:
-        found = operator_overrides.parse_overrides({**stored, **known}, is_paused=how is not None)
+        found = pause_and_throttle_overrides.parse_overrides(
+            {**stored, **known}, is_paused=how is not None
+        )
     except ConnectError:  # another node's file, with values that this node cannot resolve
         found = OperatorOverrides(paused=how is not None)
     stopped = how is OverrideKind.STOPPED
     return dataclasses.replace(
-        found, stopped=stopped, other_connectors=flow_state.find_connector_overrides(config)
+        found, stopped=stopped, other_connectors=flow_status.find_connector_overrides(config)
     )
 
 
 def _connector_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
     """Return True if a connector's configuration without operator overrides equals the one derived
     from the configuration file (`plan`)."""
-    return operator_overrides.strip_overrides(props) == plan.source_config
+    return pause_and_throttle_overrides.strip_overrides(props) == plan.source_config
 
 
 def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
@@ -217,7 +221,7 @@ def _list_connector_failures(
             yield f"connector {name} failed: {status.reason}"
     for each in sorted(task for task in mine if not isinstance(task, str)):
         status = _make_group_status(statuses.task(each), here=True)
-        if each.connector == flow_plan.CHECKPOINT_CONNECTOR and status.is_failed:
+        if each.connector == flow_connector_configs.CHECKPOINT_CONNECTOR and status.is_failed:
             yield f"checkpoint task {each.task} failed: {status.reason}"
 
 
@@ -227,6 +231,6 @@ def _make_group_status(found: RunStatus | None, *, here: bool) -> GroupStatus:
     return GroupStatus(
         state=found.state.value,
         is_local=here,
-        reason=flow_state.extract_error_message(found.trace),
+        reason=flow_status.extract_error_message(found.trace),
         node=found.worker_id,
     )

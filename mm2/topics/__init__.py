@@ -4,7 +4,7 @@
 policies (`naming`) map topic names between clusters. `mirror_plan` compares both clusters and plans
 mirror topics; `task_assignment` assigns partitions to tasks.
 
-Uses no sockets, threads or Kafka client. May import `mm2.formats`, `mm2.operator_commands`, and
+Uses no sockets, threads or Kafka client. May import `mm2.formats`, `mm2.suggested_commands`, and
 `base` and `api` of `connect_runtime`. Planners read snapshots (`TopicsSnapshot`) that `mm2.kafka`
 fills in, and return plans that `mm2.connectors` applies.
 """

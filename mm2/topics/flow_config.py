@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mm2.topics import config_property_filter, topic_filters
 from mm2.topics.config_property_filter import ConfigPropertyFilter
-from mm2.topics.naming import DefaultReplicationPolicy, ReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, ReplicationPolicy
 from mm2.topics.topic_filters import NamePatterns, TopicOrGroupFilter
 
 DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024

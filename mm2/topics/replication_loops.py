@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow, StartPositionKind
 
 JAVA_LOOP_CAUSE = "java-leads-back"
@@ -22,7 +22,7 @@ JAVA_LOOP_CAUSE = "java-leads-back"
 def format_reverse_offset_map_topic(flow: Flow) -> str:
     """Return the name of the reverse flow's offset map topic, which is on this flow's source and
     contains its producer ids."""
-    return naming.format_offset_map_topic(flow.target)
+    return replication_policy.format_offset_map_topic(flow.target)
 
 
 def format_reverse_connect_offsets_topic(flow: Flow) -> str:

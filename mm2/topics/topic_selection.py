@@ -6,7 +6,7 @@ topics, internal topics and cycles. In addition, no topic is mirrored to a topic
 
 from __future__ import annotations
 
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 
 
@@ -24,7 +24,7 @@ def explain_mismatch(flow: Flow, topic: str) -> str:
     `should_replicate_topic`."""
     if should_replicate_topic(flow, topic):
         return ""
-    if naming.is_internal_topic(flow.policy, topic):
+    if replication_policy.is_internal_topic(flow.policy, topic):
         return "internal topics of Kafka and MirrorMaker are never mirrored"
     if has_reserved_mirror_name(flow, topic):
         return (
@@ -65,17 +65,17 @@ def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
 
 def _is_topic_selected(flow: Flow, topic: str) -> bool:
     wanted = flow.topics.matches(topic) or (
-        flow.replicate_heartbeats and naming.is_heartbeats_topic(flow.policy, topic)
+        flow.replicate_heartbeats and replication_policy.is_heartbeats_topic(flow.policy, topic)
     )
     return (
         wanted
-        and not naming.is_internal_topic(flow.policy, topic)
-        and not naming.is_cycle(flow.policy, topic, target_alias=flow.target)
+        and not replication_policy.is_internal_topic(flow.policy, topic)
+        and not replication_policy.is_cycle(flow.policy, topic, target_alias=flow.target)
     )
 
 
 def _is_mirror_name_reserved(flow: Flow, topic: str) -> bool:
-    return naming.is_reserved_on_target(
+    return replication_policy.is_reserved_on_target(
         flow.policy,
         flow.format_remote_topic(topic),
         source_alias=flow.source,

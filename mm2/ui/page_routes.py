@@ -15,13 +15,13 @@ from importlib.resources import abc
 from typing import Any, Protocol, TypeVar
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.rest.mounted_pages import PageRenderer, PageRequest, PageResponse
+from connect_runtime.rest.http_pages import PageRenderer, PageRequest, PageResponse
 from connect_runtime.rest.rest_settings import WorkerIdentity
 from mm2.connectors.status_registry import StatusRegistry
-from mm2.ui import command_runner, json_documents
-from mm2.ui.command_runner import CommandResult, PageCommand
-from mm2.ui.json_documents import FlowPageSnapshot, PageSnapshot
+from mm2.ui import status_page_command_runner, status_page_json
 from mm2.ui.lag_timeline import TimelinePoint
+from mm2.ui.status_page_command_runner import CommandResult, PageCommand
+from mm2.ui.status_page_json import FlowPageSnapshot, PageSnapshot
 
 PAGE_PATH = "/ui"
 API_PATH = f"{PAGE_PATH}/api"
@@ -146,7 +146,7 @@ class StatusSite:
         return self._made.get(
             seen,
             ("overview",),
-            lambda: _make_json_page(json_documents.make_overview_document(seen)),
+            lambda: _make_json_page(status_page_json.make_overview_document(seen)),
         )
 
     def _render_flow(
@@ -158,12 +158,16 @@ class StatusSite:
         found = self._made.get(
             seen,
             ("detail", name),
-            lambda: json_documents.make_flow_detail(seen, one, self._seen.get_flow_timeline(name)),
+            lambda: status_page_json.make_flow_detail(
+                seen, one, self._seen.get_flow_timeline(name)
+            ),
         )
         if topic:
-            return _make_json_page(json_documents.make_flow_document(found, topic=topic))
+            return _make_json_page(status_page_json.make_flow_document(found, topic=topic))
         return self._made.get(
-            seen, ("flow", name), lambda: _make_json_page(json_documents.make_flow_document(found))
+            seen,
+            ("flow", name),
+            lambda: _make_json_page(status_page_json.make_flow_document(found)),
         )
 
     def _render_groups(
@@ -175,27 +179,27 @@ class StatusSite:
         def make_groups_page() -> PageResponse:
             told = self._board.get_snapshot().groups.get(name, {})
             return _make_json_page(
-                json_documents.make_groups_document(seen, one, [*told.values()], text=text)
+                status_page_json.make_groups_document(seen, one, [*told.values()], text=text)
             )
 
         try:
             return self._made.get(seen, ("groups", name), make_groups_page, text=text)
         except TooManySearchesError as error:
-            busy = {**json_documents.make_document_head(seen), "error": str(error)}
+            busy = {**status_page_json.make_document_head(seen), "error": str(error)}
             return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _render_incidents(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
         return self._get_command_result(
-            asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
+            asked, seen, status_page_command_runner.make_incidents_command(one.flow, seen.node.file)
         )
 
     def _render_plan(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
         return self._get_command_result(
-            asked, seen, command_runner.make_plan_command(one.flow, seen.node.file)
+            asked, seen, status_page_command_runner.make_plan_command(one.flow, seen.node.file)
         )
 
     def _get_command_result(
@@ -211,7 +215,7 @@ class StatusSite:
         if wanted and not asked.requested_with:
             told = "look=1 requires the request header X-Requested-With, with any value"
             return _make_json_page(
-                {**json_documents.make_document_head(seen), "error": told},
+                {**status_page_json.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,
             )
         answer = (
@@ -220,7 +224,10 @@ class StatusSite:
             else self._asked.get_last_result(question)
         )
         return _make_json_page(
-            {**json_documents.make_document_head(seen), **command_runner.result_to_json(answer)}
+            {
+                **status_page_json.make_document_head(seen),
+                **status_page_command_runner.result_to_json(answer),
+            }
         )
 
     def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
@@ -277,7 +284,7 @@ def _make_static_page(file: abc.Traversable, content_type: str) -> PageRenderer:
 def _make_flow_not_found_response(seen: PageSnapshot) -> PageResponse:
     names = [each.flow.name for each in seen.flows]
     told = {
-        **json_documents.make_document_head(seen),
+        **status_page_json.make_document_head(seen),
         "error": "no such flow",
         "flows": names,
     }

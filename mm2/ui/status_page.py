@@ -15,9 +15,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import version
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors import status_registry
@@ -25,11 +25,11 @@ from mm2.status import replication_health
 from mm2.status.health_endpoints import HealthSource
 from mm2.status.status_document import FlowReport
 from mm2.status.topic_rows import CopyRates
-from mm2.ui import command_runner, lag_timeline
-from mm2.ui.command_runner import CommandRunner
-from mm2.ui.json_documents import FlowPageSnapshot, NodeInfo, PageSnapshot
+from mm2.ui import lag_timeline, status_page_command_runner
 from mm2.ui.lag_timeline import Timeline, TimelinePoint
 from mm2.ui.page_routes import StatusSite
+from mm2.ui.status_page_command_runner import CommandRunner
+from mm2.ui.status_page_json import FlowPageSnapshot, NodeInfo, PageSnapshot
 
 SNAPSHOT_MAX_AGE_S = 1.0
 """Maximum age in seconds of a snapshot that is returned to a client. If the last snapshot is older,
@@ -41,14 +41,14 @@ IDLE_SNAPSHOT_INTERVAL_S = 15.0
 
 
 class StatusPageNode(HealthSource, Protocol):
-    """The node that runs the flows; implemented by `mm2.node.node.Mm2Node`."""
+    """The node that runs the flows; implemented by `mm2.node.mm2_node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
 
 
 class ReportSource(Protocol):
-    """Source of flow reports; implemented by `mm2.status.retention_watch.RetentionWatch`."""
+    """Source of flow reports; implemented by `mm2.status.retention_risk_monitor.RetentionWatch`."""
 
     def build_reports(self) -> Sequence[FlowReport]: ...
 
@@ -171,7 +171,7 @@ class StatusPage:
             pid=os.getpid(),
             clock=now,
         )
-        self._questions = CommandRunner(command_runner.run_command, clock=now)
+        self._questions = CommandRunner(status_page_command_runner.run_command, clock=now)
         self.pages = StatusSite(self._watch, status_registry.REGISTRY, self._questions).make_pages()
 
     @contextlib.contextmanager

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
 from tests.bench.contestants import Contestant, Flow
 from tests.bench.process_tree import ProcessTree
 
@@ -57,7 +57,7 @@ class Running:
             argv = [sys.executable, "-c", _ON_ONE_CORE, *argv]
         self.started_s = _CLOCK.now_s()
         with self._log_path.open("wb") as output:
-            self._child = processes.start_process(argv, output=output, cwd=folder)
+            self._child = child_processes.start_process(argv, output=output, cwd=folder)
         self.tree = ProcessTree(self._child.pid)
 
     @property
@@ -94,7 +94,7 @@ class Running:
 
     def _end(self, family: Sequence[int]) -> None:
         for pid in family:
-            if processes.is_process_alive(pid):
+            if child_processes.is_process_alive(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mm2.sandbox import broker_settings, java_server, kafka_jars
+from mm2.sandbox import broker_settings, java_server_process, kafka_jars
 
 _MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorMaker"
 
@@ -97,7 +97,7 @@ class JavaMirrorMaker:
     def command(self, flow: Flow, folder: Path) -> list[str]:
         path = folder / "mm2.properties"
         path.write_text(broker_settings.render_properties(self.properties(flow)))
-        return java_server.make_java_command(
+        return java_server_process.make_java_command(
             _MIRROR_MAKER, str(path), jars=kafka_jars.ensure_jars(), flags=self.flags
         )
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from tests.bench import figures, log_counts, machine, producing, rows
 from tests.bench.contest import FailedError, Running
 from tests.bench.contestants import Contestant, Flow, JavaMirrorMaker, Mm2Properties
@@ -137,7 +137,7 @@ class _Follow:
             idle_cpu_s = self._idle(running)
             self._send(300)
             self._await(running, "all records", self._mirrored)
-            clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
+            system_clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
             cpu_s = running.tree.cpu_s()
             commit(self._at_source, most, _TOPIC, partitions=partitions, offset=self._sent)
             moved_at_s = _CLOCK.now_s()
@@ -166,9 +166,9 @@ class _Follow:
 
     def _idle(self, running: Running) -> float:
         """CPU-seconds a minute while no group moves."""
-        clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
+        system_clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
         before, at_s = running.tree.cpu_s(), _CLOCK.now_s()
-        clock.wait_until(lambda: False, timeout_s=_IDLE_S, interval_s=_IDLE_S)
+        system_clock.wait_until(lambda: False, timeout_s=_IDLE_S, interval_s=_IDLE_S)
         return (running.tree.cpu_s() - before) * 60.0 / (_CLOCK.now_s() - at_s)
 
     def _one(self, running: Running, group: str, *, at_least: int) -> float:
@@ -249,7 +249,7 @@ class _Follow:
             return condition()
 
         limit_s = self._row.limit_s
-        if not clock.wait_until(holds, timeout_s=limit_s, interval_s=_LOOK_EVERY_S):
+        if not system_clock.wait_until(holds, timeout_s=limit_s, interval_s=_LOOK_EVERY_S):
             raise running.failure(f"no sign of {what} within {limit_s:.0f} s")
 
 

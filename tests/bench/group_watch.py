@@ -20,7 +20,7 @@ from kio.schema.types import GroupId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.bench.asked import Connection
 from tests.bench.task_runs import Item, Said
 from tests.support import kafka

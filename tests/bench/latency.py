@@ -22,7 +22,7 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.bench import figures, workloads
 from tests.bench.script import Script
 from tests.support import kafka

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.metrics_server.exporter import MetricsExporter
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
 from mm2.connectors.status_registry import FlowStatus
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.metrics.collector import FlowMetricsCollector
-from mm2.metrics.exposition import NodeMetrics
+from mm2.metrics.metrics_exposition import NodeMetrics
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.replication_latency import RecordAges
 from mm2.status import topic_rows

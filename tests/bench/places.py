@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.system import clock
-from mm2.sandbox import java_server, port_reservation, sandbox_cluster
+from connect_runtime.system import system_clock
+from mm2.sandbox import java_server_process, port_reservation, sandbox_cluster
 from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
 from tests.bench import producing
 from tests.bench.process_tree import ProcessTree
@@ -74,14 +74,14 @@ class Clusters:
             "bench-east",
             settings=BROKER_SETTINGS,
             listeners=listeners if self._is_far(Far.SOURCE) else {},
-            jvm=java_server.BENCH_JVM_FLAGS,
+            jvm=java_server_process.BENCH_JVM_FLAGS,
         )
         self.target = SandboxCluster(
             "bench-west",
             brokers=place.target_brokers,
             settings=BROKER_SETTINGS,
             listeners=listeners if self._is_far(Far.TARGET) else {},
-            jvm=java_server.BENCH_JVM_FLAGS,
+            jvm=java_server_process.BENCH_JVM_FLAGS,
         )
         self._folder = tempfile.TemporaryDirectory(prefix="mm2-bench-")
         self._line: Script | None = None
@@ -163,13 +163,15 @@ class Cleaner:
     def settle(self, timeout_s: float = 15.0) -> bool:
         """Wait until the brokers have nothing more to do; False when they stay busy."""
         quiet_cores = _QUIET_CORES * len(self._trees)
-        return clock.wait_until(
+        return system_clock.wait_until(
             lambda: self._busy_cores() < quiet_cores, timeout_s=timeout_s, interval_s=0.01
         )
 
     def _busy_cores(self) -> float:
         before = self._cpu_s()
-        clock.wait_until(lambda: False, timeout_s=_QUIET_WINDOW_S, interval_s=_QUIET_WINDOW_S)
+        system_clock.wait_until(
+            lambda: False, timeout_s=_QUIET_WINDOW_S, interval_s=_QUIET_WINDOW_S
+        )
         return (self._cpu_s() - before) / _QUIET_WINDOW_S
 
     def _cpu_s(self) -> float:
@@ -182,5 +184,5 @@ def _belongs(folder: str, topics: list[str]) -> bool:
 
 
 def _insist(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-    if not clock.wait_until(condition, timeout_s=timeout_s):
+    if not system_clock.wait_until(condition, timeout_s=timeout_s):
         raise RuntimeError(f"waited {timeout_s:.0f} s for {what}")

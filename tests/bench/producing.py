@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from connect_runtime.system import clock, processes
-from connect_runtime.system.clock import SystemClock
-from mm2.sandbox import broker_settings, java_server, kafka_jars
+from connect_runtime.system import child_processes, system_clock
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox import broker_settings, java_server_process, kafka_jars
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic.edge_cases import topic_writers
@@ -47,7 +47,7 @@ def produce(workload: Workload, source: SandboxCluster) -> Produced:
         _create(workload, source)
         fill(workload, source)
         expected = workload.records
-    clock.wait_until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
+    system_clock.wait_until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
     counts = _counts(workload, source)
     there = sum(each.records for each in counts.values())
     if there != expected:
@@ -67,7 +67,7 @@ def _create(workload: Workload, source: SandboxCluster) -> None:
     kafka.create_topic(source.client_properties(), workload.topic, partitions=workload.partitions)
     data = data_folder(source)
     folders = [data / f"{workload.topic}-{number}" for number in range(workload.partitions)]
-    if not clock.wait_until(
+    if not system_clock.wait_until(
         lambda: all((each / "partition.metadata").exists() for each in folders),
         timeout_s=_CREATE_TIMEOUT_S,
     ):
@@ -93,16 +93,16 @@ def fill(workload: Workload, source: SandboxCluster) -> None:
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         config, log = Path(name) / "producer.properties", Path(name) / "producer.log"
         config.write_text(broker_settings.render_properties(given))
-        argv = java_server.make_java_command(
+        argv = java_server_process.make_java_command(
             _PRODUCER,
             *("--topic", workload.topic, "--num-records", str(workload.records)),
             *("--record-size", str(workload.record_bytes), "--throughput", "-1"),
             *("--command-config", str(config)),
             jars=kafka_jars.ensure_jars(),
-            flags=java_server.BENCH_JVM_FLAGS,
+            flags=java_server_process.BENCH_JVM_FLAGS,
         )
         with log.open("wb") as output:
-            child = processes.start_process(argv, output=output)
+            child = child_processes.start_process(argv, output=output)
         status = child.wait(_PRODUCE_TIMEOUT_S)
         if status is None:
             child.kill()
@@ -145,7 +145,7 @@ def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
     expected = _left(workload)
     changes = ConfigAlterer(SandboxClients(access, alias=source.name))
     changes.alter_broker_settings(topic_writers.EAGER_CLEANER_CONFIG)
-    if not clock.wait_until(
+    if not system_clock.wait_until(
         lambda: _standing(workload, source) == expected, timeout_s=_CLEAN_TIMEOUT_S, interval_s=0.5
     ):
         raise RuntimeError(

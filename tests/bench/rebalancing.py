@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_runtime.system.clock import SystemClock
-from mm2.sandbox import java_server
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox import java_server_process
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.bench import figures, group_watch, results, task_runs
 from tests.bench.group_watch import Watch
@@ -77,7 +77,7 @@ def run(
 ) -> None:
     """All settings of all kinds, so many times; who begins changes from round to round."""
     with SandboxCluster(
-        "bench-connect", settings=_BROKER, jvm=java_server.BENCH_JVM_FLAGS
+        "bench-connect", settings=_BROKER, jvm=java_server_process.BENCH_JVM_FLAGS
     ) as broker:
         for number in range(1, rounds + 1):
             for setting in settings(row):

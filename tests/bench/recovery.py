@@ -15,8 +15,8 @@ from pathlib import Path
 
 import confluent_kafka
 
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import port_reservation
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.bench import contestants, figures, machine, standstill, topic_values
@@ -213,7 +213,7 @@ class _Group:
         """The other node goes on until everything is there; then nobody writes any more."""
         source = topic_values.read(self._source, self._topic)
         mirrored = self._flow.mirrored(self._topic)
-        clock.wait_until(
+        system_clock.wait_until(
             lambda: standstill.judge(source, topic_values.read(self._target, mirrored)).lost == 0,
             timeout_s=_COMPLETE_S,
             interval_s=_LOOK_EVERY_S,
@@ -235,7 +235,7 @@ class _Group:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[confluent_kafka.Consumer]:
         mirrored = self._flow.mirrored(self._topic)
-        there = clock.wait_until(
+        there = system_clock.wait_until(
             lambda: self._made(mirrored), timeout_s=_BEGIN_S, interval_s=_LOOK_EVERY_S / 4
         )
         if not there:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import confluent_kafka
 
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.offsets.offset_translation import EarlierOffset
 from tests.bench import figures, follow_report, following, rows
 from tests.bench.contest import FailedError, Running
@@ -172,7 +172,7 @@ class _Reading:
             kafka.produce(self._source, "compacted", [Outgoing(value=value, key=value)])
             return len(_identities(self._source, "compacted")) < end
 
-        if not clock.wait_until(gaps, timeout_s=_LIMIT_S, interval_s=2.0):
+        if not system_clock.wait_until(gaps, timeout_s=_LIMIT_S, interval_s=2.0):
             raise RuntimeError("the cleaner took nothing")
 
     def _place(self, case: str) -> None:
@@ -210,7 +210,7 @@ class _Reading:
             return not consumers
 
         try:
-            if not clock.wait_until(over, timeout_s=_LIMIT_S, interval_s=0.1):
+            if not system_clock.wait_until(over, timeout_s=_LIMIT_S, interval_s=0.1):
                 raise running.failure("consumers did not come to their end")
         finally:
             for each in consumers.values():
@@ -263,7 +263,7 @@ class _Reading:
             except confluent_kafka.KafkaException:  # a topic that is not there yet
                 return False
 
-        if not clock.wait_until(holds, timeout_s=_LIMIT_S, interval_s=1.0):
+        if not system_clock.wait_until(holds, timeout_s=_LIMIT_S, interval_s=1.0):
             raise running.failure(f"no sign of {what} within {_LIMIT_S:.0f} s")
 
     # the verdict

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.bench import (
     benchmark,
     contestants,

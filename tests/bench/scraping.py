@@ -21,8 +21,8 @@ from pathlib import Path
 from confluent_kafka import admin
 
 from connect_runtime.metrics_server import exporter
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.node import metrics_and_health
 from mm2.replication.partition_state import PartitionPhase
 from mm2.sandbox import port_reservation
@@ -149,7 +149,7 @@ class _Node:
                 return sum(int(float(each.rpartition(" ")[2])) for each in lines)
             return 0
 
-        if not clock.wait_until(
+        if not system_clock.wait_until(
             lambda: copying() >= self._row.partitions,
             timeout_s=self._row.limit_s,
             interval_s=2.0,
@@ -193,7 +193,9 @@ class _Node:
         with contextlib.closing(far):
             self._operate("resume")
             copied = _Copied(far, self._row.window_s)
-            if not clock.wait_until(lambda: copied.now() >= _FIRST_RECORDS, timeout_s=_ANSWER_S):
+            if not system_clock.wait_until(
+                lambda: copied.now() >= _FIRST_RECORDS, timeout_s=_ANSWER_S
+            ):
                 raise self._running.failure("nothing of the backlog is copied")
             for number in range(1, times + 1):
                 found = self._pair(number, copied)
@@ -304,13 +306,15 @@ def _create(row: rows.Scraping, clusters: Clusters) -> tuple[str, ...]:
         mine = [each for each in data.iterdir() if each.name.rpartition("-")[0] in names]
         return sum((each / "partition.metadata").exists() for each in mine)
 
-    if not clock.wait_until(lambda: there() >= row.partitions, timeout_s=_CREATE_S, interval_s=1.0):
+    if not system_clock.wait_until(
+        lambda: there() >= row.partitions, timeout_s=_CREATE_S, interval_s=1.0
+    ):
         raise RuntimeError(f"creating {row.partitions:,} partitions: {there():,} are there")
     return names
 
 
 def _wait(seconds: float) -> None:
-    clock.wait_until(lambda: False, timeout_s=max(0.0, seconds), interval_s=_POLL_S)
+    system_clock.wait_until(lambda: False, timeout_s=max(0.0, seconds), interval_s=_POLL_S)
 
 
 def told(one: Scraping) -> str:

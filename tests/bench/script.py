@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from connect_runtime.system import clock, processes
+from connect_runtime.system import child_processes, system_clock
 
 _ROOT = Path(__file__).parents[2]
 _TOLD_S = 30.0
@@ -20,7 +20,7 @@ class Script:
         self._output = folder / f"{role}.out"
         argv = [sys.executable, "-m", f"tests.bench.{module}", role, *arguments]
         with self._output.open("wb") as stream:
-            self._child = processes.start_process(argv, output=stream, cwd=_ROOT)
+            self._child = child_processes.start_process(argv, output=stream, cwd=_ROOT)
 
     @property
     def pid(self) -> int:
@@ -36,7 +36,7 @@ class Script:
         def told() -> bool:
             return "\n" in self._output.read_text() or self._child.poll() is not None
 
-        if not clock.wait_until(told, timeout_s=_TOLD_S) or self._child.poll() is not None:
+        if not system_clock.wait_until(told, timeout_s=_TOLD_S) or self._child.poll() is not None:
             raise self._failure("did not get ready")
         return self._output.read_text().splitlines()[0]
 

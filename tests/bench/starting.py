@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from connect_runtime.system import clock, java_installation
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import java_installation, system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.copier.spark import jvm
 from mm2.copier.spark.jvm import ClassArchive
 from tests.bench import (
@@ -83,7 +83,9 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
         topics=(name,),
     )
     with Running(contestants.MM2_RUN, flow, folder):
-        clock.wait_until(lambda: not archive.needs_creation, timeout_s=row.limit_s, interval_s=0.5)
+        system_clock.wait_until(
+            lambda: not archive.needs_creation, timeout_s=row.limit_s, interval_s=0.5
+        )
 
 
 class _Starts:
@@ -182,7 +184,7 @@ class _Starts:
             running.check()
             return condition(self._there())
 
-        if not clock.wait_until(holds, timeout_s=self._row.limit_s, interval_s=_POLL_S):
+        if not system_clock.wait_until(holds, timeout_s=self._row.limit_s, interval_s=_POLL_S):
             raise running.failure(
                 f"no sign of {what} within {self._row.limit_s:.0f} s: {self._there()}"
             )

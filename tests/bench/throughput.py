@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.bench import log_counts, process_tree, producing
 from tests.bench.contest import Running
@@ -132,7 +132,7 @@ class Watch:
             self._note_memory()
             return condition()
 
-        if not clock.wait_until(holds, timeout_s=timeout_s, interval_s=_POLL_S):
+        if not system_clock.wait_until(holds, timeout_s=timeout_s, interval_s=_POLL_S):
             raise self._running.failure(
                 f"no sign of {what} within {timeout_s:.0f} s; on the target: {self.counted()}"
             )

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from tests.chaos import storm
 from tests.chaos.faults import mirror_processes
 from tests.chaos.storm import Storm
@@ -52,7 +52,7 @@ def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clu
         others, copies = orphan(weather)
         weather.start()
         weather.move_on()
-        assert all(map(processes.is_process_alive, copies))
+        assert all(map(child_processes.is_process_alive, copies))
         mirror.send(signal.SIGCONT, copies)
         weather.move_on()
         mirror.send(signal.SIGCONT, others)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.chaos.checks import anchors
 from tests.chaos.faults import mirror_processes
 from tests.chaos.storm import Storm

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.kafka.acl_client import KafkaAclAdmin
-from mm2.kafka.client_interfaces import AclAdmin, NoAuthorizerError
+from mm2.kafka.kafka_client_interfaces import AclAdmin, NoAuthorizerError
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import acl_plan
-from mm2.topics.acl_plan import TopicAcl
+from mm2.topics import acl_sync_plan
+from mm2.topics.acl_sync_plan import TopicAcl
 from tests.fakes.acls import FakeAclCluster, FakeAcls
 from tests.support import cluster_access
 
@@ -67,7 +67,7 @@ def topic() -> str:
 
 
 def acl(name: str, operation: str = "READ", **fields: str) -> TopicAcl:
-    given = {"principal": "User:alice", "host": "*", "permission": acl_plan.ALLOW, **fields}
+    given = {"principal": "User:alice", "host": "*", "permission": acl_sync_plan.ALLOW, **fields}
     return TopicAcl(name=name, operation=operation, **given)
 
 
@@ -79,27 +79,27 @@ def test_what_is_created_is_read_whatever_it_says(kept, topic):
     wanted = [
         acl(topic),
         acl(topic, pattern="PREFIXED"),
-        acl(topic, "ALL", permission=acl_plan.DENY),
+        acl(topic, "ALL", permission=acl_sync_plan.DENY),
         acl(topic, host="127.0.0.1"),
         acl(topic, principal="User:CN=böb,O=x y"),
         *(acl(topic, each) for each in ("CREATE", "DELETE", "ALTER", "DESCRIBE_CONFIGS")),
     ]
     assert kept.create_acls(wanted, WAIT_S) == {}
     read = found(kept, topic)
-    assert clock.wait_until(lambda: read() == sorted(wanted), timeout_s=WAIT_S), read()
+    assert system_clock.wait_until(lambda: read() == sorted(wanted), timeout_s=WAIT_S), read()
 
 
 def test_what_is_there_may_be_created_again(kept, topic):
     for _ in range(2):
         assert kept.create_acls([acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
-    assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
+    assert system_clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_acls_of_other_things_are_not_those_of_topics(kept, topic):
     assert kept.create_acls([acl(topic, resource="GROUP"), acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
-    assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
+    assert system_clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_creating_nothing_asks_nobody(none):

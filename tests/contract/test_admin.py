@@ -10,11 +10,11 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import TopicExistsError, TopicMissingError
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
-from connect_runtime.system import clock
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import Admin, PerTopicResult
+from connect_runtime.system import system_clock
+from mm2.kafka import kafka_client_interfaces
+from mm2.kafka.kafka_client_interfaces import Admin, PerTopicResult
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics.mirror_plan import ConfigEntrySource
+from mm2.topics.mirror_topic_plan import ConfigEntrySource
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.support import cluster_access
 
@@ -43,7 +43,7 @@ def create(admin: Admin, name: str, *, partitions: int = 1, **configs: str) -> N
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     topic = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=settings)
     assert admin.create_topics([topic], WAIT_S).failed == {}
-    known = clock.wait_until(
+    known = system_clock.wait_until(
         lambda: name in admin.describe_topics([name], WAIT_S).succeeded, timeout_s=WAIT_S
     )
     assert known
@@ -59,7 +59,7 @@ def overrides(admin: Admin, name: str) -> dict[str, str | None]:
 
 
 def settles(admin: Admin, name: str, wanted: dict[str, str]) -> bool:
-    return clock.wait_until(lambda: overrides(admin, name) == wanted, timeout_s=WAIT_S)
+    return system_clock.wait_until(lambda: overrides(admin, name) == wanted, timeout_s=WAIT_S)
 
 
 def test_the_cluster_has_a_lasting_id(admin):
@@ -164,7 +164,7 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
     answer = admin.add_partitions(wanted, WAIT_S)
     assert set(answer.succeeded) == {name("grows"), name("grew")}
     assert isinstance(answer.failed[name("missing")], TopicMissingError)
-    assert clock.wait_until(
+    assert system_clock.wait_until(
         lambda: (
             admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partition_count
             == 3
@@ -212,7 +212,7 @@ def test_broker_settings_are_told_and_unknown_ones_are_none(admin):
 
 def test_observing_joins_descriptions_and_settings(admin, name):
     create(admin, name("orders"), partitions=2, retention_ms="1000")
-    seen = client_interfaces.describe_topics_with_configs(
+    seen = kafka_client_interfaces.describe_topics_with_configs(
         admin, [name("orders"), name("missing")], WAIT_S, clock=cluster_access.CLOCK
     )
     topic = seen.succeeded[name("orders")]

@@ -10,9 +10,10 @@ from typing import Protocol
 import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.system import clock
-from mm2.kafka import client_interfaces, flow_state_log_writer
-from mm2.kafka.client_interfaces import (
+from connect_runtime.system import system_clock
+from mm2.kafka import flow_state_log_writer, kafka_client_interfaces
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateLog,
     FlowStateLogBrokenError,
     FlowStateLogFullError,
@@ -21,7 +22,6 @@ from mm2.kafka.client_interfaces import (
     OnRecorded,
     StoredLogRecord,
 )
-from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
@@ -67,7 +67,7 @@ class FakePlace:
         self._cluster.away = False
 
     def create(self, topic: FlowStateTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
+        name = kafka_client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         self._cluster.create(name, partitions=partitions, cleanup_policy=policy)
 
     def make_again(self, topic: FlowStateTopic) -> None:
@@ -98,14 +98,14 @@ class RealPlace:
             self._east.unfreeze()
 
     def create(self, topic: FlowStateTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
+        name = kafka_client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
             self._east.client_properties(), name, partitions=partitions, config=config
         )
 
     def make_again(self, topic: FlowStateTopic) -> None:
-        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
+        name = kafka_client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
@@ -154,7 +154,7 @@ def settle(log: FlowStateLog) -> None:
         log.poll(0.05)
         return log.pending_record_count == 0
 
-    assert clock.wait_until(settled, timeout_s=WAIT_S, interval_s=0.0)
+    assert system_clock.wait_until(settled, timeout_s=WAIT_S, interval_s=0.0)
 
 
 def ignore(_: ConnectError | None) -> None:
@@ -408,7 +408,7 @@ def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
     place.create(topic, partitions=1, policy=policy)
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
-    name = client_interfaces.build_flow_state_topic_names(place.alias)[topic]
+    name = kafka_client_interfaces.build_flow_state_topic_names(place.alias)[topic]
     for part in (name, "cleanup.policy", policy, "kafka-configs", "cleanup.policy=compact"):
         assert part in str(refused.value)
 
@@ -418,7 +418,7 @@ def test_a_topic_of_several_partitions_is_refused(place):
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
     for part in (
-        client_interfaces.build_flow_state_topic_names(place.alias)[INCIDENTS],
+        kafka_client_interfaces.build_flow_state_topic_names(place.alias)[INCIDENTS],
         "2 partitions",
         "kafka-topics",
     ):

@@ -12,9 +12,9 @@ import pytest
 from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
-from connect_runtime.herder.group_interface import WorkerGroup
 from connect_runtime.herder.herder_events import CoordinatorLost, JoinRequested
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.herder.worker_group_interface import WorkerGroup
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.group import FakeCoordinator
 from tests.support import group_workers

@@ -13,16 +13,16 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.kafka import cluster_access
+from connect_runtime.kafka import librdkafka_connection_settings
 from connect_runtime.kafka.client_errors import TopicMissingError
-from connect_runtime.network import key_stores
-from mm2.kafka.client_interfaces import (
+from connect_runtime.network import keystore_files
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.kafka.kafka_client_interfaces import (
     ConsumerGroups,
     GroupInUseError,
     PerGroupResult,
     ReportedPositions,
 )
-from mm2.kafka.consumer_groups import KafkaGroups
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.group_selection import ListedGroup
@@ -348,9 +348,9 @@ def test_a_group_of_workers_is_foreign(place, group):
 @pytest.mark.integration
 def test_who_has_gone_waits_for_no_cluster():
     nowhere = KafkaGroups(
-        cluster_access.parse_cluster_access(
+        librdkafka_connection_settings.parse_cluster_access(
             {"bootstrap.servers": "127.0.0.1:1"},
-            files=key_stores.create_store_files(Path()),
+            files=keystore_files.create_store_files(Path()),
             name="nowhere",
         ),
         client_id="test-groups",

@@ -13,9 +13,9 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.kafka.client_interfaces import LogOffsets
-from mm2.kafka.log_offsets import KafkaLogOffsets
-from mm2.offsets.log_bounds import LogBounds
+from mm2.kafka.kafka_client_interfaces import LogOffsets
+from mm2.kafka.list_offsets_client import KafkaLogOffsets
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.logs import FakeLog, FakeLogs
 from tests.support import cluster_access, kafka

@@ -11,8 +11,8 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
-from mm2.kafka.client_interfaces import RecordWriter
-from mm2.kafka.record_writer import KafkaRecordWriter
+from mm2.kafka.kafka_client_interfaces import RecordWriter
+from mm2.kafka.single_partition_producer import KafkaRecordWriter
 from tests.fakes.source_task_clients import FakeWriter
 from tests.support import cluster_access, eventually, kafka
 

@@ -14,15 +14,15 @@ import confluent_kafka
 import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topics import InternalTopicManager
 from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.internal_topic_log import SharedLog, SharedLogRecord
 from connect_runtime.storage.internal_topic_settings import InternalTopic, InternalTopicKind
-from connect_runtime.storage.shared_log import SharedLog, SharedLogRecord
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 from tests.support import eventually, kafka, operations

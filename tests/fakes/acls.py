@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base.errors import ConnectError
-from mm2.kafka.client_interfaces import NoAuthorizerError
-from mm2.topics import acl_plan
-from mm2.topics.acl_plan import TopicAcl
+from mm2.kafka.kafka_client_interfaces import NoAuthorizerError
+from mm2.topics import acl_sync_plan
+from mm2.topics.acl_sync_plan import TopicAcl
 
 
 @dataclass
@@ -36,7 +36,9 @@ class FakeAcls:
         self._authorizer()
         if self._cluster.reading is not None:
             raise self._cluster.reading
-        return sorted(each for each in self._cluster.bindings if each.resource == acl_plan.TOPIC)
+        return sorted(
+            each for each in self._cluster.bindings if each.resource == acl_sync_plan.TOPIC
+        )
 
     def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float

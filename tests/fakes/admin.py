@@ -14,8 +14,8 @@ from connect_runtime.kafka.client_errors import (
     UnreachableError,
 )
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
-from mm2.kafka.client_interfaces import PerTopicResult, TopicConfigs, TopicDescription
-from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource
+from mm2.kafka.kafka_client_interfaces import PerTopicResult, TopicConfigs, TopicDescription
+from mm2.topics.mirror_topic_plan import ConfigEntry, ConfigEntrySource
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.config.mirror_connector_config import MirrorCheckpointConfig
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.groups import FakeGroupCluster, FakeGroups
 from tests.fakes.logs import FakeLog, FakeLogs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect_runtime.base.errors import ConnectError
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord, TopicTail
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord, TopicTail
 from tests.fakes.groups import FakeGroupCluster, FakeGroups
 from tests.fakes.logs import FakeLogs
 from tests.fakes.state_topics import FakeStateTopics

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.config.copy_engine_config import EngineSettings
-from mm2.copier import control_messages, progress_reports
-from mm2.copier.control_messages import CopyConfiguration
-from mm2.copier.control_server import ChannelInbox
+from mm2.copier import control_channel_messages, progress_reports
+from mm2.copier.control_channel_messages import CopyConfiguration
+from mm2.copier.control_channel_server import ChannelInbox
 from mm2.copier.copy_engine import CopyJob, CopyState, SlotUsage
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.replication.replication_latency import LatencySnapshot
@@ -114,7 +114,7 @@ class FakePlane:
 
     def configured(self) -> CopyConfiguration:
         """What the newest copy was told to do."""
-        return control_messages.decode_copy_configuration(self.copy.told("configure")[0])
+        return control_channel_messages.decode_copy_configuration(self.copy.told("configure")[0])
 
     def gauges(self, *, phase: str = "copying", reason: str = "", copied_to: int = 5) -> None:
         """The newest copy says how far all its partitions are."""

@@ -7,16 +7,16 @@ import struct
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import outbound_batches, recovery_instructions
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import RecordTransform
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase, PartitionState
-from mm2.replication.read_committed import SourceBatch
+from mm2.replication.read_committed_batch_filter import SourceBatch
 from mm2.replication.recovery_instructions import (
     AppendToFlowState,
     CommitTransaction,
@@ -233,7 +233,7 @@ def unreadable(offset: int, *, codec: int = 1, last_delta: int = 3) -> bytes:
 
 def outgoing_of(*sources: int, source_epoch: int = 0, ends: int | None = None) -> Any:
     """A batch for the target of one record from each of these source offsets."""
-    found = [BatchRecord(at, FRESH, records.encode_record_body(VALUE)) for at in sources]
+    found = [BatchRecord(at, FRESH, record_codec.encode_record_body(VALUE)) for at in sources]
     end = sources[-1] + 1 if ends is None else ends
     header = record_batch.read_batch_header(
         memoryview(scripts.data(sources[0], b"v", last_delta=end - 1 - sources[0]))

@@ -12,8 +12,8 @@ from connect_runtime.app.distributed_settings import DistributedSettings
 from connect_runtime.app.multi_worker_process import FleetMember, LoopbackApi, WorkerFleet
 from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
-from connect_runtime.herder import request_routing
-from connect_runtime.herder.herder_api import WorkerReply
+from connect_runtime.herder import herder_request_routing
+from connect_runtime.herder.herder_interface import WorkerReply
 from connect_runtime.herder.herder_requests import HerderRequest, RequestRefused
 from connect_runtime.storage.status_records import RunState, StatusSubject
 from connect_runtime.worker.worker import StartedConnectorOrTask
@@ -29,14 +29,14 @@ class Herder(FakeHerder):
 
     def _invalid(self, config: Any) -> RequestRefused | None:
         return (
-            RequestRefused(request_routing.BAD_REQUEST_STATUS, self.invalid)
+            RequestRefused(herder_request_routing.BAD_REQUEST_STATUS, self.invalid)
             if self.invalid
             else None
         )
 
     def _serve(self, request: HerderRequest) -> WorkerReply:
         if self.stale:
-            return RequestRefused(request_routing.CONFLICT_STATUS, "a rebalance is coming")
+            return RequestRefused(herder_request_routing.CONFLICT_STATUS, "a rebalance is coming")
         return super()._serve(request)
 
 

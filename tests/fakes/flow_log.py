@@ -10,9 +10,11 @@ from collections import deque
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
-from connect_runtime.system.clock import SystemClock
-from mm2.kafka import client_interfaces, flow_state_log_writer
-from mm2.kafka.client_interfaces import (
+from connect_runtime.system.system_clock import SystemClock
+from mm2.kafka import flow_state_log_writer, kafka_client_interfaces
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
+from mm2.kafka.flow_state_topics import FlowStateTopics
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateLogBrokenError,
     FlowStateLogFullError,
     FlowStateTopic,
@@ -21,8 +23,6 @@ from mm2.kafka.client_interfaces import (
     StoredLogRecord,
     StoredRecordHandler,
 )
-from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
-from mm2.kafka.flow_state_topics import FlowStateTopics
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
 
@@ -38,7 +38,7 @@ class FakeFlowStateLog:
         max_record_bytes: int = 1 << 20,
     ) -> None:
         self._cluster = cluster
-        self._names = client_interfaces.build_flow_state_topic_names(source_alias)
+        self._names = kafka_client_interfaces.build_flow_state_topic_names(source_alias)
         self._bounds = bounds
         self._max_record_bytes = max_record_bytes
         self._waiting: deque[tuple[FlowStateTopic, bytes, bytes | None, OnRecorded]] = deque()

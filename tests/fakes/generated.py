@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mm2.formats import records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 
@@ -15,7 +15,7 @@ OLDEST_MS, NEWEST_MS = -1, (1 << 62) - 1
 maybe_bytes = st.none() | st.binary(max_size=20) | st.binary(min_size=60, max_size=300)
 headers = st.lists(st.tuples(st.binary(max_size=9), maybe_bytes), max_size=3).map(tuple)
 fields = st.builds(RecordFields, key=maybe_bytes, value=maybe_bytes, headers=headers)
-bodies = fields.map(records.encode_record_body)
+bodies = fields.map(record_codec.encode_record_body)
 
 timestamps = st.one_of(
     st.integers(1_790_000_000_000, 1_790_000_000_050),
@@ -60,7 +60,7 @@ def by_hand(
         producer_epoch=stamp.producer_epoch,
         attributes=stamp.attributes,
     )
-    said = [records.decode_record_body(each.body) for each in found]
+    said = [record_codec.decode_record_body(each.body) for each in found]
     held = [
         Record(
             key=each.key,

@@ -23,14 +23,14 @@ from connect_runtime.group.leader_assignment import (
     LeaderElection,
     MemberAssignment,
 )
-from connect_runtime.herder.group_interface import (
+from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
+from connect_runtime.herder.worker_group_interface import (
     GetConfiguredWork,
     GroupEvent,
     GroupFailed,
     OnGroupEvent,
 )
-from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 _CLOCK = SystemClock()
 

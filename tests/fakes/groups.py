@@ -9,7 +9,7 @@ from typing import TypeVar
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.kafka.client_interfaces import (
+from mm2.kafka.kafka_client_interfaces import (
     GroupInUseError,
     OffsetsToWrite,
     PerGroupResult,

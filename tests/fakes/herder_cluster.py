@@ -85,7 +85,7 @@ from connect_runtime.storage import cluster_config_state, config_records, status
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.config_topic import ConfigTopicState
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.internal_topic_log import SkippedRecord
 from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusTopicState
 

@@ -16,15 +16,14 @@ from connect_runtime.herder.background_actions import (
     PendingReplies,
 )
 from connect_runtime.herder.blocking_actions import BlockingActionDeps, BlockingActionRunner
-from connect_runtime.herder.group_interface import WorkerGroup
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_events import ConfigRecordRead, ConnectorStateReached
+from connect_runtime.herder.herder_interface import (
     ConnectorOffsets,
     ConnectorOffsetsModified,
     ConnectorType,
     PluginInfo,
     WorkerReply,
 )
-from connect_runtime.herder.herder_events import ConfigRecordRead, ConnectorStateReached
 from connect_runtime.herder.herder_loop import (
     HerderInbox,
     HerderLoop,
@@ -39,7 +38,7 @@ from connect_runtime.herder.herder_requests import (
     RequestSucceeded,
 )
 from connect_runtime.herder.herder_state import HerderSettings
-from connect_runtime.herder.peer_requests import (
+from connect_runtime.herder.requests_to_other_workers import (
     PeerRefusedError,
     PeerRequest,
     PeerResponse,
@@ -47,14 +46,15 @@ from connect_runtime.herder.peer_requests import (
 )
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureInvalid
 from connect_runtime.herder.standalone_group import StandaloneGroup
+from connect_runtime.herder.worker_group_interface import WorkerGroup
 from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDependencies
 from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.config_topic import ConfigChange
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.log_levels import LogLevels
-from connect_runtime.system.threads import ThreadPool
+from connect_runtime.system.supervised_threads import ThreadPool
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes.group import FakeCoordinator, FakeGroup
 from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 from tests.fakes.worker_port import FakeWorker

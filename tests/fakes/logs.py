@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
-from mm2.kafka.client_interfaces import PerPartitionResult
-from mm2.offsets.log_bounds import LogBounds
+from mm2.kafka.kafka_client_interfaces import PerPartitionResult
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 
 
 @dataclass

@@ -9,15 +9,15 @@ from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.fencing_results import FencingResult
-from mm2.failover import journal
-from mm2.failover.journal import FailoverIdentity
-from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_executor import FailoverExecutor
-from mm2.failover.move_request import FailoverKind, FailoverRequest
-from mm2.failover.planner import FailoverPlanner
+from mm2.failover import failover_journal
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_executor import FailoverExecutor
+from mm2.failover.failover_journal import FailoverIdentity
+from mm2.failover.failover_journal_file import JournalFile
+from mm2.failover.failover_planner import FailoverPlanner
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
 from mm2.failover.writer_fencing import PartiallyFencedError
-from mm2.topics import naming, topic_filters
+from mm2.topics import replication_policy, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
 from tests.fakes.two_sides import FakeSides
@@ -107,7 +107,7 @@ def east_and_west(folder: Path) -> World:
     sides = FakeSides(flow)
     sides.source.log("orders", COPIED)
     sides.target.log("east.orders", COPIED + DELTA)
-    sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[replication_policy.format_offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     for name, offset in (("billing", 40), ("mail", COPIED), ("ahead", 10)):
@@ -138,7 +138,7 @@ def move(world: World, asked: FailoverRequest, path: Path, clock: Clock | None =
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.encode_begun_entry(
+        begin = failover_journal.encode_begun_entry(
             FailoverIdentity(request=asked, flow="east->west"), at_ms=0
         )
     planner = FailoverPlanner(
@@ -177,7 +177,7 @@ OTHER = TopicPartition("orders", 1)
 
 def also_copied(world: World) -> None:
     """A second partition, in the map and on the cluster gone to."""
-    world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
+    world.sides.target.topics.topics[replication_policy.format_offset_map_topic("east")] = [
         *copied_map.log(HERE, through=COPIED, delta=DELTA),
         *copied_map.log(OTHER, through=COPIED, delta=DELTA),
     ]

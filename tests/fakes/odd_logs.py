@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from tests.fakes import batches, messages
 from tests.fakes.batches import Record, Stamp
 
@@ -86,7 +86,7 @@ def _append_data(log: OddLog, rng: random.Random) -> None:
         flags |= record_batch.TRANSACTIONAL
     codec = rng.choice(log.codecs)
     stamp = Stamp(base_offset=base, leader_epoch=log.epoch, producer_id=producer, attributes=flags)
-    said = [records.decode_record_body(each.body) for each in found]
+    said = [record_codec.decode_record_body(each.body) for each in found]
     held = [
         Record(
             key=one.key,
@@ -119,7 +119,7 @@ def _records(base: int, rng: random.Random) -> tuple[list[BatchRecord], int]:
         value = rng.choice([None, b"", rng.randbytes(rng.choice([3, 30, 300]))])
         key = rng.choice([None, b"k", rng.randbytes(9)])
         headers = ((b"h", rng.choice([None, b"x"])),) * rng.choice([0, 0, 0, 2])
-        body = records.encode_record_body(RecordFields(key, value, headers))
+        body = record_codec.encode_record_body(RecordFields(key, value, headers))
         found.append(BatchRecord(at, around + rng.choice([0, 0, 1, -1, 9000, 40_000]), body))
         at += rng.choice([1, 1, 2, 7]) if gapped else 1
     return found, rng.choice([0, 0, 5]) if gapped else 0
@@ -154,7 +154,7 @@ def _append_old(log: OddLog, rng: random.Random) -> None:
         BatchRecord(
             first + at,
             NOW_MS + at if magic else -1,
-            records.encode_record_body(RecordFields(None, value)),
+            record_codec.encode_record_body(RecordFields(None, value)),
         )
         for at, value in enumerate(values)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base.errors import ConnectError
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident
-from mm2.kafka.client_interfaces import OnWritten, RecordWriter
+from mm2.kafka.kafka_client_interfaces import OnWritten, RecordWriter
 from mm2.kafka.offset_map_reader import OffsetMapReader
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.groups import FakeGroupCluster, FakeGroups

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connect_runtime.base.errors import ConnectError
-from mm2.connectors.reverse_producer_ids import ReverseFlowProducerLookup, ReverseOffsetMapReader
+from mm2.connectors.reverse_flow_producer_ids import (
+    ReverseFlowProducerLookup,
+    ReverseOffsetMapReader,
+)
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import (
     MapKey,
@@ -15,12 +18,12 @@ from mm2.formats.offset_map_records import (
     NewEraRequest,
     NewEraRequestKey,
 )
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
 from tests.fakes.plugin_contexts import Clock
 
-TOPIC = naming.format_offset_map_topic("west")
+TOPIC = replication_policy.format_offset_map_topic("west")
 """Of the flow east->west the opposite map."""
 
 

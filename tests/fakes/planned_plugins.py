@@ -15,9 +15,9 @@ from connect_runtime.api.task import PipelineTask
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.config import worker_config
 from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.standalone_logs import MemoryLog
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.task_factory import WorkerDeps
 from connect_runtime.worker.worker import Worker
 from connect_runtime.worker.worker_metrics import WorkerMetrics

@@ -8,16 +8,16 @@ from typing import Any
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingSummary
-from mm2.failover.group_plan import PartitionMove
-from mm2.failover.move_plan import FailoverPlan
-from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover.consumer_group_plan import PartitionMove
+from mm2.failover.failover_plan import FailoverPlan
+from mm2.failover.failover_planner import FailoverPlanner, FencedFlowState
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanSeverity
-from mm2.failover.planner import FailoverPlanner, FencedFlowState
 from mm2.failover.position_translation import OffsetSyncLocations
-from mm2.failover.unreplicated_tails import UnreplicatedTail
+from mm2.failover.unreplicated_offset_ranges import UnreplicatedTail
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
-from mm2.topics import naming, topic_filters
+from mm2.topics import replication_policy, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
 from tests.fakes.two_sides import FakeSides
@@ -49,7 +49,7 @@ def scene(**given: Any) -> FakeSides:
     sides = FakeSides(flow)
     sides.source.log(TOPIC, COPIED)
     sides.target.log(flow.format_remote_topic(TOPIC), COPIED + DELTA)
-    sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[replication_policy.format_offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     sides.source.members.commit("billing", {HERE: 40})

@@ -18,8 +18,13 @@ from connect_runtime.api.errors import NotFoundError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
 from connect_runtime.group.leader_assignment import AssignmentOwners
-from connect_runtime.herder import herder_requests, request_routing, restart_plan, session_keys
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder import (
+    herder_request_routing,
+    herder_requests,
+    restart_plan,
+    session_keys,
+)
+from connect_runtime.herder.herder_interface import (
     ConnectorOffset,
     ConnectorOffsets,
     ConnectorOffsetsModified,
@@ -30,6 +35,7 @@ from connect_runtime.herder.herder_api import (
     PluginType,
     WorkerReply,
 )
+from connect_runtime.herder.herder_request_routing import HandleRequestLocally, RoutingState
 from connect_runtime.herder.herder_requests import (
     ConnectorDescription,
     DeleteConnector,
@@ -47,7 +53,6 @@ from connect_runtime.herder.herder_requests import (
     RestartConnectorAndTasks,
     StopConnector,
 )
-from connect_runtime.herder.request_routing import HandleRequestLocally, RoutingState
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureCheck, SignatureValid
 from connect_runtime.storage import config_records, status_records
 from connect_runtime.storage.cluster_config_state import (
@@ -321,7 +326,7 @@ class FakeHerder:
             refusal = self._invalid(request.config)
             if refusal is not None:
                 return refusal
-        verdict = request_routing.route_request(request, self._standing())
+        verdict = herder_request_routing.route_request(request, self._standing())
         if not isinstance(verdict, HandleRequestLocally):
             return verdict
         return self._carry_out(request)
@@ -382,7 +387,7 @@ class FakeHerder:
         return PutConnectorResult(connector=name, config=config, tasks=tasks, created=created)
 
     def _modify(self, request: ModifyConnectorOffsets) -> WorkerReply:
-        verdict = request_routing.check_offsets_modifiable(
+        verdict = herder_request_routing.check_offsets_modifiable(
             request.connector, self.get_config_state()
         )
         if not isinstance(verdict, HandleRequestLocally):

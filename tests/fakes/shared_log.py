@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.storage.config_records import KeyedRecord
-from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.storage.internal_topic_log import LogListener, OnRecorded, SharedLogRecord
 
 
 @dataclass(slots=True)

@@ -6,15 +6,18 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors.flow_state_store import FlowStateStore
-from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
-from mm2.kafka.client_interfaces import Admin
+from mm2.connectors.java_reverse_flow_detector import (
+    JavaReverseFlowDetector,
+    ReverseFlowClusterClients,
+)
 from mm2.kafka.flow_state_topics import FlowStateTopics
-from mm2.operator_commands import OperatorCommands
+from mm2.kafka.kafka_client_interfaces import Admin
+from mm2.suggested_commands import OperatorCommands
 from tests.fakes.acls import FakeAclCluster, FakeAcls
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
@@ -93,7 +96,7 @@ class FakeClusters:
         return ReverseFlowClusterClients(admin=asked, connect_tail=tail)
 
     def get_operator_commands(self) -> OperatorCommands:
-        return operator_commands.GENERIC_COMMANDS
+        return suggested_commands.GENERIC_COMMANDS
 
     def all_closed(self) -> bool:
         return all(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
-from mm2.connectors.reverse_producer_ids import ReverseFlowProducerLookup
-from mm2.copier.control_messages import ClusterAccess
+from mm2.connectors.reverse_flow_producer_ids import ReverseFlowProducerLookup
+from mm2.copier.control_channel_messages import ClusterAccess
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
-from mm2.kafka.client_interfaces import OnWritten
-from mm2.operator_commands import OperatorCommands
+from mm2.kafka.kafka_client_interfaces import OnWritten
+from mm2.suggested_commands import OperatorCommands
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
 from tests.fakes.flow_log import FakeFlowStateLog
@@ -101,7 +101,7 @@ class FakeClusters:
         return _access("B")
 
     def get_operator_commands(self) -> OperatorCommands:
-        return operator_commands.GENERIC_COMMANDS
+        return suggested_commands.GENERIC_COMMANDS
 
 
 def _access(alias: str) -> ClusterAccess:

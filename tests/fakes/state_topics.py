@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 
 Record = tuple[bytes | None, bytes | None]
 

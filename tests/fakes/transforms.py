@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.formats.records import RecordFields
+from mm2.formats.record_codec import RecordFields
 
 
 class Filter:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 from mm2.kafka.offset_map_reader import OffsetMapReader
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.groups import FakeGroupCluster, FakeGroups
@@ -47,7 +47,7 @@ class FakeSide:
         self.topics = FakeStateTopics()
 
     def open_offset_map_reader(self, source_alias: str) -> OffsetMapReader:
-        topic = naming.format_offset_map_topic(source_alias)
+        topic = replication_policy.format_offset_map_topic(source_alias)
         return OffsetMapReader(lambda: _Tail(self.topics, topic), where=self.alias)
 
     def log(self, topic: str, records: int, *, partition: int = 0, pending: int = 0) -> None:

@@ -14,7 +14,7 @@ from connect_runtime.api.errors import ConfigError, DataError
 from connect_runtime.base import bounded_regex, terminal_escape
 from connect_runtime.base.bounded_regex import MatchLimitError, PatternError
 from connect_runtime.config import config_providers
-from connect_runtime.herder import task_reconfiguration
+from connect_runtime.herder import task_config_publishing
 from connect_runtime.metrics_server import exporter
 from connect_runtime.metrics_server.exporter import BadRequestError
 from connect_runtime.plugins.header_converter import SimpleHeaderConverter
@@ -27,8 +27,8 @@ from connect_runtime.plugins.simple_converters import (
 )
 from connect_runtime.rest import basic_auth, request_bodies
 from connect_runtime.rest.request_bodies import UnreadableBody
-from connect_runtime.storage import java_json, offset_file_format
-from connect_runtime.storage.java_json import MalformedJson, UnencodableValue
+from connect_runtime.storage import java_hash_map_json, offset_file_format
+from connect_runtime.storage.java_hash_map_json import MalformedJson, UnencodableValue
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from tests.fuzz import targets
 
@@ -133,7 +133,7 @@ for name, read, seed in (
     targets.register(f"rest-{name}", read, seeds=_json(seed), allowed=(UnreadableBody,), text=True)
 targets.register(
     "json-bytes",
-    lambda data: java_json.encode_json(java_json.decode_json(data)),
+    lambda data: java_hash_map_json.encode_json(java_hash_map_json.decode_json(data)),
     seeds=_json(CONFIG),
     allowed=(MalformedJson, UnencodableValue),
     text=True,
@@ -192,7 +192,7 @@ for kind, seeds in VALUES.items():
 
 def _placeholders(text: str) -> None:
     providers = config_providers.find_provider_names(text)
-    assert bool(providers) == bool(task_reconfiguration.find_provider_references({"k": text}))
+    assert bool(providers) == bool(task_config_publishing.find_provider_references({"k": text}))
     assert (
         config_providers.rewrite_placeholders(text, lambda *_: "").count("${")
         <= text.count("${") + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
-from connect_runtime.config import java_properties, yaml_file
+from connect_runtime.config import java_properties, yaml_parser
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.protocol import cluster_metadata, jaas, security_settings
 from connect_runtime.protocol.jaas import JaasConfigError
@@ -82,7 +82,7 @@ SECURITY = (
     "security.protocol=SSL\nssl.truststore.certificates=-----BEGIN CERTIFICATE-----\n"
     "ssl.endpoint.identification.algorithm=",
 )
-targets.register("yaml", _text(yaml_file.parse_yaml), seeds=YAML, text=True)
+targets.register("yaml", _text(yaml_parser.parse_yaml), seeds=YAML, text=True)
 targets.register(
     "properties",
     lambda data: java_properties.parse_properties(data.decode("latin-1")),

@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator
 import crc32c
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.copier import control_frames
-from mm2.copier.control_frames import ControlFrameDecoder, ControlFrameError, CopyHello
-from mm2.failover import journal
-from mm2.failover.journal import FailoverIdentity, JournalError
-from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.copier import control_channel_wire_format
+from mm2.copier.control_channel_wire_format import ControlFrameDecoder, ControlFrameError, CopyHello
+from mm2.failover import failover_journal
+from mm2.failover.failover_journal import FailoverIdentity, JournalError
+from mm2.failover.failover_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.formats import (
     compression,
     incident_records,
     mirrormaker2_records,
     offset_map_records,
     record_batch,
-    record_sets,
-    records,
+    record_codec,
+    record_set_splitter,
 )
 from mm2.formats.compression import DecompressionError
 from mm2.formats.incident_records import Incident, IncidentKind, MalformedIncidentError
@@ -44,9 +44,9 @@ from mm2.formats.offset_map_records import (
     UnknownMapVersionError,
 )
 from mm2.formats.primitive_types import MalformedRecordError
-from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
-from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError, RecordFields
-from mm2.replication import read_committed
+from mm2.formats.record_codec import BatchDecoder, BatchRecord, MalformedRecordsError, RecordFields
+from mm2.formats.record_set_splitter import DamagedBatchError, MalformedLegacyMessageError
+from mm2.replication import read_committed_batch_filter
 from tests.fakes import batches, messages
 from tests.fakes.batches import Record, Stamp
 from tests.fuzz import targets
@@ -100,7 +100,7 @@ def _rechecked(data: bytes) -> bytes:
     if len(whole) >= record_batch.HEADER_BYTES and whole[16] == record_batch.MAGIC_V2:
         struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
         struct.pack_into(">I", whole, 17, crc32c.crc32c(bytes(whole[21:])))
-    elif len(whole) >= 26 and whole[16] in record_sets.LEGACY_MAGICS:
+    elif len(whole) >= 26 and whole[16] in record_set_splitter.LEGACY_MAGICS:
         struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
         struct.pack_into(">I", whole, 12, zlib.crc32(bytes(whole[16:])))
     return bytes(whole)
@@ -115,7 +115,7 @@ def _header(data: bytes) -> None:
 def _open(data: bytes) -> None:
     data = _rechecked(data)
     header = record_batch.read_batch_header(memoryview(data))
-    found = records.decode_batch(header, memoryview(data))
+    found = record_codec.decode_batch(header, memoryview(data))
     parts = BatchDecoder(header, memoryview(data))
     in_parts: list[BatchRecord] = []
     while parts.remaining:
@@ -123,11 +123,11 @@ def _open(data: bytes) -> None:
     assert in_parts == found
     for each in found[:50]:
         try:
-            records.encode_record_body(records.decode_record_body(each.body))
+            record_codec.encode_record_body(record_codec.decode_record_body(each.body))
         except MalformedRecordsError:
             continue
     if found:
-        records.encode_batch(
+        record_codec.encode_batch(
             found, codec=2, keep_offsets=found[-1].offset - found[0].offset < 1 << 31
         )
 
@@ -139,19 +139,21 @@ def _stamp(data: bytes) -> None:
 
 
 def _scan(data: bytes) -> None:
-    read_committed.scan_batches(
+    read_committed_batch_filter.scan_batches(
         memoryview(bytearray(_rechecked(data))), position=70, aborted=[(9, 70), (-5, 2**62)]
     )
 
 
 def _bodies() -> Iterator[bytes]:
     headers = ((b"h", None), (b"\xff", b"2"))
-    yield records.encode_record_body(RecordFields(b"k", b"v" * 40, headers))
-    yield records.encode_record_body(RecordFields(None, None))
+    yield record_codec.encode_record_body(RecordFields(b"k", b"v" * 40, headers))
+    yield record_codec.encode_record_body(RecordFields(None, None))
 
 
 def _first_of(data: bytes) -> None:
-    records.decode_single_record(record_batch.read_batch_header(memoryview(data)), memoryview(data))
+    record_codec.decode_single_record(
+        record_batch.read_batch_header(memoryview(data)), memoryview(data)
+    )
 
 
 def _packed(codec: int) -> Callable[[], list[bytes]]:
@@ -174,7 +176,7 @@ targets.register(
 targets.register("batch-stamp", _stamp, seeds=_batches, allowed=(struct.error,))
 targets.register(
     "record-sets",
-    lambda data: list(record_sets.iter_batches(memoryview(data))),
+    lambda data: list(record_set_splitter.iter_batches(memoryview(data))),
     seeds=_record_sets,
     allowed=(DamagedBatchError,),
 )
@@ -183,13 +185,13 @@ targets.register("open-batch", _open, seeds=_batches, allowed=OPENED)
 targets.register("only-record", _first_of, seeds=_batches, allowed=(struct.error,))
 targets.register(
     "record-body",
-    lambda data: records.encode_record_body(records.decode_record_body(data)),
+    lambda data: record_codec.encode_record_body(record_codec.decode_record_body(data)),
     seeds=_bodies,
     allowed=(MalformedRecordsError,),
 )
 targets.register(
     "old-message",
-    lambda data: record_sets.convert_legacy_message(memoryview(_rechecked(data))),
+    lambda data: record_set_splitter.convert_legacy_message(memoryview(_rechecked(data))),
     seeds=_messages,
     allowed=(MalformedLegacyMessageError,),
 )
@@ -323,23 +325,31 @@ targets.register(
 
 
 def _frames() -> Iterator[bytes]:
-    hello = control_frames.encode_hello(CopyHello(token=b"x" * 32, pid=5, host="h"))
+    hello = control_channel_wire_format.encode_hello(CopyHello(token=b"x" * 32, pid=5, host="h"))
     gauges = {"type": "progress", "partitions": [], "troubles": {}, "pulse": []}
     for sent in (
         [hello],
-        [control_frames.encode_welcome()],
-        [control_frames.encode_refusal("no")],
+        [control_channel_wire_format.encode_welcome()],
+        [control_channel_wire_format.encode_refusal("no")],
         [gauges] * 3,
     ):
-        yield control_frames.take_frame(deque(map(control_frames.encode_message, sent)))
+        yield control_channel_wire_format.take_frame(
+            deque(map(control_channel_wire_format.encode_message, sent))
+        )
 
 
 def _frame(data: bytes) -> None:
-    for limit in (control_frames.MAX_GREETING_BYTES, control_frames.MAX_FRAME_BYTES):
+    for limit in (
+        control_channel_wire_format.MAX_GREETING_BYTES,
+        control_channel_wire_format.MAX_FRAME_BYTES,
+    ):
         decoder = ControlFrameDecoder(max_frame_bytes=limit)
         for at in range(0, len(data), 97):
             for message in decoder.decode_messages(data[at : at + 97]):
-                for read in (control_frames.decode_hello, control_frames.check_greeting_reply):
+                for read in (
+                    control_channel_wire_format.decode_hello,
+                    control_channel_wire_format.check_greeting_reply,
+                ):
                     try:
                         read(message)
                     except ControlFrameError:
@@ -369,19 +379,19 @@ def _journals() -> Iterator[bytes]:
     begun = FailoverIdentity(
         request=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
     )
-    first = journal.encode_begun_entry(begun, at_ms=5)
+    first = failover_journal.encode_begun_entry(begun, at_ms=5)
     yield first.encode()
-    more = journal.encode_step_started(FailoverStep.RECORD, at_ms=6)
-    more += journal.encode_step_done(FailoverStep.RECORD, {"n": 1}, at_ms=7)
-    more += journal.encode_group_moved_entry("b", at_ms=8) + journal.encode_accepted_entry(
-        ["lag"], at_ms=9
-    )
+    more = failover_journal.encode_step_started(FailoverStep.RECORD, at_ms=6)
+    more += failover_journal.encode_step_done(FailoverStep.RECORD, {"n": 1}, at_ms=7)
+    more += failover_journal.encode_group_moved_entry(
+        "b", at_ms=8
+    ) + failover_journal.encode_accepted_entry(["lag"], at_ms=9)
     yield (first + more).encode()
 
 
 targets.register(
     "journal",
-    lambda data: journal.read_journal(data.decode("utf-8", "replace")),
+    lambda data: failover_journal.read_journal(data.decode("utf-8", "replace")),
     seeds=_journals,
     allowed=(JournalError,),
     text=True,

@@ -28,16 +28,16 @@ from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.protocol import (
     acl_requests,
     api_versions,
-    fetch,
-    framing,
-    group_requests,
-    handshake,
-    produce,
+    connection_handshake,
+    consumer_group_requests,
+    fetch_requests,
+    produce_requests,
+    request_framing,
     sasl,
 )
 from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersions
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
-from connect_runtime.protocol.handshake import HandshakeConversation
+from connect_runtime.protocol.connection_handshake import HandshakeConversation
 from connect_runtime.protocol.oauthbearer import OAuthSettings, TokenResponseReader
 from connect_runtime.protocol.request_errors import MalformedResponseError
 from connect_runtime.protocol.sasl import SaslExchangeRefused
@@ -80,7 +80,7 @@ def _versioned(
 
 def _entity(api: str) -> Callable[[int, memoryview], Any]:
     key = api_versions.API_KEYS[api]
-    return lambda version, body: framing.decode_response(
+    return lambda version, body: request_framing.decode_response(
         kio.index.load_response_schema(key, version), body
     )
 
@@ -96,7 +96,7 @@ def _view(version: int, body: memoryview) -> None:
 
 
 READERS: dict[str, Callable[[Any], object]] = {
-    "offset_fetch": group_requests.decode_committed_offsets,
+    "offset_fetch": consumer_group_requests.decode_committed_offsets,
     "describe_acls": acl_requests.decode_acls,
     "create_acls": acl_requests.decode_creation_errors,
 }
@@ -131,7 +131,7 @@ targets.register(
     _versioned(
         8,
         9,
-        lambda version, body: group_requests.build_multi_group_offset_fetch_request(
+        lambda version, body: consumer_group_requests.build_multi_group_offset_fetch_request(
             ["g", "h", "i"]
         ).decode_response(version, body),
     ),
@@ -141,26 +141,30 @@ targets.register(
 targets.register(
     "response-fetch",
     _versioned(
-        fetch.FETCH_MIN_VERSION,
-        fetch.FETCH_MAX_VERSION,
-        functools.partial(fetch.decode_fetch_response, max_partitions=10),
+        fetch_requests.FETCH_MIN_VERSION,
+        fetch_requests.FETCH_MAX_VERSION,
+        functools.partial(fetch_requests.decode_fetch_response, max_partitions=10),
     ),
-    seeds=_bodies("fetch", fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION),
+    seeds=_bodies("fetch", fetch_requests.FETCH_MIN_VERSION, fetch_requests.FETCH_MAX_VERSION),
     allowed=TRUNCATED,
 )
 targets.register(
     "response-produce",
     _versioned(
-        produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION, produce.decode_produce_response
+        produce_requests.PRODUCE_MIN_VERSION,
+        produce_requests.PRODUCE_MAX_VERSION,
+        produce_requests.decode_produce_response,
     ),
-    seeds=_bodies("produce", produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION),
+    seeds=_bodies(
+        "produce", produce_requests.PRODUCE_MIN_VERSION, produce_requests.PRODUCE_MAX_VERSION
+    ),
     allowed=TRUNCATED,
 )
 
 
 def _response_header(data: bytes) -> None:
-    framing.strip_response_header(
-        memoryview(bytearray(data)), api_versions.FETCH_KEY, fetch.FETCH_MIN_VERSION
+    request_framing.strip_response_header(
+        memoryview(bytearray(data)), api_versions.FETCH_KEY, fetch_requests.FETCH_MIN_VERSION
     )
 
 
@@ -197,7 +201,7 @@ def _converse(conversation: HandshakeConversation, answers: list[bytes]) -> None
 
 def _open(data: bytes) -> None:
     nobody = SecuritySettings(protocol="PLAINTEXT")
-    _converse(handshake.perform_handshake(nobody, address="h:1"), [data, data])
+    _converse(connection_handshake.perform_handshake(nobody, address="h:1"), [data, data])
 
 
 def _authenticate(security: SecuritySettings) -> Callable[[bytes], object]:
@@ -206,7 +210,10 @@ def _authenticate(security: SecuritySettings) -> Callable[[bytes], object]:
     def call(data: bytes) -> None:
         size = data[0] if data else 0
         answers = [data[1 : 1 + size], data[1 + size :], data[1 + size :], data]
-        _converse(handshake.authenticate_connection(security, address="h:1", known=KNOWN), answers)
+        _converse(
+            connection_handshake.authenticate_connection(security, address="h:1", known=KNOWN),
+            answers,
+        )
 
     return call
 

@@ -12,8 +12,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import broker_settings
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import connect_workers, eventually, kafka
@@ -72,7 +72,7 @@ class Runs:
     def file(self, file: Path, within_s: float = SOON_S) -> Ended:
         begun_s = SystemClock().now_s()
         with self._log.open("wb") as output:
-            child = processes.start_process(
+            child = child_processes.start_process(
                 OURS.command(Mode.DISTRIBUTED, [file], flags=()),
                 output=output,
                 cwd=support_processes.ROOT,

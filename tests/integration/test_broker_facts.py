@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.protocol import api_versions, framing, produce, request_builders
-from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
+from connect_runtime.protocol import (
+    api_versions,
+    produce_requests,
+    request_builders,
+    request_framing,
+)
+from connect_runtime.protocol.produce_requests import ProduceBatch, ProduceResponsePartition
 from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
-from mm2.formats import record_batch, record_sets
+from mm2.formats import record_batch, record_set_splitter
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.support import kafka
@@ -153,11 +158,11 @@ VERSION = api_versions.PRODUCE_VERSIONS[1] - 2  # the last that names topics
 
 
 def produce_request(batch: ProduceBatch) -> list[bytes | memoryview]:
-    chunks = produce.encode_produce_request(
+    chunks = produce_requests.encode_produce_request(
         VERSION, transactional_id=None, acks=-1, timeout_ms=10_000, batches=[batch]
     )
     size = sum(map(len, chunks))
-    header = framing.encode_request_header(
+    header = request_framing.encode_request_header(
         api_versions.PRODUCE_KEY, VERSION, 1, client_id=b"half-sent", body_size=size
     )
     return [header, *chunks]
@@ -167,8 +172,8 @@ def answered(connection: socket.socket) -> ProduceResponsePartition:
     with connection.makefile("rb") as stream:
         (size,) = struct.unpack(">i", stream.read(4))
         frame = memoryview(stream.read(size))
-    body = framing.strip_response_header(frame, api_versions.PRODUCE_KEY, VERSION)
-    (found,) = produce.decode_produce_response(VERSION, body).partitions
+    body = request_framing.strip_response_header(frame, api_versions.PRODUCE_KEY, VERSION)
+    (found,) = produce_requests.decode_produce_response(VERSION, body).partitions
     return found
 
 
@@ -216,5 +221,5 @@ def test_a_delete_horizon_is_stored_as_it_is_sent(east, topic):
         partition = Partition(driver, name)
         records = [Record(key=b"k", value=None, timestamp=driver.clock.wall_ms())]
         assert partition.send(batches.data(records, stamp)) == (0, 0)
-        ((header, _),) = record_sets.iter_batches(driver.fetch(name).records)
+        ((header, _),) = record_set_splitter.iter_batches(driver.fetch(name).records)
         assert header.attributes & record_batch.DELETE_HORIZON

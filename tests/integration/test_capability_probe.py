@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.network.connection_settings import ConnectionSettings
-from connect_runtime.system.clock import SystemClock
-from mm2.copier.capability_probe import ClusterProbe
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier.cluster_capability_probe import ClusterProbe
 from mm2.replication import cluster_capabilities
 from mm2.replication.cluster_capabilities import (
     CapabilityCheck,

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.security_settings import SecuritySettings
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from mm2.sandbox import port_reservation

@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import admin as library
 
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import (
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from mm2.kafka import kafka_client_interfaces
+from mm2.kafka.flow_state_log import KafkaFlowStateLog
+from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateLog,
     FlowStateLogBrokenError,
     FlowStateLogFullError,
     FlowStateTopic,
     StoredLogRecord,
 )
-from mm2.kafka.flow_state_log import KafkaFlowStateLog
-from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka, log_judge, state_records
 from tests.support.kafka import Outgoing
@@ -88,7 +88,7 @@ def logs() -> Iterator[Callable[..., KafkaFlowStateLog]]:
 
 
 def map_name(alias: str) -> str:
-    return client_interfaces.build_flow_state_topic_names(alias)[MAP]
+    return kafka_client_interfaces.build_flow_state_topic_names(alias)[MAP]
 
 
 def keys(records: list[StoredLogRecord], topic: FlowStateTopic) -> list[bytes]:
@@ -99,7 +99,7 @@ def judge(
     running: SandboxCluster, writers: list[Writer], read: list[list[StoredLogRecord]]
 ) -> None:
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
-    for topic, name in client_interfaces.build_flow_state_topic_names("src").items():
+    for topic, name in kafka_client_interfaces.build_flow_state_topic_names("src").items():
         held = [
             record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
         ]
@@ -167,7 +167,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
 def caught_up(running: SandboxCluster) -> None:
     """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
     admin = library.AdminClient(kafka.client_config(running.client_properties()))
-    names = client_interfaces.build_flow_state_topic_names("src").values()
+    names = kafka_client_interfaces.build_flow_state_topic_names("src").values()
 
     def in_sync() -> bool:
         found = admin.list_topics(timeout=10).topics

@@ -14,10 +14,10 @@ from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     UnreachableError,
 )
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from connect_runtime.system.certificates import CertificateAuthority
-from mm2.kafka.client_interfaces import FlowStateLog, FlowStateTopic
+from mm2.kafka.kafka_client_interfaces import FlowStateLog, FlowStateTopic
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka, state_records

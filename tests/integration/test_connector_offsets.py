@@ -13,14 +13,14 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.config import connector_client_settings, worker_config
-from connect_runtime.herder.herder_api import ConnectRestError
-from connect_runtime.kafka import cluster_access, internal_topic_logs
-from connect_runtime.kafka.task_clients import KafkaTaskClients
-from connect_runtime.network import key_stores
+from connect_runtime.herder.herder_interface import ConnectRestError
+from connect_runtime.kafka import internal_topic_logs, librdkafka_connection_settings
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
+from connect_runtime.network import keystore_files
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.storage import cluster_config_state, internal_topic_settings, offset_store
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker import connector_offsets
 from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests, OffsetChangeKind
 from connect_runtime.worker.task_client_interfaces import ConsumerGroupInUseError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 CLOCK = SystemClock()
-FILES = key_stores.create_store_files(pathlib.Path())
+FILES = keystore_files.create_store_files(pathlib.Path())
 WAIT_S = 30.0
 ALTERED = connector_offsets.format_offset_change_success(
     OffsetChangeKind.ALTER, by_connector_too=True
@@ -52,7 +52,7 @@ def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffs
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
     logs = internal_topic_logs.create_internal_topic_logs(
-        cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
+        librdkafka_connection_settings.parse_cluster_access(east.client_properties(), files=FILES),
         internal_topic_settings.read_required_topics(
             {
                 "config.storage.topic": f"{name}-configs",

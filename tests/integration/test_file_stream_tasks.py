@@ -12,17 +12,17 @@ from connect_runtime.api.errors import ConnectError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.config import worker_config
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
-from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
 from connect_runtime.metrics_server.exporter import MetricsExporter
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.storage import cluster_config_state
 from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog, OffsetFileLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.standalone_logs import MemoryLog, OffsetFileLog
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.task_factory import WorkerDeps
 from connect_runtime.worker.worker import Worker
 from connect_runtime.worker.worker_metrics import WorkerMetrics
@@ -67,7 +67,7 @@ class Process:
             generation=lambda: self.generation,
             configs=lambda: cluster_config_state.EMPTY_CONFIG_STATE,
             installed=plugin_discovery.discover_plugins(file_paths=["/"]),
-            clients=KafkaTaskClients(files=key_stores.create_store_files(folder), clock=CLOCK),
+            clients=KafkaTaskClients(files=keystore_files.create_store_files(folder), clock=CLOCK),
             statuses=self.statuses,
             offsets=self.offsets,
             resolve=dict,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.group import connect_protocol, leader_assignment, member_requests
+from connect_runtime.group import connect_protocol, group_membership_requests, leader_assignment
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
 from connect_runtime.group.coordinator import GroupMembershipError
@@ -153,7 +153,9 @@ def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
     workers.until(lambda: workers.share([one, two], 6))
     was = two.group.member_id
     with Driver(east.client_properties()) as driver:
-        gone = member_requests.build_leave_group_request(group, member_id=was, reason="thrown out")
+        gone = group_membership_requests.build_leave_group_request(
+            group, member_id=was, reason="thrown out"
+        )
         coordinator = CoordinatorTarget(request_builders.GROUP_COORDINATOR, group)
         assert int(driver.ask(coordinator, gone).error_code) == 0
     workers.until(lambda: two.joined and two.group.member_id not in {"", was})

@@ -14,22 +14,22 @@ import pytest
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
-from connect_runtime.kafka import cluster_access, internal_topic_logs
+from connect_runtime.kafka import internal_topic_logs, librdkafka_connection_settings
 from connect_runtime.kafka.internal_topics import InternalTopicManager
 from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions
 from connect_runtime.kafka.topic_admin import TopicAdmin
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.storage import offset_store
 from connect_runtime.storage.config_records import KeyedRecord, RestartRequest
 from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.internal_topic_log import SharedLogRecord, WritePrivilegeLost
 from connect_runtime.storage.internal_topic_settings import (
     InternalTopic,
     InternalTopicKind,
     RequiredTopics,
 )
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.shared_log import SharedLogRecord, WritePrivilegeLost
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka
 from tests.support.kafka import Outgoing
@@ -67,8 +67,8 @@ class Place:
     """What makes and reads topics, with somebody's rights."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self.access = cluster_access.parse_cluster_access(
-            properties, files=key_stores.create_store_files(Path())
+        self.access = librdkafka_connection_settings.parse_cluster_access(
+            properties, files=keystore_files.create_store_files(Path())
         )
         self.admin = TopicAdmin(self.access, client_id="admin", clock=CLOCK)
         self.troubles: list[str] = []

@@ -7,17 +7,20 @@ import json
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.kafka import cluster_access
-from connect_runtime.network import key_stores
-from connect_runtime.system.clock import SystemClock
-from mm2.connectors.java_reverse_flow import JavaReverseFlowDetector, ReverseFlowClusterClients
+from connect_runtime.kafka import librdkafka_connection_settings
+from connect_runtime.network import keystore_files
+from connect_runtime.system.system_clock import SystemClock
+from mm2.connectors.java_reverse_flow_detector import (
+    JavaReverseFlowDetector,
+    ReverseFlowClusterClients,
+)
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
-from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.state_topic_reader import TopicReader
+from mm2.kafka.topic_and_config_admin import KafkaAdmin
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
-from mm2.topics.naming import IdentityReplicationPolicy
+from mm2.topics.replication_policy import IdentityReplicationPolicy
 from tests.support import kafka
 from tests.support.kafka import Outgoing
 
@@ -33,8 +36,8 @@ def test_progress_is_found_in_whichever_partition_it_is(tmp_path, east, topic):
         target=topic("west"),
         policy=IdentityReplicationPolicy(source_alias=east_alias),
     )
-    access = cluster_access.parse_cluster_access(
-        properties, files=key_stores.create_store_files(tmp_path), name="east"
+    access = librdkafka_connection_settings.parse_cluster_access(
+        properties, files=keystore_files.create_store_files(tmp_path), name="east"
     )
     now = SystemClock()
     asked = KafkaAdmin(access, client_id="test", clock=now)

@@ -8,10 +8,10 @@ import pytest
 
 from connect_runtime.kafka import internal_topic_writer, librdkafka_clients
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.copier.blocking_client import BlockingClient
-from mm2.formats import records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from tests.support import cluster_access, eventually, kafka
 
 pytestmark = pytest.mark.integration
@@ -23,10 +23,14 @@ MALFORMED = 50
 
 def encode(*names: bytes) -> memoryview:
     body = [
-        records.encode_record_body(RecordFields(b"k", b"v", tuple((name, b"x") for name in each)))
+        record_codec.encode_record_body(
+            RecordFields(b"k", b"v", tuple((name, b"x") for name in each))
+        )
         for each in ((name,) for name in names)
     ]
-    return memoryview(records.encode_batch([BatchRecord(0, 1_000, each) for each in body], codec=0))
+    return memoryview(
+        record_codec.encode_batch([BatchRecord(0, 1_000, each) for each in body], codec=0)
+    )
 
 
 def test_they_are_told_apart_and_no_call_ends_the_process(east, request):

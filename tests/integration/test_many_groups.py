@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.kafka.consumer_groups import KafkaGroups
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata

@@ -15,8 +15,8 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from mm2.kafka.acl_client import KafkaAclAdmin
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import acl_plan
-from mm2.topics.acl_plan import TopicAcl
+from mm2.topics import acl_sync_plan
+from mm2.topics.acl_sync_plan import TopicAcl
 from tests.support import cluster_access, eventually, kafka, source_connectors
 from tests.support.connect_workers import Kind
 from tests.support.kafka import Outgoing
@@ -186,7 +186,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     kafka.create_topic(properties, "orders")
 
     def right(name: str, operation: str, **more: str) -> TopicAcl:
-        given = {"principal": "User:mirror", "host": "*", "permission": acl_plan.ALLOW, **more}
+        given = {"principal": "User:mirror", "host": "*", "permission": acl_sync_plan.ALLOW, **more}
         return TopicAcl(name=name, operation=operation, **given)
 
     rights = KafkaAclAdmin(cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK)
@@ -194,7 +194,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
         right("orders", "ALL"),
         right("orders", "WRITE"),
         right("orders", "DESCRIBE", host="127.0.0.1"),
-        right("orders", "ALL", permission=acl_plan.DENY, host="127.0.0.2"),
+        right("orders", "ALL", permission=acl_sync_plan.DENY, host="127.0.0.2"),
         right("orders", "DELETE"),
         right("*", "DESCRIBE"),
         right("ord", "READ", pattern="PREFIXED"),
@@ -203,8 +203,8 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     wanted = [
         right("far.orders", "READ"),
         right("far.orders", "DESCRIBE", host="127.0.0.1"),
-        right("far.orders", "READ", permission=acl_plan.DENY, host="127.0.0.2"),
-        right("far.orders", "DESCRIBE", permission=acl_plan.DENY, host="127.0.0.2"),
+        right("far.orders", "READ", permission=acl_sync_plan.DENY, host="127.0.0.2"),
+        right("far.orders", "DESCRIBE", permission=acl_sync_plan.DENY, host="127.0.0.2"),
     ]
 
     def of_mirror() -> list[TopicAcl]:

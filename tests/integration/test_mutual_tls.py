@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.kafka.client_errors import AuthenticationError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.request_builders import AnyNodeTarget
 from connect_runtime.protocol.request_errors import AuthenticationFailed
 from mm2.sandbox.sandbox_cluster import SandboxCluster

@@ -9,12 +9,12 @@ import pytest
 
 from connect_runtime.kafka import librdkafka_clients
 from connect_runtime.kafka.client_errors import AuthenticationError, RecentConnectionErrors
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget, RequestBuilder
 from connect_runtime.protocol.request_errors import AuthenticationFailed, RequestTimedOut
 from connect_runtime.protocol.topic_requests import NewTopic
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import port_reservation
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, issuer, wire

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.sandbox.log_reader import ConsumerLogReader
-from mm2.sandbox.log_records import RawRecord
+from mm2.sandbox.compared_records import RawRecord
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic.edge_cases import edge_case_topics
 from mm2.sandbox.traffic.edge_cases.edge_case_topics import EdgeCaseTopic

@@ -14,7 +14,7 @@ from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.support import content, eventually, kafka
 from tests.support.kafka import Outgoing, Properties, Record
 
@@ -108,7 +108,7 @@ def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
 
 def test_incidents_are_read_as_they_stand(east, topic):
     properties, alias = east.client_properties(), topic()
-    kafka.create_topic(properties, naming.format_incidents_topic(alias))
+    kafka.create_topic(properties, replication_policy.format_incidents_topic(alias))
     one = Incident(
         topic="orders",
         partition=1,
@@ -125,7 +125,7 @@ def test_incidents_are_read_as_they_stand(east, topic):
     gone = [(incident_records.encode_incident(other)[0], None)]
     kafka.produce(
         properties,
-        naming.format_incidents_topic(alias),
+        replication_policy.format_incidents_topic(alias),
         [Outgoing(key=key, value=value) for key, value in [*written, *gone]],
     )
     assert replication_proof.read_incidents(properties, alias) == [one]

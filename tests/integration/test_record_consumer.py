@@ -9,9 +9,9 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka.client_errors import AuthenticationError
-from connect_runtime.kafka.task_clients import KafkaTaskClients
-from connect_runtime.network import key_stores
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
+from connect_runtime.network import keystore_files
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import eventually, kafka
 from tests.support.kafka import Outgoing
 
@@ -36,7 +36,7 @@ class Listener:
 
 def made_with(tmp_path, **properties):
     return KafkaTaskClients(
-        files=key_stores.create_store_files(tmp_path), clock=CLOCK
+        files=keystore_files.create_store_files(tmp_path), clock=CLOCK
     ).create_consumer(
         ClientConfig(
             client_id="connector-consumer-c-0",

@@ -6,9 +6,9 @@ import pytest
 
 from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka.client_errors import AuthenticationError
-from connect_runtime.kafka.task_clients import KafkaTaskClients
-from connect_runtime.network import key_stores
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
+from connect_runtime.network import keystore_files
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.task_client_interfaces import ProducerRecord
 from tests.support import eventually, kafka
 
@@ -25,7 +25,7 @@ def wrote(east, topic, tmp_path):
 
     def write(**properties):
         producer = KafkaTaskClients(
-            files=key_stores.create_store_files(tmp_path), clock=SystemClock()
+            files=keystore_files.create_store_files(tmp_path), clock=SystemClock()
         ).create_producer(
             ClientConfig(
                 client_id="connector-producer-c-0",

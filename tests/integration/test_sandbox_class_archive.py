@@ -6,13 +6,15 @@ import subprocess
 
 import pytest
 
-from mm2.sandbox import java_class_archive, java_server, kafka_jars
+from mm2.sandbox import java_class_archive, java_server_process, kafka_jars
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize(
-    "collector", [java_server.TEST_JVM_FLAGS, java_server.BENCH_JVM_FLAGS], ids=["test", "bench"]
+    "collector",
+    [java_server_process.TEST_JVM_FLAGS, java_server_process.BENCH_JVM_FLAGS],
+    ids=["test", "bench"],
 )
 def test_java_accepts_the_archive(collector):
     """With `-Xshare:on` a Java that cannot use the archive refuses to start."""
@@ -20,7 +22,7 @@ def test_java_accepts_the_archive(collector):
     flags = (*collector, *java_class_archive.ensure_class_archive(jars), "-Xshare:on")
 
     done = subprocess.run(
-        java_server.make_java_command("kafka.Kafka", "--version", jars=jars, flags=flags),
+        java_server_process.make_java_command("kafka.Kafka", "--version", jars=jars, flags=flags),
         capture_output=True,
         text=True,
         timeout=60,

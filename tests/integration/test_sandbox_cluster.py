@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox import port_reservation
 from mm2.sandbox.port_reservation import PortReservation
 from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
@@ -172,9 +172,9 @@ def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
     try:
         assert parent.stdout is not None
         pid, folder = parent.stdout.readline().split()
-        assert processes.is_process_alive(int(pid))
+        assert child_processes.is_process_alive(int(pid))
         parent.send_signal(signal.SIGKILL)
-        eventually(lambda: not processes.is_process_alive(int(pid)), 5, "the broker has gone")
+        eventually(lambda: not child_processes.is_process_alive(int(pid)), 5, "the broker has gone")
         eventually(lambda: not support_processes.mentioning(folder), 5, "its guard has gone too")
     finally:
         parent.kill()

@@ -14,8 +14,8 @@ import zipfile
 
 import pytest
 
-from connect_runtime.system import processes
-from mm2.sandbox import kafka_jars, kafka_tools, process_supervisor, sandbox_lifecycle
+from connect_runtime.system import child_processes
+from mm2.sandbox import kafka_jars, kafka_tools, sandbox_lifecycle, sandbox_supervisor
 from mm2.sandbox.sandbox_state import SandboxFolder
 from tests.support import kafka, mirror
 from tests.support import processes as support_processes
@@ -65,7 +65,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     down = _run(home, "down")
     assert (down.returncode, down.stderr.strip()) == (0, "sandbox stopped and removed")
     assert len(pids) == 5, "a supervisor, and a broker and its guard for each cluster"
-    assert not any(processes.is_process_alive(pid) for pid in pids)
+    assert not any(child_processes.is_process_alive(pid) for pid in pids)
     assert not home.clusters.exists()
     assert _run(home, "status").returncode == 1
     assert _run(home, "down").stderr.strip() == "no sandbox was running"
@@ -111,7 +111,7 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         foreign = None
         with contextlib.suppress(OSError):  # another sandbox of this machine has it just now
             foreign = stack.enter_context(
-                socket.create_server(("127.0.0.1", process_supervisor.FIRST_BROKER_PORT))
+                socket.create_server(("127.0.0.1", sandbox_supervisor.FIRST_BROKER_PORT))
             )
         up = _run(home, "up", "east", "my-west", "--secure")
         assert up.returncode == 0, up.stderr
@@ -120,7 +120,7 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         port = east.rpartition(":")[2]
         if foreign is not None:
             taken = (
-                f"port {process_supervisor.FIRST_BROKER_PORT} is in use: east uses {port} instead"
+                f"port {sandbox_supervisor.FIRST_BROKER_PORT} is in use: east uses {port} instead"
             )
             assert taken in up.stderr.splitlines()
 
@@ -197,7 +197,7 @@ def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
     os.kill(east, signal.SIGKILL)
     os.kill(west, signal.SIGSTOP)
     try:
-        eventually(lambda: not processes.is_process_alive(east), 10, "it has ended")
+        eventually(lambda: not child_processes.is_process_alive(east), 10, "it has ended")
         said = _run(home, "status")
     finally:
         os.kill(west, signal.SIGCONT)

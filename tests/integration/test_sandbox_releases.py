@@ -8,7 +8,7 @@ import signal
 import pytest
 from confluent_kafka import KafkaException
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox import sandbox_lifecycle
 from mm2.sandbox.sandbox_state import SandboxFolder
 from tests.support import kafka, mirror
@@ -93,7 +93,7 @@ def test_a_zookeeper_dies_with_its_parent():
     try:
         assert parent.stdout is not None
         *pids, folder = parent.stdout.readline().split()
-        assert all(processes.is_process_alive(int(pid)) for pid in pids)
+        assert all(child_processes.is_process_alive(int(pid)) for pid in pids)
         parent.send_signal(signal.SIGKILL)
         eventually(
             lambda: not support_processes.mentioning(folder), 5, "both and their guards went"
@@ -130,7 +130,7 @@ def test_the_command_starts_names_shows_and_ends_an_old_cluster(home):
     assert "zookeeper.log" in logs.stdout
     assert len(pids) == 5, "a supervisor; a broker and a ZooKeeper, each with its guard"
     assert down.returncode == 0
-    assert not any(processes.is_process_alive(pid) for pid in pids)
+    assert not any(child_processes.is_process_alive(pid) for pid in pids)
 
 
 def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(home):

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import admin
 
 from mm2.sandbox import broker_process, cluster_security
-from mm2.sandbox.java_server import LocalRunner
+from mm2.sandbox.java_server_process import LocalRunner
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.sandbox_errors import SandboxError
 from tests.support import kafka, processes

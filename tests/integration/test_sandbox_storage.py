@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mm2.sandbox import broker_process, broker_settings, kafka_jars, kafka_releases
 from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
-from mm2.sandbox.java_server import LocalRunner, ProgramRunner
+from mm2.sandbox.java_server_process import LocalRunner, ProgramRunner
 
 
 def _node(folder: Path, runner: ProgramRunner) -> KafkaBroker:

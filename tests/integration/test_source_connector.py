@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from tests.support import eventually, kafka
@@ -176,7 +176,9 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
     worker.configure(NAME, {**flow.config, f"live.paused.topic.{flow.topic}": "true"})
     eventually.eventually(goes_on, WAIT_S, worker.log_text)
     flow.write(10)
-    assert not clock.wait_until(lambda: len(flow.values()) > 100, timeout_s=3.0, interval_s=0.5)
+    assert not system_clock.wait_until(
+        lambda: len(flow.values()) > 100, timeout_s=3.0, interval_s=0.5
+    )
     worker.configure(NAME, {**flow.config, "live.throttle": "1MB"})
     flow.arrives(worker.log_text)
     assert worker.log_path.read_text().count("copy process is shutting down") == 0, (

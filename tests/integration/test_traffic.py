@@ -9,10 +9,10 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
-from mm2.sandbox import log_reader, replication_proof
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox import partition_reader, replication_proof
 from mm2.sandbox.log_comparison import DifferenceKind, PartitionComparison
-from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -44,7 +44,7 @@ def sent(east):
 def copied(source, target, topic, remote, *, alter=lambda records: records, isolation=None):
     """A mirror made record by record with an ordinary client; `alter` plants faults."""
     found = kafka.read_topic(
-        source.client_properties(), topic, isolation=isolation or log_reader.READ_COMMITTED
+        source.client_properties(), topic, isolation=isolation or partition_reader.READ_COMMITTED
     )
     outgoing = [
         Outgoing(
@@ -122,13 +122,13 @@ def test_transactions_are_committed_and_aborted_and_interleaved(east, sent):
                 east.client_properties(), "mix-transactions", isolation=isolation
             ).values()
         )
-        for isolation in (log_reader.READ_COMMITTED, log_reader.READ_UNCOMMITTED)
+        for isolation in (partition_reader.READ_COMMITTED, partition_reader.READ_UNCOMMITTED)
     )
     assert visible == sent.transactions.committed > 0
     assert everything - visible == sent.transactions.aborted > 0
     _, end = kafka.offsets(east.client_properties(), "mix-transactions")
     _, stable = kafka.offsets(
-        east.client_properties(), "mix-transactions", isolation=log_reader.READ_COMMITTED
+        east.client_properties(), "mix-transactions", isolation=partition_reader.READ_COMMITTED
     )
     assert stable == end
 
@@ -233,7 +233,7 @@ def test_a_header_that_turned_from_null_to_empty_is_altered(east, west, sent, to
 
 def test_aborted_records_that_show_are_extra(east, west, sent, topic):
     remote = topic()
-    copied(east, west, "mix-transactions", remote, isolation=log_reader.READ_UNCOMMITTED)
+    copied(east, west, "mix-transactions", remote, isolation=partition_reader.READ_UNCOMMITTED)
     result = compared(east, west, "mix-transactions", remote)
     assert result.count_differences(KIND.EXTRA) == sent.transactions.aborted
     assert result.count_differences(KIND.MISSING) == result.count_differences(KIND.ALTERED) == 0
@@ -250,7 +250,7 @@ def test_the_isolation_level_at_the_target_decides_what_is_seen_there(east, west
             west.client_properties(), remote, records, transactional_id=remote, commit=commit
         )
     assert compared(east, west, name, remote).is_equal
-    uncommitted = compared(east, west, name, remote, isolation=log_reader.READ_UNCOMMITTED)
+    uncommitted = compared(east, west, name, remote, isolation=partition_reader.READ_UNCOMMITTED)
     assert uncommitted.count_differences(KIND.DUPLICATED) == 50, str(uncommitted)
 
 
@@ -317,7 +317,7 @@ def test_live_traffic_goes_on_until_it_is_stopped(east, topic):
         traffic.stop()
         ends = [kafka.offsets(properties, name, number) for number in range(4)]
         stable = [
-            kafka.offsets(properties, name, number, isolation=log_reader.READ_COMMITTED)
+            kafka.offsets(properties, name, number, isolation=partition_reader.READ_COMMITTED)
             for number in range(4)
         ]
         assert stable == ends

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.protocol import api_versions, fetch, request_builders
-from connect_runtime.protocol.fetch import (
+from connect_runtime.protocol import api_versions, fetch_requests, request_builders
+from connect_runtime.protocol.fetch_requests import (
     FetchRequestPartition,
     FetchResponse,
     FetchSession,
     FetchSessionRequest,
 )
-from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import (
     CoordinatorTarget,
     EpochEndOffsetQuery,
@@ -20,7 +20,7 @@ from connect_runtime.protocol.request_builders import (
     RequestBuilder,
 )
 from connect_runtime.protocol.request_errors import UnsupportedVersion
-from mm2.formats import record_batch, record_sets
+from mm2.formats import record_batch, record_set_splitter
 from tests.support import kafka
 from tests.support.kafka import Outgoing
 from tests.support.wire import Driver
@@ -48,7 +48,7 @@ def copied(driver: Driver, source: str, target: str, **options) -> None:
     found = driver.fetch(source)
     assert found.last_stable_offset == found.high_watermark
     driver.leader(target)
-    for header, batch in record_sets.iter_batches(found.records):
+    for header, batch in record_set_splitter.iter_batches(found.records):
         record_batch.stamp_producer_fields(
             batch, attributes=header.attributes, producer=NO_PRODUCER
         )
@@ -112,9 +112,12 @@ def test_every_fetch_version_reads_the_same(east, topic, version):
         assert (found.error_code, found.high_watermark, found.log_start_offset) == (0, 16, 0)
         assert [first for _, first in found.aborted] == [10]
         assert found.current_leader is None
-        assert [h.base_offset for h, _ in record_sets.iter_batches(found.records)] == [0, 10]
+        assert [h.base_offset for h, _ in record_set_splitter.iter_batches(found.records)] == [
+            0,
+            10,
+        ]
         # The marker is much younger than the records and so in the log's next segment.
-        ((marker, _),) = record_sets.iter_batches(
+        ((marker, _),) = record_set_splitter.iter_batches(
             driver.fetch(name, 15, asked=(version, version)).records
         )
         assert (marker.base_offset, marker.is_control) == (15, True)
@@ -185,7 +188,7 @@ class FetchingSession:
 
     def round_trip(self) -> tuple[FetchSessionRequest, FetchResponse]:
         request = self.session.start_next_request()
-        body = fetch.encode_fetch_request(
+        body = fetch_requests.encode_fetch_request(
             self._version,
             max_wait_ms=100,
             min_bytes=1,
@@ -199,7 +202,7 @@ class FetchingSession:
         )
         reply = self._driver.raw(1, api_versions.FETCH_KEY, self._version, chunks=[body], lane="s")
         assert reply.body is not None
-        response = fetch.decode_fetch_response(
+        response = fetch_requests.decode_fetch_response(
             self._version,
             reply.body,
             max_partitions=self.session.count_requested_partitions(),
@@ -207,7 +210,7 @@ class FetchingSession:
         self.session.on_response(response)
         for found in response.partitions:
             name = self._by_id[found.topic_id]
-            for header, _ in record_sets.iter_batches(found.records):
+            for header, _ in record_set_splitter.iter_batches(found.records):
                 self.read[name] = header.last_offset + 1
             if name in self.session._wanted:
                 self._want(name)
@@ -235,7 +238,7 @@ def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east
         assert response.partitions == []
         fetching.session._session_id += 1  # as if the broker had dropped it
         _, response = fetching.round_trip()
-        assert response.error_code == fetch.SESSION_NOT_FOUND
+        assert response.error_code == fetch_requests.SESSION_NOT_FOUND
         request, response = fetching.round_trip()
         assert (request.session_epoch, len(response.partitions)) == (0, 2)
         assert fetching.read == {names[0]: 0, names[1]: 7, names[2]: 0}
@@ -247,7 +250,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
     kafka.produce(properties, source, outgoing(4))
     to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{target}")
     with Driver(properties) as driver:
-        (batch,) = (b for _, b in record_sets.iter_batches(driver.fetch(source).records))
+        (batch,) = (b for _, b in record_set_splitter.iter_batches(driver.fetch(source).records))
         driver.leader(target)
 
         def settled(message: RequestBuilder) -> object:
@@ -335,7 +338,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
     with Driver(properties) as driver:
         for _ in range(3):
             found = driver.fetch(name)
-            ((header, batch),) = record_sets.iter_batches(found.records)
+            ((header, batch),) = record_set_splitter.iter_batches(found.records)
             assert record_batch.has_valid_crc(batch, header)
             assert len(batch) > 5_000_000
             assert driver.pool.free_bytes == 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.protocol import api_versions, produce, request_builders
-from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol import api_versions, produce_requests, request_builders
+from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import CoordinatorTarget
-from mm2.formats import record_batch, record_sets
+from mm2.formats import record_batch, record_set_splitter
 from tests.support import kafka
 from tests.support.kafka import Outgoing
 from tests.support.second_brokers import SecondCluster
@@ -45,7 +45,7 @@ def test_records_are_read_and_written_as_on_apaches(second, driver, held, topic)
     while offset < 100:
         found = driver.fetch(held, offset)
         assert found.error_code == 0
-        for header, batch in record_sets.iter_batches(found.records):
+        for header, batch in record_set_splitter.iter_batches(found.records):
             assert record_batch.has_valid_crc(batch, header)
             offset = header.last_offset + 1
             record_batch.stamp_producer_fields(
@@ -108,7 +108,7 @@ def test_fetch_and_produce_answers_tell_their_throttle(second, driver, held):
     assert version >= 12
     second.throttle("fetch", ms=250)
     assert driver.fetch(held).error_code == 0, "a throttled answer holds records all the same"
-    batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
+    batch = next(iter(record_set_splitter.iter_batches(driver.fetch(held).records)))[1]
     record_batch.stamp_producer_fields(batch, attributes=0, producer=(-1, -1, -1))
     second.throttle("produce", ms=250)
     (acked,) = driver.produce([ProduceBatch(held, driver.topic_id(held), 0, batch)])
@@ -116,11 +116,11 @@ def test_fetch_and_produce_answers_tell_their_throttle(second, driver, held):
 
 
 def test_an_answer_that_is_cut_off_is_a_request_that_may_have_been_done(second, driver, held):
-    batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
+    batch = next(iter(record_set_splitter.iter_batches(driver.fetch(held).records)))[1]
     record_batch.stamp_producer_fields(batch, attributes=0, producer=(-1, -1, -1))
     node = driver.leader(held)
     version = driver.version(node, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
-    chunks = produce.encode_produce_request(
+    chunks = produce_requests.encode_produce_request(
         version,
         transactional_id=None,
         acks=-1,

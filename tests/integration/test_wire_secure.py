@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from connect_runtime.protocol import request_builders
-from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -16,10 +16,10 @@ from connect_runtime.protocol.request_builders import (
 )
 from connect_runtime.protocol.request_errors import AuthenticationFailed, CoordinatorLookupRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
-from mm2.formats import record_batch, record_sets
+from connect_runtime.system.system_clock import SystemClock
+from mm2.formats import record_batch, record_set_splitter
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka, wire
@@ -69,7 +69,7 @@ def test_records_go_through_tls_and_every_mechanism(guarded, topic, mechanism):
         offset = 0
         while offset < len(records):
             found = driver.fetch(source, offset)
-            for header, batch in record_sets.iter_batches(found.records):
+            for header, batch in record_set_splitter.iter_batches(found.records):
                 assert record_batch.has_valid_crc(batch, header)
                 offset = header.last_offset + 1
                 record_batch.stamp_producer_fields(
@@ -127,7 +127,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
         driver.ask(NodeTarget(1), anything())
         lane = driver.connections.get_broker_connection(1, "control")
         first = lane.connection
-        clock.wait_until(
+        system_clock.wait_until(
             lambda: driver.ask(NodeTarget(1), anything()) is None,
             timeout_s=1.5 * SESSION_S,
             interval_s=0.05,

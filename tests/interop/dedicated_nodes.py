@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox import (
     broker_settings,
     java_class_archive,
-    java_server,
+    java_server_process,
     kafka_jars,
     port_reservation,
     replication_proof,
@@ -63,9 +63,12 @@ class Kind(enum.Enum):
             return [*program, str(path), "--no-table", "--metrics-port", "0"]
         release = kafka_jars.KAFKA_JARS if self is Kind.JAVA else kafka_jars.CONNECT_3_9_JARS
         jars = kafka_jars.ensure_jars(release)
-        flags = (*java_server.TEST_JVM_FLAGS, *java_class_archive.ensure_class_archive(jars))
+        flags = (
+            *java_server_process.TEST_JVM_FLAGS,
+            *java_class_archive.ensure_class_archive(jars),
+        )
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        return java_server.make_java_command(main, str(path), jars=jars, flags=flags)
+        return java_server_process.make_java_command(main, str(path), jars=jars, flags=flags)
 
 
 class Node:
@@ -81,7 +84,7 @@ class Node:
         )
         self._log = folder / f"{name}.log"
         with self._log.open("ab") as output:
-            self._child = processes.start_process(kind.command(path), output=output, cwd=ROOT)
+            self._child = child_processes.start_process(kind.command(path), output=output, cwd=ROOT)
 
     def stop(self) -> None:
         """In order."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_runtime.protocol import security_settings
-from mm2.config import client_keys
+from mm2.config import client_config_keys
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.topics import topic_selection
 from mm2.topics.flow_config import Flow
 
-COMPARED = frozenset(client_keys.SUPPORTED_PROPERTIES) | security_settings.SUPPORTED_KEYS
+COMPARED = frozenset(client_config_keys.SUPPORTED_PROPERTIES) | security_settings.SUPPORTED_KEYS
 """Properties of clients that are acted on: what Java has beyond is told when the file is read."""
 
 _CLIENTS = ("consumer", "producer", "source admin", "target admin")

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
-from mm2.formats import records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from mm2.sandbox import kafka_jars
 
 _PROGRAM = Path(__file__).with_name("RecordOracle.java")
@@ -101,7 +101,7 @@ def _build(each: Build) -> bytes:
         )
     ]
     for record in each.records:
-        fields = records.decode_record_body(record.body)
+        fields = record_codec.decode_record_body(record.body)
         parts += [_PLACE.pack(record.offset, record.timestamp)]
         parts += [_sized(fields.key), _sized(fields.value), _SIZE.pack(len(fields.headers))]
         for name, value in fields.headers:
@@ -140,7 +140,7 @@ def _records(data: bytes) -> Iterator[BatchRecord]:
             content, at = _read_sized(data, at)
             assert name is not None
             headers.append((name, content))
-        body = records.encode_record_body(RecordFields(key, value, tuple(headers)))
+        body = record_codec.encode_record_body(RecordFields(key, value, tuple(headers)))
         yield BatchRecord(offset, timestamp, body)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.config import java_properties
-from mm2.config import mirror_connector_keys
+from mm2.config import mirror_connector_config_keys
 from tests.interop.java_mirror_configs import Acls, Connector, Offset, Settings
 
 DEFINITIONS = {
-    "source": mirror_connector_keys.SOURCE_KEYS,
-    "checkpoint": mirror_connector_keys.CHECKPOINT_KEYS,
-    "heartbeat": mirror_connector_keys.HEARTBEAT_KEYS,
+    "source": mirror_connector_config_keys.SOURCE_KEYS,
+    "checkpoint": mirror_connector_config_keys.CHECKPOINT_KEYS,
+    "heartbeat": mirror_connector_config_keys.HEARTBEAT_KEYS,
 }
 BASE = {"source.cluster.alias": "A", "name": "n", "connector.class": "x"}
 VALUES = (
@@ -38,9 +38,9 @@ def questions() -> list[tuple[str, dict[str, str]]]:
         for emit in (None, *words):
             for syncs in (None, *words):
                 given = {
-                    mirror_connector_keys.ENABLED: enabled,
-                    mirror_connector_keys.EMIT_CHECKPOINTS: emit,
-                    mirror_connector_keys.EMIT_SYNCS: syncs,
+                    mirror_connector_config_keys.ENABLED: enabled,
+                    mirror_connector_config_keys.EMIT_CHECKPOINTS: emit,
+                    mirror_connector_config_keys.EMIT_SYNCS: syncs,
                 }
                 found.append(("checkpoint", {**BASE, **_given(given)}))
     return found
@@ -53,7 +53,10 @@ def _given(values: Mapping[str, str | None]) -> dict[str, str]:
 def _syncs() -> list[dict[str, str]]:
     others = ("offset-syncs.topic.location", "offset-syncs-x", "offset-syncs.x", "offset.lag.max")
     return [
-        {mirror_connector_keys.EMIT_SYNCS: emit, **({} if other is None else {other: "source"})}
+        {
+            mirror_connector_config_keys.EMIT_SYNCS: emit,
+            **({} if other is None else {other: "source"}),
+        }
         for emit in ("true", "false", "FALSE")
         for other in (None, *others)
         if other != "offset.lag.max"
@@ -63,7 +66,14 @@ def _syncs() -> list[dict[str, str]]:
 def _exactly_once() -> list[dict[str, str]]:
     places = ("consumer.isolation.level", "source.consumer.isolation.level")
     return [
-        _given({mirror_connector_keys.EXACTLY_ONCE: once, places[0]: one, places[1]: two, "x": "y"})
+        _given(
+            {
+                mirror_connector_config_keys.EXACTLY_ONCE: once,
+                places[0]: one,
+                places[1]: two,
+                "x": "y",
+            }
+        )
         | {"source.cluster.isolation.level": "read_committed"}
         for once in ("required", "REQUIRED", "requested")
         for one in LEVELS
@@ -226,9 +236,9 @@ def settings() -> list[Settings]:
         )
         for props in (
             {},
-            {mirror_connector_keys.USE_DEFAULTS_FROM: "source"},
-            {mirror_connector_keys.PROPERTIES_EXCLUDE: "re.*"},
-            {mirror_connector_keys.PROPERTIES_EXCLUDE: ""},
+            {mirror_connector_config_keys.USE_DEFAULTS_FROM: "source"},
+            {mirror_connector_config_keys.PROPERTIES_EXCLUDE: "re.*"},
+            {mirror_connector_config_keys.PROPERTIES_EXCLUDE: ""},
         )
         for name in PROPERTIES
         for source in SOURCES

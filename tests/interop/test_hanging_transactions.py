@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from connect_runtime.protocol import api_versions, request_builders
-from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import CoordinatorTarget
-from mm2 import operator_commands
-from mm2.formats import record_sets
+from mm2 import suggested_commands
+from mm2.formats import record_set_splitter
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.interop import java_tools
@@ -61,7 +61,7 @@ def test_its_partition_stops_until_it_is_aborted(
     with Mirror(tmp_path, given, name="stopped") as run:
         run.await_stopped(name, "hanging-transaction", SOON_S)
         told = run.await_log(rf"east\.{name}-0: this flow's transaction at offset {begins}, .*")[0]
-        line = operator_commands.extract_remedy_from_message(told)
+        line = suggested_commands.extract_remedy_from_message(told)
         assert line.endswith(f"abort --topic east.{name} --partition 0 --start-offset {begins}")
         # Where the transaction begins, or, with older brokers, where the log starts since.
         stable = min(kafka.offsets(target, f"east.{name}", isolation="read_committed"))
@@ -83,7 +83,9 @@ def leave_open(target: Properties, topic: str, *, transactional_id: str) -> int:
     with Driver(target) as driver:
         driver.leader(topic)
         end = driver.fetch(topic).high_watermark
-        headers = [each for each, _ in record_sets.iter_batches(driver.fetch(topic).records)]
+        headers = [
+            each for each, _ in record_set_splitter.iter_batches(driver.fetch(topic).records)
+        ]
         last = headers[-1]
         written = sum(
             each.record_count

@@ -28,8 +28,12 @@ from mm2.offsets.offset_translation import (
     TranslatedOffset,
     UntranslatedReason,
 )
-from mm2.topics import naming
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.topics import replication_policy
+from mm2.topics.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
 from tests.fakes.state_topics import FakeStateTopics
 from tests.interop import java_mirror
 
@@ -323,7 +327,7 @@ def as_positions(
 
 def takes_topic(question: Question, topic: str) -> bool:
     policy = our_policy(question["policy"])
-    return not naming.is_cycle(policy, topic, target_alias=question["target"])
+    return not replication_policy.is_cycle(policy, topic, target_alias=question["target"])
 
 
 def without_topics_of_the_target(question: Question, answer: list[Any]) -> list[Any]:

@@ -13,15 +13,15 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.config import worker_config
-from connect_runtime.herder.herder_api import ConnectRestError
-from connect_runtime.kafka.task_clients import KafkaTaskClients
-from connect_runtime.network import key_stores
+from connect_runtime.herder.herder_interface import ConnectRestError
+from connect_runtime.kafka.task_client_factory import KafkaTaskClients
+from connect_runtime.network import keystore_files
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.rest import request_bodies, rest_responses
 from connect_runtime.storage import cluster_config_state, offset_file_format
+from connect_runtime.storage.memory_and_offset_file_logs import OffsetFileLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.standalone_logs import OffsetFileLog
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests
 from connect_runtime.worker.task_factory import WorkerDeps
 from connect_runtime.worker.worker_metrics import WorkerMetrics
@@ -154,7 +154,9 @@ class Ours:
                 generation=lambda: 0,
                 configs=lambda: cluster_config_state.EMPTY_CONFIG_STATE,
                 installed=plugin_discovery.discover_plugins(file_paths=["/"]),
-                clients=KafkaTaskClients(files=key_stores.create_store_files(folder), clock=CLOCK),
+                clients=KafkaTaskClients(
+                    files=keystore_files.create_store_files(folder), clock=CLOCK
+                ),
                 statuses=Statuses(),
                 offsets=offsets,
                 resolve=dict,

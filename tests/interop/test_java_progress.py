@@ -24,15 +24,15 @@ from connect_runtime.api.plugin_context import (
     ReadMetrics,
 )
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import StoppableThread, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import StoppableThread, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.sandbox import replication_proof
 from mm2.sandbox.log_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.bench.contestants import Flow, JavaMirrorMaker
 from tests.support import eventually, kafka
 
@@ -192,7 +192,10 @@ class Mirroring:
         alias = self.flow.source
         self.offsets = Offsets(self.target, f"mm2-offsets.{alias}.internal")
         compacted = {"cleanup.policy": "compact"}
-        for name in (naming.format_offset_map_topic(alias), naming.format_incidents_topic(alias)):
+        for name in (
+            replication_policy.format_offset_map_topic(alias),
+            replication_policy.format_incidents_topic(alias),
+        ):
             kafka.create_topic(self.target, name, config=compacted)
         self.traffic = TrickleProducer(
             self.source, topic, partitions=PARTITIONS, per_second=PER_SECOND
@@ -298,7 +301,7 @@ class Mirroring:
         return found.count_differences(DifferenceKind.DUPLICATED)
 
     def incidents(self) -> list[Incident]:
-        topic = naming.format_incidents_topic(self.flow.source)
+        topic = replication_policy.format_incidents_topic(self.flow.source)
         found = kafka.read_partition(self.target, topic)
         return [
             incident_records.decode_incident(each.key or b"", each.value or b"") for each in found

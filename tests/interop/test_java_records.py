@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm2.formats import compression, record_batch, record_sets, records
+from mm2.formats import compression, record_batch, record_codec, record_set_splitter
 from mm2.formats.compression import DecompressionError
-from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
-from mm2.formats.records import BatchRecord, MalformedRecordsError, RecordFields
-from mm2.replication import batch_splitting, read_committed
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.formats.record_codec import BatchRecord, MalformedRecordsError, RecordFields
+from mm2.formats.record_set_splitter import DamagedBatchError, MalformedLegacyMessageError
+from mm2.replication import batch_size_limits, read_committed_batch_filter
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.send_queue import PartitionSendQueue
 from tests.fakes import batches, odd_logs
@@ -52,7 +52,7 @@ def some_records(rng: random.Random, *, dense: bool, headers: bool = True) -> Re
             some_headers(rng) if headers else (),
         )
         timestamp = around + (rng.choice([0, 1, 700, 90_000, 1 << 40]) if around >= 0 else 0)
-        found.append(BatchRecord(at, timestamp, records.encode_record_body(fields)))
+        found.append(BatchRecord(at, timestamp, record_codec.encode_record_body(fields)))
         at += 1 if dense else rng.choice([1, 1, 1, 2, 60, 5000])
     return found
 
@@ -68,7 +68,9 @@ def some_headers(rng: random.Random) -> tuple[tuple[bytes, bytes | None], ...]:
 def huge_record() -> BatchRecord:
     noise = random.Random(1).randbytes(HUGE // 2)
     return BatchRecord(
-        0, NOW_MS, records.encode_record_body(RecordFields(b"k", noise + bytes(HUGE - len(noise))))
+        0,
+        NOW_MS,
+        record_codec.encode_record_body(RecordFields(b"k", noise + bytes(HUGE - len(noise)))),
     )
 
 
@@ -81,11 +83,11 @@ def built(questions: Questions) -> None:
             rng = random.Random(f"{seed} {codec}")
             dense = rng.random() < 0.5
             found = some_records(rng, dense=dense)
-            batch = bytes(records.encode_batch(found, codec=codec, keep_offsets=not dense))
+            batch = bytes(record_codec.encode_batch(found, codec=codec, keep_offsets=not dense))
             questions.add(f"built {seed} {codec}", batch, found)
     for codec in CODECS:
         huge = [huge_record(), BatchRecord(1, NOW_MS + 1, b"\1\1\0")]
-        questions.add(f"huge {codec}", bytes(records.encode_batch(huge, codec=codec)), huge)
+        questions.add(f"huge {codec}", bytes(record_codec.encode_batch(huge, codec=codec)), huge)
 
 
 def joined(questions: Questions) -> None:
@@ -94,10 +96,10 @@ def joined(questions: Questions) -> None:
         log = odd_logs.made(random.Random(seed))
         box = PartitionSendQueue(
             MemoryBudget(1 << 30),
-            merge_limits=BatchMergeLimits(records=batch_splitting.NO_RECORD_LIMIT),
+            merge_limits=BatchMergeLimits(records=batch_size_limits.NO_RECORD_LIMIT),
         )
         box.limits.reencoded_bytes_max = random.Random(seed).choice([500, 1 << 20])
-        found = read_committed.scan_batches(
+        found = read_committed_batch_filter.scan_batches(
             memoryview(bytearray(b"".join(log.held))),
             position=0,
             aborted=log.aborted_from(0),
@@ -150,10 +152,14 @@ def as_seen(found: Records, magic: int, append_ms: int | None) -> Records:
 
 def opened(fetched: bytes) -> Records:
     """As the copy does it: the checksums are looked at too."""
-    found = read_committed.scan_batches(memoryview(bytearray(fetched)), position=0, aborted=())
+    found = read_committed_batch_filter.scan_batches(
+        memoryview(bytearray(fetched)), position=0, aborted=()
+    )
     assert found.obstacle is None, found.obstacle
     return [
-        record for each in found.batches for record in records.decode_batch(each.header, each.batch)
+        record
+        for each in found.batches
+        for record in record_codec.decode_batch(each.header, each.batch)
     ]
 
 
@@ -166,7 +172,7 @@ def damaged(questions: Questions) -> None:
         rng = random.Random(seed)
         found = some_records(rng, dense=rng.random() < 0.5)[:5]
         batch = bytearray(
-            records.encode_batch(found, codec=rng.choice([0, 0, *CODECS]), keep_offsets=True)
+            record_codec.encode_batch(found, codec=rng.choice([0, 0, *CODECS]), keep_offsets=True)
         )
         for _ in range(rng.choice([1, 1, 2])):
             batch[rng.randrange(61, min(len(batch), 61 + 60))] = rng.randrange(256)
@@ -177,8 +183,8 @@ def opened_or_refused(fetched: bytes) -> Records | None:
     try:
         return [
             record
-            for header, batch in record_sets.iter_batches(memoryview(fetched))
-            for record in records.decode_batch(header, batch)
+            for header, batch in record_set_splitter.iter_batches(memoryview(fetched))
+            for record in record_codec.decode_batch(header, batch)
         ]
     except (
         DamagedBatchError,
@@ -291,7 +297,7 @@ def test_we_refuse_only_what_java_refuses_or_what_does_not_follow_each_other(
 def said(found: Records) -> list[tuple[int, int, RecordFields]]:
     """Bodies may be written in more than one way, and Java takes names of headers for UTF-8."""
     return [
-        (each.offset, each.timestamp, as_text(records.decode_record_body(each.body)))
+        (each.offset, each.timestamp, as_text(record_codec.decode_record_body(each.body)))
         for each in found
     ]
 
@@ -310,8 +316,10 @@ def test_a_planted_change_is_found(
 ) -> None:
     """In a key, a value, a header, a timestamp and an offset; and a checksum that does not fit."""
     fields = RecordFields(b"key", b"value", ((b"name", b"content"),))
-    found = [BatchRecord(at, NOW_MS + at, records.encode_record_body(fields)) for at in range(3)]
-    batch = bytes(records.encode_batch(found, codec=0))
+    found = [
+        BatchRecord(at, NOW_MS + at, record_codec.encode_record_body(fields)) for at in range(3)
+    ]
+    batch = bytes(record_codec.encode_batch(found, codec=0))
     at = [batch.index(part) for part in (b"key", b"value", b"name", b"content")]
     first = record_batch.HEADER_BYTES
     questions = Questions()

@@ -9,19 +9,19 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.kafka import internal_topic_logs
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topic_logs import InternalTopicLogs
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.storage import internal_topic_settings, offset_store
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.internal_topic_log import SharedLogRecord
 from connect_runtime.storage.internal_topic_settings import InternalTopicKind
+from connect_runtime.storage.memory_and_offset_file_logs import OffsetFileLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.shared_log import SharedLogRecord
-from connect_runtime.storage.standalone_logs import OffsetFileLog
 from connect_runtime.storage.status_records import RunState, RunStatus, TopicStatus
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import connect_workers, eventually, kafka
 from tests.support.connect_workers import Kind, Mode, Worker

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from connect_runtime.config import worker_config
-from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.herder.herder_interface import ConnectRestError
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.rest import rest_responses
 from connect_runtime.worker.connector_validation import ConnectorValidator

@@ -13,23 +13,28 @@ from connect_runtime.api.config_def import ConfigDef
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.records import SourceOffset
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.config import config_providers, connector_keys, java_properties
+from connect_runtime.config import config_providers, connector_config_keys, java_properties
 from connect_runtime.config.config_providers import ConfigTransformer
 from connect_runtime.config.java_properties import JavaProperty
 from mm2.config import (
-    client_keys,
-    client_roles,
+    client_config_keys,
     connector_checks,
     dedicated_mode,
+    mirror_connector_client_properties,
     mirror_connector_config,
-    mirror_connector_keys,
+    mirror_connector_config_keys,
 )
 from mm2.config.dedicated_mode import Resolve, SourceAndTarget
 from mm2.connectors import connect_offsets
 from mm2.offsets import group_selection
-from mm2.topics import acl_plan, mirror_plan, task_assignment, topic_selection
-from mm2.topics.acl_plan import TopicAcl
-from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource, ObservedTopic, TopicsSnapshot
+from mm2.topics import acl_sync_plan, mirror_topic_plan, task_assignment, topic_selection
+from mm2.topics.acl_sync_plan import TopicAcl
+from mm2.topics.mirror_topic_plan import (
+    ConfigEntry,
+    ConfigEntrySource,
+    ObservedTopic,
+    TopicsSnapshot,
+)
 from tests.interop import java_mirror_configs, mirror_cases
 from tests.interop.java_mirror_configs import Offset, Question
 from tests.interop.test_properties import ENVIRONMENT, fill
@@ -89,16 +94,16 @@ def test_definitions_are_javas(java, kind):
     theirs = [
         each
         for each in java["definitions"][kind]
-        if each["name"] not in mirror_connector_keys.COMMON_KEYS
+        if each["name"] not in mirror_connector_config_keys.COMMON_KEYS
     ]
     assert told(DEFINITIONS[kind]) == theirs
 
 
 def test_which_keys_reach_whom_is_javas(java):
     found = java["definitions"]
-    assert {each["name"] for each in found["client"]} == client_keys.CLIENT_KEYS
-    assert {each["name"] for each in found["common"]} == mirror_connector_keys.COMMON_KEYS
-    assert set(connector_keys.CONNECTOR.keys) == mirror_connector_keys.COMMON_KEYS
+    assert {each["name"] for each in found["client"]} == client_config_keys.CLIENT_KEYS
+    assert {each["name"] for each in found["common"]} == mirror_connector_config_keys.COMMON_KEYS
+    assert set(connector_config_keys.CONNECTOR.keys) == mirror_connector_config_keys.COMMON_KEYS
 
 
 def test_validation_says_what_java_says(java):
@@ -111,7 +116,7 @@ def test_validation_says_what_java_says(java):
         expected = {
             name: [_plain(each) for each in messages]
             for name, messages in theirs["errors"].items()
-            if name not in mirror_connector_keys.COMMON_KEYS
+            if name not in mirror_connector_config_keys.COMMON_KEYS
         }
         if ours != expected:
             differing.append((kind, props, ours, expected))
@@ -138,12 +143,12 @@ READ: dict[str, Callable[[Mapping[str, str]], Any]] = {
     "heartbeat": mirror_connector_config.parse_heartbeat_config,
 }
 ROLES = {
-    "sourceConsumerConfig": client_roles.SOURCE_CONSUMER,
-    "targetConsumerConfig": client_roles.TARGET_CONSUMER,
-    "sourceProducerConfig": client_roles.SOURCE_PRODUCER,
-    "targetProducerConfig": client_roles.TARGET_PRODUCER,
-    "sourceAdminConfig": client_roles.SOURCE_ADMIN,
-    "targetAdminConfig": client_roles.TARGET_ADMIN,
+    "sourceConsumerConfig": mirror_connector_client_properties.SOURCE_CONSUMER,
+    "targetConsumerConfig": mirror_connector_client_properties.TARGET_CONSUMER,
+    "sourceProducerConfig": mirror_connector_client_properties.SOURCE_PRODUCER,
+    "targetProducerConfig": mirror_connector_client_properties.TARGET_PRODUCER,
+    "sourceAdminConfig": mirror_connector_client_properties.SOURCE_ADMIN,
+    "targetAdminConfig": mirror_connector_client_properties.TARGET_ADMIN,
 }
 
 
@@ -241,7 +246,7 @@ def test_acls_become_what_they_become_in_java_but_for_those_that_are_not_copied(
     for asked, theirs in zip(mirror_cases.acl_questions(), java["acls"], strict=True):
         flow = mirror_connector_config.parse_source_config(asked.properties).flow
         found = [TopicAcl.from_fields(*each) for each in asked.bindings]
-        ours = acl_plan.derive_mirror_acls(
+        ours = acl_sync_plan.derive_mirror_acls(
             flow,
             found,
             mirrored_topics={
@@ -292,16 +297,16 @@ def test_settings_follow_the_source_as_in_java(java):
         seen = ObservedTopic(name="t", partitions=1, configs={name: entry})
         mirror = ObservedTopic(name="A.t", partitions=1, configs={name: there})
         whole = TopicsSnapshot(topics={"t": seen})
-        created = mirror_plan.plan_mirror_topics(
+        created = mirror_topic_plan.plan_mirror_topics(
             flow, whole, TopicsSnapshot(topics={}), sync_configs=True
         ).create
         made = {
             key: value
             for key, value in created[0].configs.items()
-            if key not in mirror_plan.TIMESTAMP_BOUND_CONFIGS  # which ours sets wide
+            if key not in mirror_topic_plan.TIMESTAMP_BOUND_CONFIGS  # which ours sets wide
         }
         assert made == theirs["created"]
-        synced = mirror_plan.plan_mirror_topics(
+        synced = mirror_topic_plan.plan_mirror_topics(
             flow, whole, TopicsSnapshot(topics={"A.t": mirror}), sync_configs=True
         ).alter
         ours: dict[str, str | None] = {}

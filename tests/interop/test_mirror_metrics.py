@@ -11,7 +11,7 @@ import pytest
 
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import JmxMetricGroup
-from mm2.sandbox import java_server, port_reservation
+from mm2.sandbox import java_server_process, port_reservation
 from tests.interop import java_beans
 from tests.interop.java_beans import Bean
 from tests.support import eventually
@@ -111,7 +111,7 @@ def test_names_and_tags_are_javas(
     beans, metrics = port_reservation.reserve_port(), Listener()
     java = connect_group(
         settings={"key.converter": BYTES, "value.converter": BYTES},
-        flags=(*java_server.TEST_JVM_FLAGS, *java_beans.flags(beans.port)),
+        flags=(*java_server_process.TEST_JVM_FLAGS, *java_beans.flags(beans.port)),
     ).start("java", Kind.JAVA)
     java.configure(POINTS, config)
     flow.comes(clerks, (20, 15), log=java.log_text)

@@ -13,8 +13,8 @@ import pytest
 
 from mm2.kafka.acl_client import KafkaAclAdmin
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import acl_plan, task_assignment
-from mm2.topics.acl_plan import TopicAcl
+from mm2.topics import acl_sync_plan, task_assignment
+from mm2.topics.acl_sync_plan import TopicAcl
 from tests.support import cluster_access, eventually, kafka, source_connectors
 from tests.support.connect_workers import Group, Kind
 from tests.support.source_connectors import Running, Topics
@@ -42,16 +42,16 @@ _WORKERS_OWN = {"task.class"}
 
 
 def right(name: str, operation: str, **more: str) -> TopicAcl:
-    given = {"principal": "User:alice", "host": "*", "permission": acl_plan.ALLOW, **more}
+    given = {"principal": "User:alice", "host": "*", "permission": acl_sync_plan.ALLOW, **more}
     return TopicAcl(name=name, operation=operation, **given)
 
 
 RIGHTS = [
     right("bed.plain", "WRITE"),
     right("bed.plain", "ALL"),
-    right("bed.plain", "ALL", permission=acl_plan.DENY),
+    right("bed.plain", "ALL", permission=acl_sync_plan.DENY),
     right("bed.settings", "DESCRIBE", host="127.0.0.1"),
-    right("bed.settings", "WRITE", permission=acl_plan.DENY),
+    right("bed.settings", "WRITE", permission=acl_sync_plan.DENY),
     right("bed", "READ", pattern="PREFIXED"),
     right("*", "READ"),
     right("near-javas.back", "READ"),

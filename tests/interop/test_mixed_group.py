@@ -19,11 +19,11 @@ import pytest
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
 from connect_runtime.kafka import internal_topic_logs
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.storage.config_store import ConfigBackingStore
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import connect_workers, eventually, group_workers
 from tests.support.connect_workers import Kind, Worker
 from tests.support.group_workers import Workers

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.operator_commands import OperatorCommands
+from mm2 import suggested_commands
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import naming
+from mm2.suggested_commands import OperatorCommands
+from mm2.topics import replication_policy
 from tests.interop import java_tools
 from tests.support import kafka, printed
 from tests.support.kafka import Properties
@@ -39,8 +39,12 @@ def order(line: str) -> tuple[bool, str]:
 def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     properties = fort.client_properties()
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
-    (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
-    for topic in (printed.TOPIC, printed.MIRROR, naming.format_offset_map_topic("west")):
+    (tmp_path / suggested_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+    for topic in (
+        printed.TOPIC,
+        printed.MIRROR,
+        replication_policy.format_offset_map_topic("west"),
+    ):
         kafka.create_topic(properties, topic)
     hanging = leave_open(properties, printed.MIRROR)
     side = Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)

@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.config import java_properties
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.config import config_loader, dedicated_mode, mm2_property_keys
 from mm2.config.mm2_settings import Mm2Settings
 from tests.interop import effective, java_settings

@@ -15,12 +15,12 @@ import httpx
 import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder import peer_requests
-from connect_runtime.herder.peer_requests import PeerRefusedError, PeerResponse
+from connect_runtime.herder import requests_to_other_workers
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError, PeerResponse
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
 from connect_runtime.storage.config_topic import ConfigTopicState
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from tests.support import connect_workers, kafka
 from tests.support.connect_workers import Group, Kind, Mode, Worker
 
@@ -146,7 +146,7 @@ def _answers(question: Question, *asked: httpx.Client) -> list[Any]:
         told[:] = [_told(each, each.request(method, path, **options)) for each in asked]
         return bool(told[0] == told[1])
 
-    clock.wait_until(alike, timeout_s=SETTLE_S if method == "GET" else 0, interval_s=0.2)
+    system_clock.wait_until(alike, timeout_s=SETTLE_S if method == "GET" else 0, interval_s=0.2)
     return told
 
 
@@ -355,7 +355,7 @@ def test_a_java_leader_takes_task_configs_that_we_signed(east: SandboxCluster, l
     def send(signing: SessionKey | None) -> PeerResponse:
         configs = [CONFIG | {"task.class": "x", "note": "ä"}] * 2
         return others.send_and_wait(
-            peer_requests.build_task_configs_request(
+            requests_to_other_workers.build_task_configs_request(
                 leader, name, configs, key=signing, algorithm="HmacSHA256"
             )
         )
@@ -381,7 +381,9 @@ def test_a_java_leader_hears_a_signed_wish_to_fence(
     key = _configured(east).session_key
     assert key is not None
     signing = key if genuine else dataclasses.replace(key, key=b"x" * 32)
-    call = peer_requests.build_fence_request(leader, "none", key=signing, algorithm="HmacSHA256")
+    call = requests_to_other_workers.build_fence_request(
+        leader, "none", key=signing, algorithm="HmacSHA256"
+    )
     with pytest.raises(PeerRefusedError) as refused:
         RestClient(timeout_s=60).send_and_wait(call)
     assert refused.value.status == status

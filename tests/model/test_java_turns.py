@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from mm2.replication import takeover_from_java
-from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
+from mm2.replication.java_offset_map_reconstruction import JavaOffsetSyncs
 from tests.model.delivery import java_faults, schedule, weather
 from tests.model.delivery.java_faults import (
     DoublesCounted,

@@ -6,7 +6,7 @@ import threading
 
 import confluent_kafka
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Heartbeat
 from tests.support import kafka

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import confluent_kafka
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from tests.support import eventually, kafka
 from tests.support.kafka import Outgoing, Properties, Record
 from tests.support.rounds import Rounds
@@ -132,7 +132,7 @@ def await_equal(
         lambda: not found(), deadline_s, lambda: f"{found()}\n{told()}", interval_s=0.5
     )
     before = ends()
-    clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    system_clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
     assert ends() == before, "it goes round and round"
     assert found() == []
 

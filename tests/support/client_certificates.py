@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 
 STORE_PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.kafka import cluster_access
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network import key_stores
+from connect_runtime.kafka import librdkafka_connection_settings
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network import keystore_files
 from connect_runtime.protocol.topic_requests import ConfigChange
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.kafka import flow_state_log_writer
-from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.flow_state_log import KafkaFlowStateLog
 from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
+from mm2.kafka.topic_and_config_admin import KafkaAdmin
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 
@@ -28,8 +28,8 @@ def of(
 ) -> KafkaClusterAccess:
     """As settings would give it that hold this cluster's client properties."""
     properties = running.client_properties(user, mechanism=mechanism)
-    return cluster_access.parse_cluster_access(
-        properties, files=key_stores.create_store_files(Path()), name=running.name
+    return librdkafka_connection_settings.parse_cluster_access(
+        properties, files=keystore_files.create_store_files(Path()), name=running.name
     )
 
 

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import httpx
 
-from connect_runtime.system import processes
-from connect_runtime.system.processes import ChildProcess
+from connect_runtime.system import child_processes
+from connect_runtime.system.child_processes import ChildProcess
 from mm2.sandbox import (
     broker_settings,
     java_class_archive,
-    java_server,
+    java_server_process,
     kafka_jars,
     port_reservation,
 )
@@ -69,7 +69,7 @@ class Kind(enum.Enum):
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
         every = (*flags, *java_class_archive.ensure_class_archive(jars))
         classes = [idle_source.java_classes()]
-        return java_server.make_java_command(
+        return java_server_process.make_java_command(
             main, *map(str, files), jars=jars, flags=every, classes=classes
         )
 
@@ -115,7 +115,7 @@ class Worker:
         name: str = "worker",
         mode: Mode = Mode.DISTRIBUTED,
         connectors: Sequence[Mapping[str, str]] = (),
-        flags: Sequence[str] = java_server.TEST_JVM_FLAGS,
+        flags: Sequence[str] = java_server_process.TEST_JVM_FLAGS,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -168,7 +168,9 @@ class Worker:
             files.append(self._file(f"{self.name}-connector-{number}", each))
         argv = self.kind.command(self._mode, files, flags=self._flags)
         with self.log_path.open("ab") as log:
-            self._child = processes.start_process(argv, output=log, cwd=support_processes.ROOT)
+            self._child = child_processes.start_process(
+                argv, output=log, cwd=support_processes.ROOT
+            )
         return self
 
     def await_ready(self, deadline_s: float = START_S) -> Self:
@@ -293,7 +295,7 @@ class Group:
         *,
         folder: Path,
         settings: Mapping[str, str] | None = None,
-        flags: Sequence[str] = java_server.TEST_JVM_FLAGS,
+        flags: Sequence[str] = java_server_process.TEST_JVM_FLAGS,
     ) -> None:
         self.group_id = group_id
         self.client = client

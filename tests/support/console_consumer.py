@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.system import processes
-from connect_runtime.system.processes import ChildProcess
-from mm2.sandbox import java_server, kafka_jars
+from connect_runtime.system import child_processes
+from connect_runtime.system.child_processes import ChildProcess
+from mm2.sandbox import java_server_process, kafka_jars
 from tests.support.kafka import Properties
 
 _CLASS = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -21,20 +21,23 @@ class ConsoleConsumer:
 
     def __init__(self, folder: Path, properties: Properties, group: str, *topics: str) -> None:
         self._printed = folder / f"console-{group}-{topics[0]}.txt"
-        self._command = java_server.make_java_command(
+        self._command = java_server_process.make_java_command(
             _CLASS,
             *("--bootstrap-server", properties["bootstrap.servers"], "--group", group),
             *("--include", "|".join(map(re.escape, topics))),
             *("--command-property", "auto.offset.reset=none"),
             *("--command-property", "auto.commit.interval.ms=500"),
             jars=kafka_jars.ensure_jars(),
-            flags=(*java_server.TEST_JVM_FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+            flags=(
+                *java_server_process.TEST_JVM_FLAGS,
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            ),
         )
         self._child: ChildProcess | None = None
 
     def start(self) -> Self:
         with self._printed.open("wb") as output:
-            self._child = processes.start_process(self._command, output=output)
+            self._child = child_processes.start_process(self._command, output=output)
         return self
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mm2.copier.control_frames import ControlMessage
-from mm2.copier.control_server import ControlServer, TaskChannel
+from mm2.copier.control_channel_server import ControlServer, TaskChannel
+from mm2.copier.control_channel_wire_format import ControlMessage
 from mm2.copier.copy_engine import CopyEngine, CopyHandle, CopyJob, CopyState
 from tests.support import eventually
 

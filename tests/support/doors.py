@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system.threads import StoppableThread
+from connect_runtime.system.supervised_threads import StoppableThread
 from mm2.sandbox import port_reservation
 
 _CHUNK = 256 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def eventually(
             answer, error = None, raised
         return bool(answer)
 
-    if not clock.wait_until(holds, timeout_s=deadline_s, interval_s=interval_s):
+    if not system_clock.wait_until(holds, timeout_s=deadline_s, interval_s=interval_s):
         described = what if isinstance(what, str) else what()
         seen = f"last answer {answer!r}" if error is None else f"last: {error}"
         raise AssertionError(f"not within {deadline_s} s: {described} ({seen})") from error

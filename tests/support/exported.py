@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from prometheus_client import utils
 
 from connect_runtime.base.metrics import Metric
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 from mm2.config import dedicated_mode
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors.status_registry import FlowState, TaskState
 from mm2.formats.incident_records import IncidentKind
 from mm2.metrics import collector, metric_declarations
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from tests.support import promql, rules
 from tests.support.promql import Catalogue
 from tests.support.rules import Rule
@@ -30,8 +30,8 @@ def catalogue(
     found = Catalogue()
     for metric in declared:
         found.declare(metric, buckets=buckets(metric))
-    for group in metrics_registry.ALL_GROUPS:
-        for metric in metrics_registry.declare_metrics(group).values():
+    for group in connect_metrics_registry.ALL_GROUPS:
+        for metric in connect_metrics_registry.declare_metrics(group).values():
             found.labels[metric.name] = promql.SCRAPED | {*metric.labels, FLOW}
     _take(found)
     for rule in rules.read() if recorded is None else recorded:
@@ -57,8 +57,8 @@ def _take(found: Catalogue) -> None:
     found.take("mm2_halted_partitions", "reason", _of(HaltCause))
     found.take("mm2_replicated_batches_total", "path", ("pass-through", "re-encoded"))
     found.take("mm2_spark_slots", "use", ("used", "free"))
-    for group in metrics_registry.ALL_GROUPS:
-        for metric in metrics_registry.declare_metrics(group).values():
+    for group in connect_metrics_registry.ALL_GROUPS:
+        for metric in connect_metrics_registry.declare_metrics(group).values():
             if "connector" in metric.labels:
                 found.take(metric.name, "connector", dedicated_mode.CONNECTORS)
 

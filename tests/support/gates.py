@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import cluster_security, port_reservation
 from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
 

@@ -11,12 +11,12 @@ from connect_runtime.group import connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
 from connect_runtime.group.member_state import GroupRebalanceConfig
-from connect_runtime.herder.group_interface import GroupEvent, WorkerGroup
 from connect_runtime.herder.group_session import GroupSessionFailed, GroupSessionSettings
 from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
-from connect_runtime.kafka.worker_group import KafkaWorkerGroup, WorkerGroupSettings
+from connect_runtime.herder.worker_group_interface import GroupEvent, WorkerGroup
+from connect_runtime.kafka.kafka_worker_group import KafkaWorkerGroup, WorkerGroupSettings
 from connect_runtime.network.cluster_connections import ConnectionSettings
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import eventually, wire
 
 CLOCK = SystemClock()

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import file_access, processes
-from mm2.sandbox import process_supervisor
+from connect_runtime.system import child_processes, secure_file_access
+from mm2.sandbox import sandbox_supervisor
 from tests.support import loopback
 
 _ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ _FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 _STRAY = re.compile(r"^\s*(```|~~~)", re.MULTILINE)
 _MARK = "::block "
 _FOREIGN = "::connected to the foreign program at port "
-_FOREIGN_PORTS = (process_supervisor.FIRST_BROKER_PORT, process_supervisor.FIRST_BROKER_PORT + 100)
+_FOREIGN_PORTS = (sandbox_supervisor.FIRST_BROKER_PORT, sandbox_supervisor.FIRST_BROKER_PORT + 100)
 _FOREIGN_PROGRAM = f"""\
 import os, select, socket
 found = {{}}
@@ -158,7 +158,7 @@ def follow(
     guide = shlex.quote(str(folder / "guide.sh"))
     with (folder / "output").open("wb") as output:
         inside = ["sh", "-c", f"{ready} && exec bash {guide}"]
-        child = processes.start_process([*apart, *inside], output=output, env=given, cwd=here)
+        child = child_processes.start_process([*apart, *inside], output=output, env=given, cwd=here)
     code = child.wait(timeout_s)
     if code is None:
         child.kill()
@@ -185,6 +185,6 @@ def _copied(checkout: Path, to: Path) -> Path:
 def _fill(cache: Path) -> None:
     """With what a first run would fetch or make."""
     cache.mkdir(parents=True)
-    for each in file_access.find_user_cache_directory().iterdir():
+    for each in secure_file_access.find_user_cache_directory().iterdir():
         if each.name.startswith("kafka-4"):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

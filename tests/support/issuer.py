@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import StoppableThread
-from mm2.sandbox import java_server, port_reservation
+from connect_runtime.system.supervised_threads import StoppableThread
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox import java_server_process, port_reservation
 from mm2.sandbox.sandbox_cluster import ClusterListener
 
 CLIENT, SECRET = "mm2", "s3cret+/of=mm2"
@@ -153,7 +153,7 @@ def trusting(issuer: Issuer, **settings: str) -> dict[str, Any]:
             **settings,
         },
         "jvm": (
-            *java_server.TEST_JVM_FLAGS,
+            *java_server_process.TEST_JVM_FLAGS,
             f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}",
         ),
     }

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaError, admin, cimpl
 
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 
 Properties = Mapping[str, str]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -135,7 +135,7 @@ def retried(ask: Callable[[], T], *, deadline_s: float = RETRY_S) -> T:
             last[:] = [error]
         return bool(answers)
 
-    if not clock.wait_until(answered, timeout_s=deadline_s, interval_s=_RETRY_EVERY_S):
+    if not system_clock.wait_until(answered, timeout_s=deadline_s, interval_s=_RETRY_EVERY_S):
         raise last[0]
     return answers[0]
 

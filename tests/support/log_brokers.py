@@ -13,10 +13,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import framing
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import request_framing
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.formats import record_batch
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -85,7 +85,7 @@ class LogBroker:
             self.drop_next.remove(asked.api)
             asked.link.close()
         elif asked.api not in self.silent:
-            body = bytes(framing.encode_request_body(entity))
+            body = bytes(request_framing.encode_request_body(entity))
             asked.answer(self.twists.get(asked.api, bytes)(body))
 
     def _tell_offsets(self, asked: Asked) -> None:

@@ -11,10 +11,10 @@ from connect_runtime.metrics_server import exporter as metrics_server_exporter
 from connect_runtime.metrics_server.exporter import MetricsExporter
 from mm2.connectors.status_registry import StatusRegistry
 from mm2.ui import page_routes
-from mm2.ui.command_runner import CommandResult, PageCommand
-from mm2.ui.json_documents import FlowPageSnapshot, PageSnapshot
 from mm2.ui.lag_timeline import TimelinePoint
 from mm2.ui.page_routes import StatusSite
+from mm2.ui.status_page_command_runner import CommandResult, PageCommand
+from mm2.ui.status_page_json import FlowPageSnapshot, PageSnapshot
 from tests.support import seen_flows
 
 

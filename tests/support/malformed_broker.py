@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import framing
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import request_framing
+from connect_runtime.system.supervised_threads import ThreadGroup
 from tests.support import scripted_broker
 from tests.support.scripted_broker import Asked, ScriptedBroker
 
@@ -56,7 +56,7 @@ def serve() -> Iterator[KafkaClusterAccess]:
             ),
             **({"error_code": 0} if asked.version >= 13 else {}),
         )
-        body = bytes(framing.encode_request_body(entity))
+        body = bytes(request_framing.encode_request_body(entity))
         asked.answer(body.replace(_WELL_FORMED.encode(), _MALFORMED))
 
     broker.scripts["metadata"] = tell_metadata

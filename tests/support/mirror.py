@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from connect_runtime.herder import peer_requests
-from connect_runtime.herder.peer_requests import PeerRequest
+from connect_runtime.herder import requests_to_other_workers
+from connect_runtime.herder.requests_to_other_workers import PeerRequest
 from connect_runtime.rest.rest_client import RestClient
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import port_reservation
 from mm2.status import process_socket
 from mm2.status.process_socket import RestApiRequest
@@ -83,7 +83,7 @@ class Mirror:
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         argv = [*COMMAND, "run", str(self.settings_path), "--metrics-port", str(self._port.port)]
         with self.log_path.open("ab") as output:
-            self._child = processes.start_process(
+            self._child = child_processes.start_process(
                 [*argv, *arguments],
                 output=output,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
@@ -159,15 +159,15 @@ class Mirror:
     # What an operator asks of it over REST
 
     def pause_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._ask(flow, "PUT", peer_requests.build_connector_path(connector, "pause"))
+        self._ask(flow, "PUT", requests_to_other_workers.build_connector_path(connector, "pause"))
 
     def stop_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._ask(flow, "PUT", peer_requests.build_connector_path(connector, "stop"))
+        self._ask(flow, "PUT", requests_to_other_workers.build_connector_path(connector, "stop"))
 
     def connector_config(self, connector: str, *, flow: str = FLOW) -> dict[str, str]:
         """What the connector of the running flow was configured with."""
         found: Mapping[str, str] = self._ask(
-            flow, "GET", peer_requests.build_connector_path(connector, "config")
+            flow, "GET", requests_to_other_workers.build_connector_path(connector, "config")
         )
         return dict(found)
 
@@ -376,7 +376,7 @@ def _children(pid: int) -> list[int]:
         for task in tasks:
             with suppress(OSError):
                 listed += [int(child) for child in (task / "children").read_text().split()]
-        return [child for child in sorted(listed) if processes.is_process_alive(child)]
+        return [child for child in sorted(listed) if child_processes.is_process_alive(child)]
     return []
 
 

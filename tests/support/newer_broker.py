@@ -15,8 +15,8 @@ from typing import Any
 
 import kio.index
 
-from connect_runtime.protocol import framing
-from connect_runtime.system.threads import StoppableThread
+from connect_runtime.protocol import request_framing
+from connect_runtime.system.supervised_threads import StoppableThread
 from mm2.sandbox import port_reservation
 from tests.support import kio_bytes
 
@@ -44,8 +44,10 @@ class NewerBroker:
             return frame
         if not response_type.__flexible__:
             return frame
-        header = 5 if framing.has_tagged_header_fields(api_key, version)[1] else 4
-        entity = framing.decode_response(response_type, memoryview(bytearray(frame[header:])))
+        header = 5 if request_framing.has_tagged_header_fields(api_key, version)[1] else 4
+        entity = request_framing.decode_response(
+            response_type, memoryview(bytearray(frame[header:]))
+        )
         entity = self._readdressed(entity)
         self.tagged[api_key] += 1
         levels = kio_bytes.nested_types(response_type)
@@ -125,7 +127,9 @@ class _Link:
                         self._asked[number] = (api_key, version)
                         behind.sendall(struct.pack(">i", len(frame)) + frame)
                     else:
-                        asked = self._asked.pop(framing.read_correlation_id(memoryview(frame)))
+                        asked = self._asked.pop(
+                            request_framing.read_correlation_id(memoryview(frame))
+                        )
                         changed = self._broker.changed(frame, *asked)
                         self._client.sendall(struct.pack(">i", len(changed)) + changed)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import confluent_kafka
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import kafka
 from tests.support.kafka import Properties
 

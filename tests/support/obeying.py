@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from tests.interop import java_tools
 from tests.support import mirror
 from tests.support.mirror import Mirror
@@ -29,7 +29,8 @@ def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
             code, told = done.returncode, done.stdout + done.stderr
         elif program == "curl":
             told_to = [
-                each.replace(operator_commands.WORKER_URL_PLACEHOLDER, worker) for each in arguments
+                each.replace(suggested_commands.WORKER_URL_PLACEHOLDER, worker)
+                for each in arguments
             ]
             curl = [program, "-q", "-sS", "--noproxy", "*", *told_to]
             done = subprocess.run(curl, capture_output=True, text=True, timeout=60.0, check=False)
@@ -44,7 +45,7 @@ def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
 def remedy_in_log(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
     """The same as the log has it: of a halt that may be over when `mm2 status` is run."""
     line = run.await_log(rf"{re.escape(topic)}-0 is halted: \[{code}\] .*", deadline_s)
-    return operator_commands.extract_remedy_from_message(line[0])
+    return suggested_commands.extract_remedy_from_message(line[0])
 
 
 def remedy_of(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
@@ -54,4 +55,4 @@ def remedy_of(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> s
     assert told.returncode == 1, told.stdout + told.stderr
     line = re.search(rf"^  halted .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
     assert line, told.stdout
-    return operator_commands.extract_remedy_from_message(line[1])
+    return suggested_commands.extract_remedy_from_message(line[1])

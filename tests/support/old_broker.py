@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from connect_runtime.protocol import api_versions
-from connect_runtime.system.threads import StoppableThread
+from connect_runtime.system.supervised_threads import StoppableThread
 from mm2.sandbox import port_reservation
 
 _SPOKEN = {"produce": (0, 3), "fetch": (0, 4), "list_offsets": (0, 1), "metadata": (0, 4)}

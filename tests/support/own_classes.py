@@ -9,7 +9,7 @@ from typing import Any
 from connect_runtime.api.config_def import ConfigDef, Type
 from connect_runtime.api.records import AnyRecord, ConnectRecord
 from connect_runtime.api.transformation import Predicate, Transformation
-from mm2.topics.naming import DefaultReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy
 
 NAME = "tests.support.own_classes"
 

@@ -11,22 +11,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.formats import offset_map_records
-from mm2.operator_commands import ClusterCommands, OperatorCommands
 from mm2.replication import error_policy, mirror_generations
-from mm2.replication import halt_messages as replication_halts
-from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication import partition_halt_messages as replication_halts
+from mm2.replication.partition_halt_messages import PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
-from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.read_committed_batch_filter import UnreadableBatch
 from mm2.replication.recovery_instructions import OpenTransaction, UnreadableStateRecord
-from mm2.replication.target_tail import ForeignBatch
-from mm2.status import retention_estimate
-from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind, TopicRetention
-from mm2.topics import mirror_plan
+from mm2.replication.target_log_tail import ForeignBatch
+from mm2.status import time_to_data_loss
+from mm2.status.time_to_data_loss import DeletionCause, RetentionRisk, RiskKind, TopicRetention
+from mm2.suggested_commands import ClusterCommands, OperatorCommands
+from mm2.topics import mirror_topic_plan
 from mm2.topics.flow_config import Flow
-from mm2.topics.mirror_plan import (
+from mm2.topics.mirror_topic_plan import (
     ConfigEntry,
     ConfigEntrySource,
     MirrorTopicFinding,
@@ -63,7 +63,7 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
     for code in range(-1, 130):
         yield replication_halts.build_target_error_remedy(where, code, size=1_000_000)
         yield replication_halts.build_source_error_remedy(where, code)
-    yield operator_commands.format_remedy(
+    yield suggested_commands.format_remedy(
         replication_halts.format_fencing_acl_command(FLOW.name, operator)
     )
     for line in (
@@ -76,18 +76,18 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
         operator.target.build_allow_cluster_command("DescribeConfigs"),
         operator.target.build_show_topic_command(MIRROR),
     ):
-        yield operator_commands.format_remedy(line)
+        yield suggested_commands.format_remedy(line)
     for by in (DeletionCause.TIME, DeletionCause.SIZE):
         risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, cause=by)
         kept = TopicRetention(retention_ms=604_800_000, retention_bytes=2**40)
-        yield operator_commands.format_remedy(
-            retention_estimate.make_retention_command(
+        yield suggested_commands.format_remedy(
+            time_to_data_loss.make_retention_command(
                 TOPIC, risk, retention=kept, source=operator.source
             )
         )
     for finding in _findings(operator):
         if finding.command:
-            yield operator_commands.format_remedy(finding.command)
+            yield suggested_commands.format_remedy(finding.command)
 
 
 def halts(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[PartitionHalt]:
@@ -201,7 +201,7 @@ def _findings(operator: OperatorCommands) -> Iterator[MirrorTopicFinding]:
     blind = ObservedTopic(name=MIRROR, partitions=1, configs=None)
     brokers = {"message.timestamp.type": "LogAppendTime"}
     for here, there in (([source], [mirror]), ([unread], [blind]), ([topic(NEW)], [])):
-        made = mirror_plan.plan_mirror_topics(
+        made = mirror_topic_plan.plan_mirror_topics(
             FLOW,
             TopicsSnapshot(topics={each.name: each for each in here}),
             TopicsSnapshot(topics={each.name: each for each in there}, default_configs=brokers),

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def mentioning(text: str | Path) -> list[int]:
             with suppress(OSError):
                 if os.fsencode(str(text)) in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
-    return [pid for pid in found if processes.is_process_alive(pid)]
+    return [pid for pid in found if child_processes.is_process_alive(pid)]
 
 
 def start_python(

@@ -14,7 +14,7 @@ from typing import Any, Self
 import promql_parser
 import yaml
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox import port_reservation
 from tests.support import debian_tools, eventually, rules
 
@@ -79,7 +79,7 @@ class Prometheus:
         self._url = f"http://127.0.0.1:{self._port.port}"
         self._log = folder / "prometheus.log"
         with self._log.open("ab") as output:
-            self._child = processes.start_process(
+            self._child = child_processes.start_process(
                 [
                     command,
                     f"--config.file={folder / 'prometheus.yml'}",

@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 from starlette import types
 
-from connect_runtime.herder.herder_api import Herder
-from connect_runtime.herder.peer_requests import PeerClient, PeerRequest, PeerResponse
+from connect_runtime.herder.herder_interface import Herder
+from connect_runtime.herder.requests_to_other_workers import PeerClient, PeerRequest, PeerResponse
 from connect_runtime.rest import rest_app
 from connect_runtime.rest.request_forwarding import RestDeadlines
 from connect_runtime.rest.rest_app import RestDependencies
 from connect_runtime.rest.rest_settings import RestSettings
-from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.log_levels import LogLevels
+from connect_runtime.system.system_clock import SystemClock
 
 BASE = "http://worker:8083"
 

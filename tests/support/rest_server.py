@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.herder_interface import Herder
 from connect_runtime.rest import rest_app
 from connect_runtime.rest.rest_server import RestServer
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
-from connect_runtime.system.threads import UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import UnexpectedThreadEnd
 from tests.support import rest
 
 LOCAL = RestListener(scheme="http", host="127.0.0.1", port=0)

@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import eventually
 
 _WAITS_S = 60.0

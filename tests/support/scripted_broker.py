@@ -20,9 +20,9 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader
 from kio.static.constants import EntityType
 
-from connect_runtime.network import transport
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import api_versions, framing, varints
+from connect_runtime.network import tcp_and_tls_transport
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import api_versions, request_framing, varints
 
 NO_TIME = datetime.timedelta(0)
 
@@ -60,10 +60,14 @@ class Asked:
 
     def frame(self, answer: Any) -> bytes:
         """Size, header and body; `answer` is a kio entity or the body's bytes."""
-        body: bytes = answer if isinstance(answer, bytes) else framing.encode_request_body(answer)
+        body: bytes = (
+            answer if isinstance(answer, bytes) else request_framing.encode_request_body(answer)
+        )
         tags = (
             b"\0"
-            if framing.has_tagged_header_fields(api_versions.API_KEYS[self.api], self.version)[1]
+            if request_framing.has_tagged_header_fields(
+                api_versions.API_KEYS[self.api], self.version
+            )[1]
             else b""
         )
         frame = struct.pack(">i", self.correlation_id) + tags + body
@@ -82,7 +86,7 @@ class Link:
         self._broker = broker
         self._received = bytearray()
         self._unsent = bytearray()
-        broker.loop.register(sock, transport.READABLE, handler=self._on_event)
+        broker.loop.register(sock, tcp_and_tls_transport.READABLE, handler=self._on_event)
 
     def write(self, data: bytes) -> None:
         self._unsent += data
@@ -102,13 +106,17 @@ class Link:
                 del self._unsent[: self.socket.send(self._unsent)]
             except BlockingIOError:
                 break
-        interest = transport.READABLE | transport.WRITABLE if self._unsent else transport.READABLE
+        interest = (
+            tcp_and_tls_transport.READABLE | tcp_and_tls_transport.WRITABLE
+            if self._unsent
+            else tcp_and_tls_transport.READABLE
+        )
         self._broker.loop.modify(self.socket, interest)
 
     def _on_event(self, mask: int) -> None:
-        if mask & transport.WRITABLE:
+        if mask & tcp_and_tls_transport.WRITABLE:
             self._send()
-        if not mask & transport.READABLE:
+        if not mask & tcp_and_tls_transport.READABLE:
             return
         try:
             data = self.socket.recv(1 << 20)
@@ -155,7 +163,7 @@ class ScriptedBroker:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
-        loop.register(self._listener, transport.READABLE, handler=self._accept)
+        loop.register(self._listener, tcp_and_tls_transport.READABLE, handler=self._accept)
 
     @property
     def address(self) -> str:
@@ -177,7 +185,7 @@ class ScriptedBroker:
     def handle(self, link: Link, frame: bytes) -> None:
         key, version, correlation_id, client = struct.unpack_from(">hhih", frame)
         position = 10 + max(0, client)
-        if framing.has_tagged_header_fields(key, version)[0]:
+        if request_framing.has_tagged_header_fields(key, version)[0]:
             _, position = varints.read_tagged_fields(frame, position)
         asked = Asked(
             link=link,
@@ -224,7 +232,7 @@ class ScriptedBroker:
             topics=topics,
             error_code=0,
         )
-        asked.answer(self.twist_metadata(bytes(framing.encode_request_body(entity))))
+        asked.answer(self.twist_metadata(bytes(request_framing.encode_request_body(entity))))
 
     def _topic(self, m: Any, name: str) -> Any:
         leaders = self.topics.get(name)

@@ -21,8 +21,8 @@ from typing import Any, Self
 import pytest
 
 from connect_runtime.protocol import api_versions
-from connect_runtime.system import file_access as system_files
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
+from connect_runtime.system import secure_file_access as system_files
 from mm2.sandbox import kafka_jars, port_reservation
 from tests.support import eventually
 
@@ -86,7 +86,7 @@ class SecondCluster:
         argv = [str(program()), "-id", folder.name, "-ports", listed]
         argv += ["-control", str(self._control)]
         with self._log.open("ab") as output:
-            self._child = processes.start_process(argv, output=output)
+            self._child = child_processes.start_process(argv, output=output)
 
     def __enter__(self) -> Self:
         eventually.eventually(self._ready, 30.0, lambda: f"kfake serves: {self._log.read_text()}")

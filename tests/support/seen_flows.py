@@ -9,7 +9,7 @@ from mm2.connectors.status_registry import FlowStatus
 from mm2.status import replication_health
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
 from mm2.topics.flow_config import Flow
-from mm2.ui.json_documents import FlowPageSnapshot, NodeInfo, PageSnapshot
+from mm2.ui.status_page_json import FlowPageSnapshot, NodeInfo, PageSnapshot
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 
 Config = Mapping[str, str]
@@ -85,7 +85,7 @@ def topics(
             "heartbeats.topic.replication.factor",
             connectors["MirrorHeartbeatConnector"],
             target,
-            [naming.HEARTBEATS_TOPIC],
+            [replication_policy.HEARTBEATS_TOPIC],
         ),
         *(
             (

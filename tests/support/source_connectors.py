@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.topic_requests import ConfigChange
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.connectors.source_connector import MirrorSourceConnector
-from mm2.topics import mirror_plan
-from mm2.topics.mirror_plan import ConfigEntrySource
+from mm2.topics import mirror_topic_plan
+from mm2.topics.mirror_topic_plan import ConfigEntrySource
 from tests.fakes.plugin_contexts import Context
 from tests.support import cluster_access, eventually
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 WAIT_S = 60.0
-OURS = frozenset(mirror_plan.TIMESTAMP_BOUND_CONFIGS)
+OURS = frozenset(mirror_topic_plan.TIMESTAMP_BOUND_CONFIGS)
 """Settings that only our mirrors have: bounds of record timestamps are set wide."""
 _Client = Mapping[str, str]
 
@@ -97,7 +97,7 @@ class Running:
     def stays_quiet(self, duration_s: float) -> bool:
         """It asks for nothing for so long."""
         before = self.context.reconfigurations
-        return not clock.wait_until(
+        return not system_clock.wait_until(
             lambda: self.context.reconfigurations > before, timeout_s=duration_s
         )
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.config import operator_overrides
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config import pause_and_throttle_overrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.connectors.status_registry import (
     FlowState,
     FlowStatus,
@@ -54,7 +54,7 @@ def flow(
     slots_missing: int = 0,
     elsewhere: int = 0,
     wanted: int | None = None,
-    holds: OperatorOverrides = operator_overrides.NO_OVERRIDES,
+    holds: OperatorOverrides = pause_and_throttle_overrides.NO_OVERRIDES,
 ) -> FlowStatus:
     return FlowStatus(
         flow=name,

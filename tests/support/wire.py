@@ -7,20 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.network.cluster_connections import (
     ClientResponse,
     ClusterConnections,
     ConnectionSettings,
     RawClientResponse,
 )
-from connect_runtime.network.transport import BufferPool, Poller
-from connect_runtime.protocol import api_versions, fetch, produce, security_settings
-from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
-from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
+from connect_runtime.network.tcp_and_tls_transport import BufferPool, Poller
+from connect_runtime.protocol import (
+    api_versions,
+    fetch_requests,
+    produce_requests,
+    security_settings,
+)
+from connect_runtime.protocol.fetch_requests import FetchRequestPartition, FetchResponsePartition
+from connect_runtime.protocol.produce_requests import ProduceBatch, ProduceResponsePartition
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 from connect_runtime.protocol.security_settings import SecuritySettings
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 _BROKER_RESOURCE = 4
 
@@ -41,7 +46,7 @@ def broker_settings(node_id: int) -> RequestBuilder:
 
 def security_of(properties: Mapping[str, str]) -> SecuritySettings:
     parsed = security_settings.parse_security_settings(
-        properties, files=key_stores.create_store_files(Path())
+        properties, files=keystore_files.create_store_files(Path())
     )
     assert parsed.security is not None, parsed.errors
     return parsed.security
@@ -151,7 +156,7 @@ class Driver:
         """One fetch without a session."""
         node_id = self.leader(topic, partition)
         version = self.version(node_id, api_versions.FETCH_KEY, asked)
-        body = fetch.encode_fetch_request(
+        body = fetch_requests.encode_fetch_request(
             version,
             max_wait_ms=500,
             min_bytes=1,
@@ -170,7 +175,7 @@ class Driver:
         reply = self.raw(node_id, api_versions.FETCH_KEY, version, chunks=[body])
         assert reply.failure is None, reply.failure
         assert reply.body is not None
-        response = fetch.decode_fetch_response(version, reply.body, max_partitions=1)
+        response = fetch_requests.decode_fetch_response(version, reply.body, max_partitions=1)
         assert response.error_code == 0
         (found,) = response.partitions
         return found
@@ -185,7 +190,7 @@ class Driver:
         """One request to the leader of the first batch, acknowledged by all replicas."""
         node_id = self.leader(batches[0].topic, batches[0].partition)
         version = self.version(node_id, api_versions.PRODUCE_KEY, asked)
-        chunks = produce.encode_produce_request(
+        chunks = produce_requests.encode_produce_request(
             version,
             transactional_id=transactional_id,
             acks=-1,
@@ -195,4 +200,4 @@ class Driver:
         reply = self.raw(node_id, api_versions.PRODUCE_KEY, version, chunks=chunks)
         assert reply.failure is None, reply.failure
         assert reply.body is not None
-        return produce.decode_produce_response(version, reply.body).partitions
+        return produce_requests.decode_produce_response(version, reply.body).partitions

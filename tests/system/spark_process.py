@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system.clock import SystemClock
-from mm2.copier import control_server
-from mm2.copier.control_server import ControlServer
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier import control_channel_server
+from mm2.copier.control_channel_server import ControlServer
 from mm2.copier.copy_engine import CopyState
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
@@ -24,9 +24,11 @@ CLOCK = SystemClock()
 
 def listen(*, local: bool) -> ControlServer:
     if local:
-        return control_server.listen_unix(CLOCK)
-    tls, fingerprint = control_server.create_tls_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
-    return control_server.listen_tls(
+        return control_channel_server.listen_unix(CLOCK)
+    tls, fingerprint = control_channel_server.create_tls_context(
+        host="127.0.0.1", wall_ms=CLOCK.wall_ms()
+    )
+    return control_channel_server.listen_tls(
         CLOCK,
         tls=tls,
         fingerprint=fingerprint,

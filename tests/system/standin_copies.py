@@ -10,10 +10,10 @@ import socket
 import sys
 
 import mm2
-from connect_runtime.network.transport import Poller
-from connect_runtime.system.clock import SystemClock
-from mm2.copier.control_client import ControlClient
-from mm2.copier.control_frames import ControlMessage
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier.control_channel_client import ControlClient
+from mm2.copier.control_channel_wire_format import ControlMessage
 
 
 class Echo:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.formats import record_sets
-from mm2.sandbox import java_server
+from mm2 import suggested_commands
+from mm2.formats import record_set_splitter
+from mm2.sandbox import java_server_process
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, disks, eventually, java_class, kafka, mirror, obeying
 from tests.support.kafka import Properties
@@ -38,7 +38,7 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     content.assert_mirrored(source, target, "sound")
     assert len(kafka.read_partition(target, "east.damaged")) == 5
     (line,) = {
-        operator_commands.extract_remedy_from_message(each)
+        suggested_commands.extract_remedy_from_message(each)
         for each in told.splitlines()
         if "mm2 topic reset" in each
     }
@@ -54,7 +54,7 @@ def damage_second_batch(east: SandboxCluster, topic: str) -> None:
     folder = east.brokers[1].folder / "data" / f"{topic}-0"
     log = folder / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
-    _, (second, batch), *_ = record_sets.iter_batches(memoryview(bytes(data)))
+    _, (second, batch), *_ = record_set_splitter.iter_batches(memoryview(bytes(data)))
     place = bytes(data).index(bytes(batch)) + second.size - 3
     data[place] ^= 0x10
     log.write_bytes(data)
@@ -117,7 +117,7 @@ def await_in_sync(target: Properties, topic: str, count: int) -> None:
 def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, east):
     source = east.client_properties()
     flags = java_class.policy_flags(tmp_path, "forbidden", "no topic of this name in our cluster")
-    target = own_cluster("west", jvm=(*java_server.TEST_JVM_FLAGS, *flags))
+    target = own_cluster("west", jvm=(*java_server_process.TEST_JVM_FLAGS, *flags))
     name = java_class.NAME.replace("/", ".")
     target.brokers[1].change_settings({"create.topic.policy.class.name": name})
     target.restart()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats.incident_records import IncidentKind
 from mm2.sandbox import replication_proof
 from mm2.sandbox.sandbox_cluster import SandboxCluster
@@ -95,7 +95,7 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
             end, copied = map(int, line.groups())
             assert copied - end >= 50
             kept = kafka.read_partition(target, f"east.{name}")
-            obeying.obey(operator_commands.extract_remedy_from_message(line[0]), folder=tmp_path)
+            obeying.obey(suggested_commands.extract_remedy_from_message(line[0]), folder=tmp_path)
             go_on(run, name)
             traffic.stop()
             content.assert_goes_on(source, target, name, start=end, kept=kept)

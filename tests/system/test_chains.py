@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.client.mirror_client import MirrorClient
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Heartbeat
@@ -114,7 +114,7 @@ def hops(properties: Properties, origin: str, *, source: str, policy: str) -> in
 def await_quiet(sides: Sides) -> None:
     """Nothing is written any more, anywhere: what went in circles would."""
     ends = all_ends(sides)
-    clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    system_clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
     assert all_ends(sides) == ends
 
 

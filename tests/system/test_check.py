@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.cli import main
 from mm2.sandbox import cluster_security, port_reservation
 from mm2.sandbox.spark_cluster import SparkCluster, SparkClusterSpec

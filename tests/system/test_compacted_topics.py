@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.protocol.produce import ProduceBatch
-from mm2.formats import record_batch, record_sets
+from connect_runtime.protocol.produce_requests import ProduceBatch
+from mm2.formats import record_batch, record_set_splitter
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.support import content, eventually, kafka, mirror
@@ -75,6 +75,6 @@ def test_a_delete_horizon_stays_behind(tmp_path, east, west, topic):
 
 def attributes(driver: Driver, topic: str) -> int:
     """Those of the topic's only batch of records."""
-    found = record_sets.iter_batches(driver.fetch(topic).records)
+    found = record_set_splitter.iter_batches(driver.fetch(topic).records)
     ((header, _),) = [each for each in found if not each[0].is_control]
     return header.attributes

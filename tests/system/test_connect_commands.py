@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from mm2.sandbox import broker_settings
 from tests.support import connect_workers, eventually, kafka
 from tests.support import processes as support_processes
@@ -32,7 +32,7 @@ def ran(kind: connect_workers.Kind, mode: connect_workers.Mode, files: Sequence[
     """The exit code of a command that ends by itself; its log is at the first file's side."""
     log = (files[0].parent if files else Path("/dev")) / ("log" if files else "null")
     with log.open("ab") as output:
-        child = processes.start_process(
+        child = child_processes.start_process(
             kind.command(mode, files, flags=()), output=output, cwd=support_processes.ROOT
         )
     try:
@@ -103,7 +103,7 @@ def test_connectors_of_every_shape_run_and_a_signal_ends_them_in_order(kind, eas
     files[2].write_text(json.dumps(sink))
     files[3].write_text(json.dumps({**other, "initial_state": "PAUSED"}))
     with (tmp_path / "log").open("ab") as output:
-        child = processes.start_process(
+        child = child_processes.start_process(
             kind.command(Mode.STANDALONE, files, flags=()),
             output=output,
             cwd=support_processes.ROOT,

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.config import java_properties
-from connect_runtime.system import java_installation, processes
+from connect_runtime.system import child_processes, java_installation
 from tests.support import eventually, kafka
 from tests.support import processes as support_processes
 from tests.support.kafka import Outgoing
@@ -87,7 +87,7 @@ class Demo:
                     entry / "environ"
                 ).read_bytes().split(b"\0"):
                     found.append(int(entry.name))
-        return [pid for pid in found if processes.is_process_alive(pid)]
+        return [pid for pid in found if child_processes.is_process_alive(pid)]
 
     def access(self, name: str) -> dict[str, str]:
         """The client properties of a cluster, which has said where it is."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import file_access, processes
+from connect_runtime.system import child_processes, secure_file_access
 from mm2.sandbox import kafka_releases
 from tests.support import eventually, mirror
 from tests.support.image import dockerfile, stand_in
@@ -77,7 +77,7 @@ def state() -> Iterator[Callable[[int], Place]]:
     def of(user: int) -> Place:
         cache = folder / "cache"
         cache.mkdir(mode=0o700)
-        for each in file_access.find_user_cache_directory().glob(
+        for each in secure_file_access.find_user_cache_directory().glob(
             f"{kafka_releases.NEWEST_RELEASE.jars.name}*"
         ):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)
@@ -192,7 +192,7 @@ class Running:
             user=NAMELESS,
         )
         with self._log.open("wb") as output:
-            self.child = processes.start_process(argv, output=output, cwd=Path("/"))
+            self.child = child_processes.start_process(argv, output=output, cwd=Path("/"))
 
     @property
     def log(self) -> str:
@@ -259,7 +259,7 @@ def test_it_runs_as_any_user_is_healthy_reloads_and_stops_in_order(image, runnin
 def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
     argv = image.command("sleep", "300", places=[SCRATCH])
     with (tmp_path / "log").open("wb") as output:
-        child = processes.start_process(argv, output=output, cwd=Path("/"))
+        child = child_processes.start_process(argv, output=output, cwd=Path("/"))
     try:
         first = eventually.eventually(lambda: stand_in.first_process(child), 10.0)
         assert first is not None
@@ -267,7 +267,7 @@ def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
         assert image.inside(first, *image.last.healthcheck).returncode == 1
     finally:
         child.kill()
-    eventually.eventually(lambda: not processes.is_process_alive(first), 10.0)
+    eventually.eventually(lambda: not child_processes.is_process_alive(first), 10.0)
 
 
 @pytest.fixture(scope="module")

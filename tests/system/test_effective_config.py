@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.herder.peer_requests import PeerRefusedError
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError
 from tests.support import content, eventually, kafka, mirror, shown_config
 from tests.support.kafka import Properties
 from tests.support.mirror import Mirror

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.support import kafka, mirror, numbered, operations
 from tests.support.mirror import Mirror
 from tests.support.numbered import Kind, Places, Traffic
@@ -80,7 +80,9 @@ class World:
         """Until records cross, and then for a random while."""
         before = max(0.0, self.run.records())
         self.run.await_records(before + MOVES_ON, WAITS_S)
-        clock.wait_until(lambda: False, timeout_s=self.random.uniform(0.0, 2.0), interval_s=0.5)
+        system_clock.wait_until(
+            lambda: False, timeout_s=self.random.uniform(0.0, 2.0), interval_s=0.5
+        )
 
     # What happens
 
@@ -123,7 +125,9 @@ class World:
 
     def read_map(self) -> OffsetMap:
         known = OffsetMap()
-        for each in kafka.read_partition(self.target, naming.format_offset_map_topic("east")):
+        for each in kafka.read_partition(
+            self.target, replication_policy.format_offset_map_topic("east")
+        ):
             assert each.key is not None
             known.apply_record(each.key, each.value)
         known.check_invariants()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import simulated_applications
 from tests.support import eventually, kafka, mirror

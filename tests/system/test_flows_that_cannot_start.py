@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
 from mm2.sandbox import port_reservation
 from tests.support import client_certificates, eventually, kafka, mirror

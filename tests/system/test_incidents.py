@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mm2 import exit_codes, operator_commands
+from mm2 import exit_codes, suggested_commands
 from mm2.sandbox import port_reservation
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import (
@@ -99,7 +99,7 @@ class Scene:
         """Run the command that `mm2 status` prints for what is stopped."""
         printed = mirror.mm2("status", self.run.settings_path).stdout
         line = next(each for each in printed.splitlines() if "halted since" in each)
-        program, *words = shlex.split(operator_commands.extract_remedy_from_message(line))
+        program, *words = shlex.split(suggested_commands.extract_remedy_from_message(line))
         assert program == "mm2", line
         done = mirror.mm2(*words)
         assert done.returncode == exit_codes.DONE, done.stdout + done.stderr

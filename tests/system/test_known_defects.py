@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from tests.support import eventually, kafka, operations
 from tests.support.connect_workers import Group, Kind
 from tests.support.kafka import Outgoing
@@ -88,7 +88,7 @@ def test_what_people_do_to_topics_is_seen(
     # A topic that is deleted stays deleted, though its broker makes any that is asked for
     # (KAFKA-16561), and takes no other with it.
     operations.delete(world.source, GONE)
-    assert not clock.wait_until(
+    assert not system_clock.wait_until(
         lambda: GONE in kafka.topics(world.source), timeout_s=WATCH_S, interval_s=0.5
     )
     world.write(KEPT, "four")

@@ -18,8 +18,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system.clock import SystemClock
-from mm2.sandbox import java_server, sandbox_cluster
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox import java_server_process, sandbox_cluster
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, mirror
 from tests.support.kafka import Properties
@@ -60,8 +60,8 @@ def size(request: pytest.FixtureRequest) -> Size:
 
 @pytest.fixture(scope="module")
 def clusters(size: Size) -> Iterator[tuple[SandboxCluster, SandboxCluster]]:
-    east = SandboxCluster("east", jvm=java_server.BENCH_JVM_FLAGS)
-    west = SandboxCluster("west", jvm=java_server.BENCH_JVM_FLAGS)
+    east = SandboxCluster("east", jvm=java_server_process.BENCH_JVM_FLAGS)
+    west = SandboxCluster("west", jvm=java_server_process.BENCH_JVM_FLAGS)
     sandbox_cluster.start_clusters([east, west])
     try:
         fill(east.client_properties(), size)

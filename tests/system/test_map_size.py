@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.formats import offset_map_records
 from mm2.offsets.offset_map import OffsetMap
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.support import content, kafka, mirror
 from tests.support.kafka import Properties
 from tests.support.mirror import Mirror
@@ -64,7 +64,7 @@ def measured(tmp_path, east, west, name: str, enough: Callable[[int], bool]) -> 
 
 def map_bytes(target: Properties, of: TopicPartition) -> int:
     known = OffsetMap()
-    for each in kafka.read_partition(target, naming.format_offset_map_topic("east")):
+    for each in kafka.read_partition(target, replication_policy.format_offset_map_topic("east")):
         assert each.key is not None
         known.apply_record(each.key, each.value)
     return sum(

@@ -18,8 +18,8 @@ from prometheus_client import parser
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import Metric
-from connect_runtime.worker import metrics_registry
-from mm2.config import flow_plan
+from connect_runtime.worker import connect_metrics_registry
+from mm2.config import flow_connector_configs
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapProducerKey
 from mm2.metrics import metric_declarations
@@ -210,9 +210,9 @@ def all_is_measured(scene: Scene) -> None:
         each.name: each
         for each in (*metric_declarations.ALL_METRICS, *metric_declarations.PARTITION_METRICS)
     }
-    for group in metrics_registry.ALL_GROUPS:
+    for group in connect_metrics_registry.ALL_GROUPS:
         declared.update(
-            (each.name, each) for each in metrics_registry.declare_metrics(group).values()
+            (each.name, each) for each in connect_metrics_registry.declare_metrics(group).values()
         )
     for name, family in families(scene).items():
         of_counter = name if family.type != "counter" else f"{name}_total"
@@ -393,8 +393,12 @@ def what_is_paused_says_so(scene: Scene) -> None:
 def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
     """By the flow that leads back, which mirrors nothing itself."""
     back = "west->east"
-    scene.run.pause_connector(flow_plan.HEARTBEAT_CONNECTOR, flow=back)
-    held = {"flow": back, "connector": flow_plan.HEARTBEAT_CONNECTOR, "override": "paused"}
+    scene.run.pause_connector(flow_connector_configs.HEARTBEAT_CONNECTOR, flow=back)
+    held = {
+        "flow": back,
+        "connector": flow_connector_configs.HEARTBEAT_CONNECTOR,
+        "override": "paused",
+    }
     eventually.eventually(
         lambda: series(scene, metric_declarations.CONNECTOR_OVERRIDE, **held) == [1.0], SOON_S
     )

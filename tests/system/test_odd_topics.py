@@ -20,7 +20,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats.incident_records import IncidentKind
 from mm2.sandbox import replication_proof
 from mm2.sandbox.log_comparison import TopicsComparison
-from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.replication_proof import SourceSnapshot
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster

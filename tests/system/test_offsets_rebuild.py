@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats import offset_map_records
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.interop.dedicated_nodes import Kind, Node
 from tests.support import eventually, kafka, mirror, numbered
 from tests.support.kafka import Outgoing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-MAP = naming.format_offset_map_topic("east")
+MAP = replication_policy.format_offset_map_topic("east")
 WAIT_S = 120.0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, kafka, mirror, own_classes
 from tests.support.kafka import Outgoing, Properties
@@ -114,7 +114,7 @@ def await_still(client: Properties, names: Sequence[str]) -> None:
 
     def still() -> bool:
         before = ends(client, names)
-        return not clock.wait_until(
+        return not system_clock.wait_until(
             lambda: ends(client, names) != before, timeout_s=STILL_S, interval_s=0.5
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.config import flow_plan
+from mm2.config import flow_connector_configs
 from mm2.node import drill_report
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import beats, content, eventually, kafka, mirror, operations, questions
@@ -161,8 +161,9 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     """Nor do its checkpoints, which are paused over REST."""
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
-    scene.run.pause_connector(flow_plan.CHECKPOINT_CONNECTOR)
-    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT_CONNECTOR}", override="paused"'
+    scene.run.pause_connector(flow_connector_configs.CHECKPOINT_CONNECTOR)
+    connector = flow_connector_configs.CHECKPOINT_CONNECTOR
+    held = f'flow="{FLOW}", connector="{connector}", override="paused"'
     scene.await_answer(f"mm2_connector_override{{{held}}} == 1")
     scene.await_answer(f'mm2_flow_override{{flow="{FLOW}", override="paused"}} == 1')
     scene.await_answer(f"mm2_flow_last_replication_age_seconds > {STANDSTILL_S}")

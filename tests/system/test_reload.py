@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, mirror

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mm2 import exit_codes, operator_commands
-from mm2.formats import offset_map_records, record_sets
+from mm2 import exit_codes, suggested_commands
+from mm2.formats import offset_map_records, record_set_splitter
 from mm2.formats.offset_map_records import EraKey, NewEraRequestKey
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import (
@@ -250,7 +250,7 @@ def damage_last_batch(side: SandboxCluster, topic: str) -> None:
     data = bytearray(log.read_bytes())
     found = [
         (header, bytes(batch))
-        for header, batch in record_sets.iter_batches(memoryview(bytes(data)))
+        for header, batch in record_set_splitter.iter_batches(memoryview(bytes(data)))
         if not header.is_control
     ]
     header, batch = found[-1]
@@ -282,7 +282,7 @@ def test_rights_that_are_printed_are_all_that_is_lacking(tmp_path, own_cluster):
             ("unwritable", "refused-by-target", target),
         ):
             lines = "".join(f"{key}={value}\n" for key, value in side.items())
-            (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+            (tmp_path / suggested_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
             obeying.obey(obeying.remedy_of(run, topic, code), folder=tmp_path)
             eventually.eventually(
                 functools.partial(has_all, target, topic),

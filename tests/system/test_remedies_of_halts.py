@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.protocol.produce import ProduceBatch
-from mm2 import operator_commands
-from mm2.formats import record_sets
-from mm2.sandbox import java_server
+from connect_runtime.protocol.produce_requests import ProduceBatch
+from mm2 import suggested_commands
+from mm2.formats import record_set_splitter
+from mm2.sandbox import java_server_process
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -91,7 +91,7 @@ def test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped(
         with standalone(tmp_path, west, connector) as alone:
             remedy = remedy_while_producing(east, alone.log_text)
             assert remedy.startswith(
-                f"curl -f -X POST '{operator_commands.WORKER_URL_PLACEHOLDER}/connectors/copies/"
+                f"curl -f -X POST '{suggested_commands.WORKER_URL_PLACEHOLDER}/connectors/copies/"
             )
             assert run.stop() == 143
             obeying.obey(remedy, folder=tmp_path, worker=alone.url)
@@ -106,7 +106,7 @@ def remedy_while_producing(east: Properties, log: Callable[[], str]) -> str:
     def halted() -> str:
         kafka.produce(east, "orders", content.some(1))
         found = re.search(r"\[fenced-by-another-owner\] .*", log())
-        return operator_commands.extract_remedy_from_message(found[0]) if found else ""
+        return suggested_commands.extract_remedy_from_message(found[0]) if found else ""
 
     return eventually.eventually(halted, SOON_S, log, interval_s=0.5)
 
@@ -183,7 +183,9 @@ def write_late(target: Properties, topic: str) -> None:
     """A batch of the mirror's last writer, of records that no map tells of."""
     with Driver(target) as driver:
         driver.leader(topic)
-        headers = [each for each, _ in record_sets.iter_batches(driver.fetch(topic).records)]
+        headers = [
+            each for each, _ in record_set_splitter.iter_batches(driver.fetch(topic).records)
+        ]
         last = headers[-1]
         written = sum(
             each.record_count
@@ -261,7 +263,7 @@ def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
     side = own_cluster(
         "west",
         users=[USER],
-        jvm=(*java_server.TEST_JVM_FLAGS, *old_authorizer.flags(tmp_path)),
+        jvm=(*java_server_process.TEST_JVM_FLAGS, *old_authorizer.flags(tmp_path)),
         settings={"authorizer.class.name": old_authorizer.NAME},
     )
     west = side.client_properties()
@@ -279,7 +281,7 @@ def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
 
 def as_administrator(folder: Path, properties: Properties) -> None:
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
-    (folder / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+    (folder / suggested_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
 
 
 ON_SOURCE: Rights = {

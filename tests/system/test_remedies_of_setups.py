@@ -17,9 +17,9 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import admin
 
-from mm2 import operator_commands
-from mm2.kafka import client_interfaces
-from mm2.sandbox import java_server, kafka_jars
+from mm2 import suggested_commands
+from mm2.kafka import kafka_client_interfaces
+from mm2.sandbox import java_server_process, kafka_jars
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, granted, kafka, mirror, obeying, operations
 from tests.support.granted import Rights
@@ -82,19 +82,19 @@ def test_topics_of_the_flow_that_were_made_otherwise_are_mended(tmp_path, pair):
     cleanup.policy."""
     east, west = (each.client_properties() for each in pair)
     kafka.create_topic(east, "orders")
-    ours = sorted(client_interfaces.build_flow_state_topic_names("east").values())
+    ours = sorted(kafka_client_interfaces.build_flow_state_topic_names("east").values())
     kafka.create_topic(west, ours[0], partitions=2)
     given = settings(east, west, "orders")
     with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[0])}.*it has 2 partitions")
-        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+        obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "orders", b"first")
         await_gone(run, "Remedy")
         assert run.stop() == 143
     operations.configure(west, ours[1], {"cleanup.policy": "delete"})
     with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[1])}.*cleanup.policy is delete")
-        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+        obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "orders", b"second")
         await_gone(run, "Remedy")
         assert run.stop() == 143
@@ -123,26 +123,26 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
 
         def allow(on: SandboxCluster, line: str) -> None:
             lines = "".join(f"{key}={value}\n" for key, value in on.client_properties().items())
-            (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
-            obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+            (tmp_path / suggested_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+            obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
 
         unread = line_of(run, "not authorized to read .* on the target; assuming")
         unseen = line_of(run, "not authorized to read the source topic's configs")
         unfenced = line_of(run, "replicated at least once")
         logged = run.await_log(r"so zombie writers cannot be fenced: .*")[0]
         told = mirror.mm2("why", "--config", run.settings_path, "orders").stdout
-        (why,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
+        (why,) = [line for line in told.splitlines() if suggested_commands.REMEDY_PREFIX in line]
         assert (
-            operator_commands.extract_remedy_from_message(why)
-            == operator_commands.extract_remedy_from_message(logged)
-            == operator_commands.extract_remedy_from_message(unfenced)
+            suggested_commands.extract_remedy_from_message(why)
+            == suggested_commands.extract_remedy_from_message(logged)
+            == suggested_commands.extract_remedy_from_message(unfenced)
         )
         allow(east, run.await_log(r"reading ACLs: .*")[0])
         allow(west, run.await_log(r"copying ACLs: .*")[0])
         allow(west, unread)
         allow(east, unseen)
         allow(west, why)
-        await_gone(run, operator_commands.REMEDY_PREFIX)
+        await_gone(run, suggested_commands.REMEDY_PREFIX)
         replicates(source, target, "orders", b"once")
         assert "Remedy" not in mirror.mm2("why", "--config", run.settings_path, "orders").stdout
         eventually.eventually(lambda: "User:reader" in readers(target, "east.orders"), SOON_S)
@@ -217,13 +217,13 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
             replicates(east, west, topic, b"before")
         for setting in OTHERWISE:
             line = line_of(run, f"warning: .*orders.*{re.escape(setting)} is ")
-            obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
-        await_gone(run, operator_commands.REMEDY_PREFIX)
+            obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
+        await_gone(run, suggested_commands.REMEDY_PREFIX)
         replicates(east, west, "orders", random.Random(1).randbytes(1_500_000))
 
         run.pause_connector("MirrorCheckpointConnector")
         line = line_of(run, "MirrorCheckpointConnector is paused by an operator")
-        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+        obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
         await_gone(run, "MirrorCheckpointConnector")
 
         assert mirror.mm2("pause", "east->west", *config, "--topic", "aging").returncode == 0
@@ -238,12 +238,12 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
 
         eventually.eventually(produce_until_warned, SOON_S, lambda: run.tail, interval_s=2.0)
         line = warned.findall(run.log)[0]
-        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+        obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
         run.await_log("aging: no longer at risk of data loss")
         assert operations.settings(east, "aging")["retention.ms"] == str(2 * DAY_MS)
         told = mirror.mm2("why", *config, "aging").stdout
-        (line,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
-        obeying.obey(operator_commands.extract_remedy_from_message(line), folder=tmp_path)
+        (line,) = [line for line in told.splitlines() if suggested_commands.REMEDY_PREFIX in line]
+        obeying.obey(suggested_commands.extract_remedy_from_message(line), folder=tmp_path)
         replicates(east, west, "aging", b"after")
         sent = [each.value for each in kafka.read_partition(east, "aging")]
         assert [each.value for each in kafka.read_partition(west, "east.aging")] == sent
@@ -274,7 +274,7 @@ def test_a_topic_that_is_gone_is_left_out(tmp_path, pair):
         given["flows"][0]["topics.exclude"] = ["old"]
         run.settings_path.write_text(json.dumps(given, indent=1))
         obeying.obey(remedy, folder=tmp_path)
-        await_gone(run, operator_commands.REMEDY_PREFIX)
+        await_gone(run, suggested_commands.REMEDY_PREFIX)
         assert run.stopped() == set()
         replicates(east, west, "orders", b"after")
         assert run.stop() == 143
@@ -295,7 +295,7 @@ def test_a_target_that_lacks_a_codec_is_given_another(tmp_path, own_cluster):
         obeying.obey(remedy, folder=tmp_path)
         replicates(east, west, "orders", b"after")
         assert len(kafka.read_partition(west, "east.orders")) == 52
-        await_gone(run, operator_commands.REMEDY_PREFIX)
+        await_gone(run, suggested_commands.REMEDY_PREFIX)
         assert run.stop() == 143
 
 
@@ -330,9 +330,9 @@ def test_a_mirror_topic_that_a_policy_forbids_is_made_once_it_may_be(
     subprocess.run([compiler, "-cp", f"{jars}/*", "-d", tmp_path, source], check=True, timeout=100)
     east = own_cluster("east").client_properties()
     monkeypatch.setattr(
-        java_server,
+        java_server_process,
         "make_java_command",
-        functools.partial(java_server.make_java_command, classes=[tmp_path]),
+        functools.partial(java_server_process.make_java_command, classes=[tmp_path]),
     )
     policy = {"create.topic.policy.class.name": "NoMirrors"}
     west = own_cluster("west", settings=policy).client_properties()
@@ -350,5 +350,5 @@ def test_a_mirror_topic_that_a_policy_forbids_is_made_once_it_may_be(
         allowed.touch()
         obeying.obey(remedy, folder=tmp_path)
         replicates(east, west, "orders", b"allowed")
-        await_gone(run, operator_commands.REMEDY_PREFIX)
+        await_gone(run, suggested_commands.REMEDY_PREFIX)
         assert run.stop() == 143

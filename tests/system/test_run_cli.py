@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import port_reservation
 from tests.support import eventually, kafka, mirror
 from tests.support.kafka import Outgoing, Properties

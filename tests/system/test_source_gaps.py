@@ -9,7 +9,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats.incident_records import IncidentKind
 from mm2.sandbox import replication_proof
 from mm2.sandbox.replication_proof import SourceSnapshot
@@ -126,7 +126,7 @@ def test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy(gap: Gap, topic: 
         assert re.search(rf": {name}-0: \[source-gap\] .*on\.source\.gap is fail", told.stdout)
         assert mirror.mm2("throttle", mirror.FLOW, "none", *named).returncode == 0
         said = obeying.obey(
-            operator_commands.extract_remedy_from_message(line[0]), folder=gap.folder
+            suggested_commands.extract_remedy_from_message(line[0]), folder=gap.folder
         )
         assert f"{name}-0: replicating again from source offset {KEPT_FROM}" in said
         run.await_log(rf"incident new-era-requested: {name}-0, source offsets", SOON_S)

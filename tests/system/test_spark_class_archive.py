@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.copier.copy_engine import EngineState
 from mm2.copier.spark import jvm
 from mm2.copier.spark.engine import SparkEngine

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
-from mm2.copier import control_server
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier import control_channel_server
 from mm2.copier.copy_engine import CopyState, SlotUsage
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
@@ -45,8 +45,10 @@ def cluster():
 
 @pytest.fixture
 def server():
-    tls, fingerprint = control_server.create_tls_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
-    listening = control_server.listen_tls(
+    tls, fingerprint = control_channel_server.create_tls_context(
+        host="127.0.0.1", wall_ms=CLOCK.wall_ms()
+    )
+    listening = control_channel_server.listen_tls(
         CLOCK,
         tls=tls,
         fingerprint=fingerprint,
@@ -78,7 +80,7 @@ def test_processes_share_a_cluster_and_leave_it_when_they_die(cluster):
         assert others["slots"] == [2, 2, 0, 0]
         one.kill()
         left = [seen["jvm"], *seen["pids"]]
-        eventually.eventually(lambda: not any(map(processes.is_process_alive, left)), 30.0)
+        eventually.eventually(lambda: not any(map(child_processes.is_process_alive, left)), 30.0)
         assert spark_processes.answer(other, "look")["states"] == ["RUNNING", "RUNNING"]
     eventually.eventually(
         lambda: not any(worker.executor_pids() for worker in cluster.workers),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
-from mm2.copier import control_server
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier import control_channel_server
 from mm2.copier.copy_engine import CopyState, EngineState, SlotUsage
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
@@ -27,7 +27,7 @@ SECRET = "a-password-from-the-environment"
 
 @pytest.fixture(scope="module")
 def server():
-    listening = control_server.listen_unix(SystemClock())
+    listening = control_channel_server.listen_unix(SystemClock())
     yield listening
     listening.close()
 
@@ -135,7 +135,7 @@ def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
         assert copy.handle.wait(10.0)
         assert copy.handle.error == "the copy process was killed or crashed"
     eventually.eventually(
-        lambda: not any(processes.is_process_alive(each["pid"]) for each in described)
+        lambda: not any(child_processes.is_process_alive(each["pid"]) for each in described)
     )
     eventually.eventually(lambda: start().connects(), 30.0, "a copy starts from a new daemon")
 
@@ -159,7 +159,7 @@ def test_cancel_ends_a_copy_that_does_not_listen(start):
     copy.handle.cancel()
     assert copy.handle.wait(10.0)
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not processes.is_process_alive(pid), 10.0)
+    eventually.eventually(lambda: not child_processes.is_process_alive(pid), 10.0)
 
 
 def test_a_copy_cancelled_at_once_never_stays(start):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes
-from connect_runtime.system.clock import SystemClock
-from mm2.copier import control_server
+from connect_runtime.system import child_processes
+from connect_runtime.system.system_clock import SystemClock
+from mm2.copier import control_channel_server
 from mm2.copier.copy_engine import CopyState, EngineState
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
@@ -60,14 +60,14 @@ def test_nothing_survives_the_process_that_started_spark(number):
         process.wait(30.0)
         left = [seen["jvm"], *seen["pids"]]
         eventually.eventually(
-            lambda: not any(processes.is_process_alive(pid) for pid in left),
+            lambda: not any(child_processes.is_process_alive(pid) for pid in left),
             30.0,
-            lambda: f"alive: {[pid for pid in left if processes.is_process_alive(pid)]}",
+            lambda: f"alive: {[pid for pid in left if child_processes.is_process_alive(pid)]}",
         )
 
 
 def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
-    server = control_server.listen_unix(CLOCK)
+    server = control_channel_server.listen_unix(CLOCK)
 
     def check():
         spark = SparkEngine(SparkSettings(), clock=CLOCK)
@@ -87,7 +87,7 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         assert late.handle.wait(30.0)
         assert late.handle.error == "Spark's JVM terminated unexpectedly"
         pids = [pid_in(described), pid_in(described, "parent")]
-        eventually.eventually(lambda: not any(map(processes.is_process_alive, pids)), 30.0)
+        eventually.eventually(lambda: not any(map(child_processes.is_process_alive, pids)), 30.0)
         spark.stop(3.0)
         assert [path.name for path in home.iterdir() if path.suffix == ".log"] == ["spark.log"]
         return home
@@ -108,12 +108,12 @@ def test_stopping_while_spark_starts_is_quick():
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
     assert spark.state is EngineState.STOPPED
-    eventually.eventually(lambda: not processes.is_process_alive(pid), 30.0)
+    eventually.eventually(lambda: not child_processes.is_process_alive(pid), 30.0)
 
 
 @pytest.mark.parametrize("frozen", [pytest.param(False, marks=pytest.mark.full), True])
 def test_stop_ends_what_still_runs_in_time(frozen):
-    server = control_server.listen_unix(CLOCK)
+    server = control_channel_server.listen_unix(CLOCK)
     spark = SparkEngine(SparkSettings(), clock=CLOCK)
     spark.open()
     copy = Starter(spark, server)()
@@ -125,7 +125,7 @@ def test_stop_ends_what_still_runs_in_time(frozen):
     assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
     assert copy.handle.state is CopyState.ENDED
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not any(map(processes.is_process_alive, pids)), 30.0)
+    eventually.eventually(lambda: not any(map(child_processes.is_process_alive, pids)), 30.0)
     server.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import browser as support_browser
 from tests.support import checkpoints, content, eventually, kafka, mirror, operations
@@ -172,9 +172,9 @@ def stops_are_shown(scene: Scene, browser: Browser) -> None:
     line = scene.run.await_log(rf"{scene.store}-0 is halted: (.*)\n")[1]
     browser.await_text("#halts-section", "on.source.gap is fail")
     assert browser.text("#halts-section .chip") == "halted"
-    assert browser.text("#halts-section .command") == operator_commands.extract_remedy_from_message(
-        line
-    )
+    assert browser.text(
+        "#halts-section .command"
+    ) == suggested_commands.extract_remedy_from_message(line)
     browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
     assert browser.title == "unhealthy · mm2"
     browser.await_text("#estimate", "1 partition halted")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, GroupSearchResult
 from mm2.formats.mirrormaker2_records import Checkpoint
-from mm2.status import flow_state
+from mm2.status import flow_status
 from mm2.status.status_document import FlowProblem, ReportedFlowState
-from mm2.ui.command_runner import CommandResult
 from mm2.ui.lag_timeline import TimelinePoint
+from mm2.ui.status_page_command_runner import CommandResult
 from tests.support import browser as support_browser
 from tests.support import eventually, made_up_page, seen_flows, statuses
 from tests.support.browser import Browser
@@ -197,7 +197,7 @@ def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: 
     shown = seen_flows.flow(
         seen_flows.part(),
         status=statuses.flow(statuses.partition(), holds=held),
-        warnings=tuple(flow_state.describe_overrides(held, resume="mm2 resume x")),
+        warnings=tuple(flow_status.describe_overrides(held, resume="mm2 resume x")),
     )
     made = MadeUp(flows=[shown])
     with made_up_page.served(made) as url:

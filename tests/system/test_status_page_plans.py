@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.ui.command_runner import CommandResult
+from mm2.ui.status_page_command_runner import CommandResult
 from tests.support import browser as support_browser
 from tests.support import made_up_page, seen_flows
 from tests.support.browser import Browser

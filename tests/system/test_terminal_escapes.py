@@ -10,7 +10,7 @@ import pytest
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.support import content, eventually, kafka, mirror
 from tests.support.kafka import Outgoing
 from tests.support.mirror import Mirror
@@ -52,7 +52,9 @@ def test_no_command_prints_what_controls_a_terminal(
         running.await_records(20, topic=TOPIC)
         key, value = incident_records.encode_incident(stated)
         kafka.produce(
-            target, naming.format_incidents_topic("east"), [Outgoing(key=key, value=value)]
+            target,
+            replication_policy.format_incidents_topic("east"),
+            [Outgoing(key=key, value=value)],
         )
         config = ("--config", str(running.settings_path))
         move = ("failover", "--from", "east", "--to", "west")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats.incident_records import IncidentKind
 from mm2.sandbox import replication_proof
 from tests.support import content, eventually, kafka, mirror, obeying, operations
@@ -136,7 +136,7 @@ def assert_told(run: Mirror) -> Told:
         "source-again": r"source topic source-again was deleted and created.*mm2 topic reset",
     }.items():
         line = run.await_log(rf"{topic}-0 is halted: .*{told}.*", 30.0)
-        commands_of[topic] = operator_commands.extract_remedy_from_message(line[0])
+        commands_of[topic] = suggested_commands.extract_remedy_from_message(line[0])
     run.await_log("topic deleted is no longer listed by the source", 30.0)
     assert all(commands_of.values()), commands_of
     return commands_of

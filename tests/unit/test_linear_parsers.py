@@ -14,11 +14,11 @@ from connect_runtime.api.config_types import Type
 from connect_runtime.api.errors import ConfigError, DataError
 from connect_runtime.base import config_placeholders
 from connect_runtime.config import config_providers
-from connect_runtime.herder import task_reconfiguration
+from connect_runtime.herder import task_config_publishing
 from connect_runtime.kafka import client_errors, librdkafka_logging
 from connect_runtime.plugins import header_converter, jackson_json
 from connect_runtime.rest import basic_auth
-from mm2.config import java_classes
+from mm2.config import java_class_placeholders
 from mm2.copier.spark import spark_errors
 
 JAVA_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
@@ -53,7 +53,7 @@ def test_placeholders_are_those_that_java_finds(text):
     assert config_placeholders.replace_placeholders(text, lambda _: "<$1>") == JAVA_PLACEHOLDER.sub(
         "<$1>", text
     )
-    assert bool(task_reconfiguration.find_provider_references({"k": text})) == bool(
+    assert bool(task_config_publishing.find_provider_references({"k": text})) == bool(
         JAVA_PLACEHOLDER.search(text)
     )
     assert config_providers.find_provider_names(text) == [each[0] for each in found]
@@ -108,7 +108,7 @@ def test_the_entry_of_a_jaas_file_is_found_as_before(text):
 @same(["a", "B", "_", ".", ":", "1", "-", "é"])
 def test_names_of_classes_are_told_from_others_as_before(text):
     before = re.fullmatch(r"\w+(\.\w+)*[.:]\w+(\.\w+)*", text)
-    assert java_classes.is_python_class_name(text) == (before is not None)
+    assert java_class_placeholders.is_python_class_name(text) == (before is not None)
 
 
 @same(
@@ -142,7 +142,7 @@ LONG = 64_000
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (lambda text: task_reconfiguration.find_provider_references({"k": text}), "${a:" * LONG),
+        (lambda text: task_config_publishing.find_provider_references({"k": text}), "${a:" * LONG),
         (config_providers.find_provider_names, "${a:" * LONG),
         (config_providers.find_provider_names, "${a:" + ":" * LONG),
         (config_providers.find_provider_names, "${" * LONG),
@@ -159,7 +159,7 @@ LONG = 64_000
         (header_converter.parse_value, "[" * LONG),
         (header_converter.parse_value, "," * LONG),
         (header_converter.parse_value, '{"":' * LONG),
-        (java_classes.is_python_class_name, "w." * LONG),
+        (java_class_placeholders.is_python_class_name, "w." * LONG),
         (spark_errors.explain_job_failure, "Traceback (most recent call last):\n" + " \n" * LONG),
     ],
 )

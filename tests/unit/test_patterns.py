@@ -29,7 +29,10 @@ def test_an_expression_takes_linear_time(use):
 def test_what_is_no_constant_is_known_or_bounded():
     """Expressions of users go through `user_pattern`, which limits the steps of each match."""
     allowed = {
-        ("mm2/config/value_types.py", "pattern"),  # its callers' constants are measured above
+        (
+            "mm2/config/config_value_types.py",
+            "pattern",
+        ),  # its callers' constants are measured above
     }
     found = {(use.place.rpartition(":")[0], use.name) for use in USES if use.text is None}
     assert found == COMPOSED | allowed

@@ -16,8 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
+from connect_runtime.system.supervised_threads import (
+    StoppableThread,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
 from mm2.copier.copy_engine import CopyJob, CopyState, CopyStateTracker, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters

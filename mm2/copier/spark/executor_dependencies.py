@@ -21,7 +21,7 @@ SHIPPED_PACKAGES = (
     "mm2/copier",
     "mm2/formats",
     "mm2/offsets",
-    "mm2/operator_commands.py",
+    "mm2/suggested_commands.py",
     "mm2/unreachable_cluster.py",
     "mm2/replication",
     "mm2/topics",

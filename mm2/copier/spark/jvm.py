@@ -26,11 +26,11 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import clock, file_access, java_installation
-from connect_runtime.system.file_access import DirectoryNotPrivateError
+from connect_runtime.system import java_installation, secure_file_access, system_clock
 from connect_runtime.system.java_installation import JavaMissingError
-from mm2.copier import run_directory
-from mm2.copier.run_directory import RunDirectory
+from connect_runtime.system.secure_file_access import DirectoryNotPrivateError
+from mm2.copier import process_private_directory
+from mm2.copier.process_private_directory import RunDirectory
 from mm2.copier.spark import settings as spark_settings
 from mm2.copier.spark import spark_errors
 from mm2.copier.spark.settings import SparkSettings
@@ -73,7 +73,7 @@ class ClassArchive:
     installation (`home`)."""
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
-        self._folder = folder or file_access.find_user_cache_directory()
+        self._folder = folder or secure_file_access.find_user_cache_directory()
         identity = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = self._folder / f"spark.{key}.jsa"
@@ -224,7 +224,7 @@ def launch_jvm(settings: SparkSettings) -> DriverJvm:
 
     Raises `SparkStartError`.
     """
-    run = run_directory.create_run_directory("mm2-spark-run-")
+    run = process_private_directory.create_run_directory("mm2-spark-run-")
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
@@ -260,7 +260,7 @@ def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
     """Wait until the JVM accepts connections. If it exits or does not accept connections in time,
     kill the JVM and raise `SparkStartError`."""
     gateway_file = jvm.home / _GATEWAY_FILE
-    is_finished = clock.wait_until(
+    is_finished = system_clock.wait_until(
         lambda: gateway_file.exists() or not jvm.is_alive(),
         timeout_s=JVM_START_TIMEOUT_S,
         interval_s=_POLL_INTERVAL_S,

@@ -18,7 +18,7 @@ import os
 import re
 import sys
 
-from connect_runtime.system import process_lifecycle
+from connect_runtime.system import process_start_and_exit
 from mm2.copier import copy_engine
 from mm2.copier.spark import executor_job
 
@@ -33,7 +33,7 @@ PRELOADED_MODULES = (
 
 def main() -> None:
     """Run pyspark's daemon after loading the modules that copy processes need."""
-    process_lifecycle.prevent_test_imports()
+    process_start_and_exit.prevent_test_imports()
     remove_archives_from_path()
     for name in PRELOADED_MODULES:
         # A missing module is reported over the channel of the copy process that needs it.

@@ -23,27 +23,27 @@ from pathlib import Path
 from typing import Any, Self
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
 from connect_runtime.config import java_properties
-from connect_runtime.system import clock, processes
-from connect_runtime.system.processes import ChildProcess
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system import child_processes, system_clock
+from connect_runtime.system.child_processes import ChildProcess
+from connect_runtime.system.supervised_threads import ThreadGroup
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config import config_loader, dedicated_mode
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.failover import journal
-from mm2.failover.journal import FailoverIdentity
-from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_components import FailoverComponentFactory, FailoverTimeouts
-from mm2.failover.move_executor import FailoverExecutor
-from mm2.failover.move_plan import FailoverPlan
-from mm2.failover.move_request import FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover import failover_journal
+from mm2.failover.failover_components import FailoverComponentFactory, FailoverTimeouts
+from mm2.failover.failover_executor import FailoverExecutor
+from mm2.failover.failover_journal import FailoverIdentity
+from mm2.failover.failover_journal_file import JournalFile
+from mm2.failover.failover_plan import FailoverPlan
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.failover.plan_findings import PlanVerdict
 from mm2.sandbox import sandbox_cluster
-from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import simulated_applications, topic_creation
@@ -344,9 +344,9 @@ class Drill:
         lines = (java_properties.format_property(key, value) for key, value in props.items())
         path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
-        command = processes.build_python_command("mm2.cli.main", "run", str(path))
+        command = child_processes.build_python_command("mm2.cli.main", "run", str(path))
         self._report_step("starting the flow with the settings from the file")
-        child = processes.start_process([*command, "--metrics-port", "0"], output=said)
+        child = child_processes.start_process([*command, "--metrics-port", "0"], output=said)
         self._open.callback(child.kill)
         self._child = child
         return path
@@ -391,7 +391,7 @@ class Drill:
         if self._kind is FailoverKind.EMERGENCY:
             apps.reading.abandon_cluster = True
             apps.reading.stop()
-            clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
+            system_clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
             self._report_step(f"killing the brokers of {self._flow.source}")
             left_s = self._clock.now_s()
             self._clusters[0].kill()
@@ -463,7 +463,7 @@ class Drill:
         more = True
         while more:
             count = len(processed)
-            clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
+            system_clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
             more = len(processed) > count
 
     def _execute_failover(
@@ -472,7 +472,7 @@ class Drill:
         about = FailoverIdentity(
             request=self._build_failover_request(self._kind), flow=self._flow.name
         )
-        begin = journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
+        begin = failover_journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.build_context(tell)) as made:
                 FailoverExecutor(file, made).run_remaining_steps()
@@ -493,4 +493,4 @@ class Drill:
                     else f"mm2 run ended ({ended})"
                 )
                 raise FatalError(f"waiting until {what}: {why}; output of mm2 run: {said}")
-            clock.wait_until(lambda: False, timeout_s=POLL_INTERVAL_S)
+            system_clock.wait_until(lambda: False, timeout_s=POLL_INTERVAL_S)

@@ -10,7 +10,7 @@ from rich import console, status
 from rich.markup import escape
 
 from connect_runtime.base import terminal_escape
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 
 
 class ProgressPrinter:

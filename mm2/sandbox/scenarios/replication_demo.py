@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from connect_runtime.system import clock, processes
-from connect_runtime.system.processes import ChildProcess
+from connect_runtime.system import child_processes, system_clock
+from connect_runtime.system.child_processes import ChildProcess
 from mm2 import text_format
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState, FlowStatus
-from mm2.node.node import Mm2Node
-from mm2.sandbox import java_server, replication_proof, sandbox_cluster
+from mm2.node.mm2_node import Mm2Node
+from mm2.sandbox import java_server_process, replication_proof, sandbox_cluster
 from mm2.sandbox.log_comparison import PartitionComparison, TopicsComparison
-from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
@@ -116,7 +116,9 @@ class DemoWaiter:
             self._wait_poll_interval()
 
     def _wait_poll_interval(self) -> None:
-        clock.wait_until(lambda: self._stop_signal() is not None, timeout_s=WAIT_POLL_INTERVAL_S)
+        system_clock.wait_until(
+            lambda: self._stop_signal() is not None, timeout_s=WAIT_POLL_INTERVAL_S
+        )
 
     def _check_flow_health(self) -> None:
         self.raise_if_stopped()
@@ -306,9 +308,9 @@ class DemoFailover:
     def _execute_failover(self, *arguments: str) -> None:
         """Run the failover command, and respond to its hooks while it is running."""
         said = self._folder / "failover.txt"
-        command = processes.build_python_command("mm2.cli.main", "failover", *arguments)
+        command = child_processes.build_python_command("mm2.cli.main", "failover", *arguments)
         with said.open("wb") as output:
-            self._child = child = processes.start_process(command, output=output)
+            self._child = child = child_processes.start_process(command, output=output)
             self._wait(
                 lambda: self._respond_to_waiting_hooks() or child.poll() is not None, "mm2 failover"
             )
@@ -508,7 +510,7 @@ class Demo:
         self._show_activity("starting two Kafka clusters")
         sandbox_cluster.start_clusters(list(self.clusters.values()))
         for name in self.clusters:
-            java_server.write_settings_file(
+            java_server_process.write_settings_file(
                 self.get_client_properties_path(name), self._get_client_properties(name)
             )
         where = " and ".join(f"{name} at {each.bootstrap}" for name, each in self.clusters.items())
@@ -565,7 +567,8 @@ class Demo:
             seconds=max(WAIT_POLL_INTERVAL_S, self._clock.now_s() - idle_s),
         )
         self._print_step(
-            f"the first records were replicated {text_format.format_duration(idle_s - started_s)} "
+            "the first records were replicated "
+            f"{text_format.format_duration(idle_s - started_s)} "
             "after the start, and "
             f"all {text_format.format_size(found.size)} after another "
             f"{text_format.format_duration(found.seconds)}"

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import confluent_kafka
 
 from connect_runtime.base import plurals
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.kafka import client_errors
-from mm2.sandbox import log_reader
+from mm2.sandbox import partition_reader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.traffic import simulated_applications
 from mm2.sandbox.traffic.simulated_applications import ClientLoop
@@ -142,7 +142,7 @@ class LatencyProbe(ClientLoop):
         topic: str,
         *,
         partitions: int = 1,
-        isolation: str = log_reader.READ_COMMITTED,
+        isolation: str = partition_reader.READ_COMMITTED,
         now: Clock | None = None,
     ) -> None:
         super().__init__("latency probe", topic, now=now)

@@ -19,10 +19,10 @@ from typing import Any
 import confluent_kafka
 
 from connect_runtime.base import plurals
+from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system import processes
-from mm2.sandbox import broker_settings, java_server, kafka_jars, sandbox_clients
+from connect_runtime.system import child_processes
+from mm2.sandbox import broker_settings, java_server_process, kafka_jars, sandbox_clients
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import payloads
@@ -272,7 +272,7 @@ class JavaPerfProducer:
         config.write_text(
             broker_settings.render_properties({**to, "compression.type": codec, "acks": "all"})
         )
-        argv = java_server.make_java_command(
+        argv = java_server_process.make_java_command(
             _PERF_MAIN_CLASS,
             *("--topic", topic, "--num-records", str(records)),
             *("--record-size", str(record_bytes), "--throughput", str(per_second)),
@@ -280,7 +280,7 @@ class JavaPerfProducer:
             jars=kafka_jars.ensure_jars(),
         )
         with self._log.open("wb") as output:
-            self._child = processes.start_process(argv, output=output)
+            self._child = child_processes.start_process(argv, output=output)
 
     def await_completion(self, *, timeout_s: float = 120.0) -> None:
         """Wait until the tool has finished. Raises `SandboxError` with the tool's output on

@@ -13,9 +13,13 @@ from typing import Self
 
 import confluent_kafka
 
-from connect_runtime.base.timing import Clock
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import StoppableThread, ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.base.clock_and_deadline import Clock
+from connect_runtime.system.supervised_threads import (
+    StoppableThread,
+    ThreadGroup,
+    UnexpectedThreadEnd,
+)
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from connect_runtime.base.ids import TopicPartition
 from mm2.offsets.offset_map import OffsetMap
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.support import kafka
 
-MAP_TOPIC = naming.format_offset_map_topic("east")
+MAP_TOPIC = replication_policy.format_offset_map_topic("east")
 
 
 def read_map(target: SandboxCluster) -> OffsetMap:

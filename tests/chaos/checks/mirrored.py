@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mm2.sandbox import log_reader, replication_proof
+from mm2.sandbox import partition_reader, replication_proof
 from mm2.sandbox.log_comparison import TopicsComparison
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.chaos.workloads.writers import Kind
@@ -22,9 +22,9 @@ def assert_exactly_once(
     Of records with old timestamps the promise holds for read_committed readers: their copies go
     in transactions, and who reads uncommitted sees what an interrupted one left.
     """
-    everything = compare(source, target, kinds, log_reader.READ_COMMITTED, prefix=prefix)
+    everything = compare(source, target, kinds, partition_reader.READ_COMMITTED, prefix=prefix)
     fresh = [kind for kind in kinds if not kind.age_ms]
-    compare(source, target, fresh, log_reader.READ_UNCOMMITTED, prefix=prefix)
+    compare(source, target, fresh, partition_reader.READ_UNCOMMITTED, prefix=prefix)
     return everything
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from random import Random
 
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 
 AWAY_MAX_S = 3.0
@@ -35,4 +35,4 @@ def strike(victim: SandboxCluster, kind: Kind, random: Random) -> None:
 
 def pause(seconds: float) -> None:
     """Let the fault last; nothing can be waited for meanwhile."""
-    clock.wait_until(lambda: False, timeout_s=seconds)
+    system_clock.wait_until(lambda: False, timeout_s=seconds)

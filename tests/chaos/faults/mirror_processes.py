@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 
-from connect_runtime.system import processes
+from connect_runtime.system import child_processes
 from tests.support import eventually, mirror
 from tests.support.mirror import Mirror
 
@@ -55,7 +55,7 @@ def await_family_gone(family: Iterable[int], deadline_s: float = 15.0) -> None:
     """Nothing of a run may outlive it (frozen processes do: leave them out)."""
     watched = list(family)
     eventually.eventually(
-        lambda: not any(map(processes.is_process_alive, watched)),
+        lambda: not any(map(child_processes.is_process_alive, watched)),
         deadline_s,
-        lambda: f"gone: {[pid for pid in watched if processes.is_process_alive(pid)]}",
+        lambda: f"gone: {[pid for pid in watched if child_processes.is_process_alive(pid)]}",
     )

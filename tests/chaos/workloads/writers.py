@@ -16,8 +16,8 @@ from typing import Any, Self
 import confluent_kafka
 
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka
 from tests.support.kafka import Properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mm2.formats import record_sets
+from mm2.formats import record_set_splitter
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction, ReverseFlowProducers
@@ -34,7 +34,7 @@ class AskedAtMarkers(PartitionReplicator):
     def on_records_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
         found = {
             header.producer_id
-            for header, _ in record_sets.iter_batches(records.records)
+            for header, _ in record_set_splitter.iter_batches(records.records)
             if header.is_control and header.base_offset >= self.source.position
         }
         known = self._context.reverse_flow_filter

@@ -13,7 +13,7 @@ from typing import Any
 
 import crc32c
 
-from mm2.formats import offset_map_records, record_batch, record_sets
+from mm2.formats import offset_map_records, record_batch, record_set_splitter
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.formats.record_batch import BatchHeader
 from mm2.replication.offset_map_writer import MapWriter
@@ -202,7 +202,7 @@ class _OtherTail(BentCopy):
         start = self.facts.resume_point.segment.target_next if self.facts.resume_point else 0
         kept = [
             bytes(batch)
-            for header, batch in record_sets.iter_batches(answer.records)
+            for header, batch in record_set_splitter.iter_batches(answer.records)
             if header.is_control or header.base_offset < start or self.keep(header, batch)
         ]
         return b"".join(kept)
@@ -233,7 +233,9 @@ class AbortedTailCounted(_OtherTail):
         return True
 
     def seen(self, answer: FetchedRecords) -> bytes:
-        return b"".join(plain(batch) for _, batch in record_sets.iter_batches(answer.records))
+        return b"".join(
+            plain(batch) for _, batch in record_set_splitter.iter_batches(answer.records)
+        )
 
 
 def plain(batch: memoryview) -> bytes:
@@ -256,7 +258,7 @@ class SequencesCounted(AbortedTailCounted):
         records = super().seen(answer)
         self.tail += [
             batch
-            for header, batch in record_sets.iter_batches(memoryview(records))
+            for header, batch in record_set_splitter.iter_batches(memoryview(records))
             if not header.is_control and not any(batch == each for each in self.tail)
         ]
         return records

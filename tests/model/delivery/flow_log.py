@@ -9,9 +9,9 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats import incident_records, offset_map_records
 from mm2.formats.incident_records import Incident
 from mm2.formats.offset_map_records import Era, EraKey, NewEraRequest, NewEraRequestKey
-from mm2.offsets import map_compaction
-from mm2.offsets.map_compaction import MapChange
+from mm2.offsets import offset_map_compaction
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
+from mm2.offsets.offset_map_compaction import MapChange
 from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredState
 from tests.model.delivery.events import Events
@@ -100,7 +100,7 @@ class FlowStateLog:
     def _tidy(self) -> None:
         """Some of what was planned now, and before, in a map that has hardly any room."""
         late = self._planned if self._random.random() < 0.3 else []
-        self._planned = map_compaction.plan_compaction(
+        self._planned = offset_map_compaction.plan_compaction(
             self.partition,
             log_start=self._source.log_start,
             budget_bytes=self._random.choice([0, 400, 1 << 20]),

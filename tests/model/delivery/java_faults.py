@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from mm2.formats.records import BatchRecord
-from mm2.replication.java_map_reconstruction import JavaOffsetSyncs, MapReconstruction, SyncOffsets
+from mm2.formats.record_codec import BatchRecord
+from mm2.replication.java_offset_map_reconstruction import (
+    JavaOffsetSyncs,
+    MapReconstruction,
+    SyncOffsets,
+)
 from mm2.replication.recovery_instructions import Script
 from mm2.replication.recovery_outcomes import RecoveryAttempt, RetryRecovery
 from mm2.replication.takeover_from_java import JavaCopyStart

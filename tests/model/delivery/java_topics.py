@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
+from mm2.replication.java_offset_map_reconstruction import JavaOffsetSyncs
 from mm2.replication.recovery_instructions import JavaMirrorProgress
 from tests.model.delivery.events import Events
 

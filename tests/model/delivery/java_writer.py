@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mm2.formats import records
-from mm2.formats.records import BatchRecord
+from mm2.formats import record_codec
+from mm2.formats.record_codec import BatchRecord
 from tests.fakes import batches
 from tests.fakes.batches import Record
 from tests.model.delivery import java_topics
@@ -100,7 +100,7 @@ class JavaWriter:
         network = self._world.network
         made = []
         for record in found:
-            fields = records.decode_record_body(record.body)
+            fields = record_codec.decode_record_body(record.body)
             made.append(
                 Record(
                     key=fields.key,

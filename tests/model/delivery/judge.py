@@ -11,11 +11,11 @@ import enum
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mm2.formats import record_batch, records
+from mm2.formats import record_batch, record_codec
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.formats.records import BatchRecord
+from mm2.formats.record_codec import BatchRecord
 from mm2.offsets.offset_map import EraRuns
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase
 from tests.model.delivery import opposite_flow, person, target_log
 from tests.model.delivery.target_log import Entry
@@ -136,15 +136,15 @@ def _records(entries: list[Entry]) -> list[Seen]:
 
 def _opened(data: bytes) -> list[BatchRecord]:
     batch = memoryview(data)
-    return records.decode_batch(record_batch.read_batch_header(batch), batch) if data else []
+    return record_codec.decode_batch(record_batch.read_batch_header(batch), batch) if data else []
 
 
 def _content(around: World, record: BatchRecord) -> Content | None:
     """What is to become of a source record; None when it is to be left out."""
     if around.transform is None:
         return record.timestamp, record.body
-    became = around.transform(records.decode_record_body(record.body), record.timestamp)
-    return None if became is None else (record.timestamp, records.encode_record_body(became))
+    became = around.transform(record_codec.decode_record_body(record.body), record.timestamp)
+    return None if became is None else (record.timestamp, record_codec.encode_record_body(became))
 
 
 def _origins(around: World) -> dict[Content, Origin]:
@@ -245,13 +245,13 @@ def _newest_of_keys(around: World, seen: list[Seen], *, reader: str) -> list[str
     if not quiet or around.log.partition.eras == {}:
         return []
     wanted = {
-        records.decode_record_body(record.body).key: _content(around, record)
+        record_codec.decode_record_body(record.body).key: _content(around, record)
         for entry in opposite_flow.local(around.source.entries)
         if entry.committed
         for record in entry.held
         if record.offset >= max(_first_source(around), around.source.log_start)
     }
-    have = {records.decode_record_body(each.content[1]).key: each.content for each in seen}
+    have = {record_codec.decode_record_body(each.content[1]).key: each.content for each in seen}
     wrong = [
         key for key, content in wanted.items() if content is not None and have.get(key) != content
     ]

@@ -7,10 +7,10 @@ from typing import Any
 from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
-from mm2.replication.read_committed import SourceBatch, SourceScan
+from mm2.replication.partition_transactions import TransactionModeTracker, TransactionStep
+from mm2.replication.read_committed_batch_filter import SourceBatch, SourceScan
 from mm2.replication.recovery_outcomes import PartitionAcquired
 from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
-from mm2.replication.transactions import TransactionModeTracker, TransactionStep
 
 
 class _StartOverlooked(PartitionSendQueue):

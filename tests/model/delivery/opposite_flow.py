@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mm2.formats.records import BatchRecord
+from mm2.formats.record_codec import BatchRecord
 from tests.model.delivery import source_log
 from tests.model.delivery.events import Events
 from tests.model.delivery.source_log import Entry, SourceLog

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from mm2.formats import record_batch
 from mm2.replication import partition_lag
-from mm2.replication.batch_splitting import BatchMergeLimits
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (

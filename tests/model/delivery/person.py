@@ -8,8 +8,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mm2 import operator_commands
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2 import suggested_commands
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Person:
         told = copy.machine.state.phase is PartitionPhase.HALTED
         if copy.alive and told and copy.machine.state.halt is stop:
             self._world.events.note(
-                "person", f"types {operator_commands.extract_remedy_from_message(stop.message)}"
+                "person", f"types {suggested_commands.extract_remedy_from_message(stop.message)}"
             )
             start = _begins_at(stop)
             if start is None:
@@ -63,5 +63,5 @@ def stands_open(around: World, stop: PartitionHalt) -> bool:
 def _begins_at(stop: PartitionHalt) -> int | None:
     """The offset at which the transaction begins that the stop wants to be aborted; None: it wants
     the right to ask for it."""
-    words = shlex.split(operator_commands.extract_remedy_from_message(stop.message))
+    words = shlex.split(suggested_commands.extract_remedy_from_message(stop.message))
     return int(words[words.index(_ABORT) + 1]) if _ABORT in words else None

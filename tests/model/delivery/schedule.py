@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from mm2.replication import batch_splitting
+from mm2.replication import batch_size_limits
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 from tests.model.delivery import judge, weather
@@ -47,8 +47,8 @@ def run(
     around = World(f"events {seed}", drawn, make=make, tracing=tracing)
     around.events.note("weather", drawn)
     violations: list[str] = []
-    whole = batch_splitting.DECODE_PART_RECORDS
-    batch_splitting.DECODE_PART_RECORDS = drawn.part_records or whole
+    whole = batch_size_limits.DECODE_PART_RECORDS
+    batch_size_limits.DECODE_PART_RECORDS = drawn.part_records or whole
     try:
         _Schedule(around).play()
         violations = judge.judge(around)
@@ -59,7 +59,7 @@ def run(
         kind = Kind.UNSETTLED if unsettled else Kind.INVARIANT
         violations = [f"{kind}: {error!r}"]
     finally:
-        batch_splitting.DECODE_PART_RECORDS = whole
+        batch_size_limits.DECODE_PART_RECORDS = whole
     state = ", ".join(_state(each) for each in around.owners)
     return Outcome(
         seed=seed,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeGuard
 
-from mm2.formats import incident_records, record_sets
+from mm2.formats import incident_records, record_set_splitter
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.replication import error_policy
 from mm2.replication.recovery_instructions import (
@@ -103,7 +103,7 @@ class GoneTakenForMatched(BentCopy):
         start = self.facts.resume_point.segment.target_next if self.facts.resume_point else 0
         return any(
             not header.is_control and header.base_offset >= start
-            for header, _ in record_sets.iter_batches(answer.records)
+            for header, _ in record_set_splitter.iter_batches(answer.records)
         )
 
 

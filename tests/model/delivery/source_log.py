@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord, RecordFields
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.model.delivery import events
@@ -154,7 +154,7 @@ class SourceLog:
             BatchRecord(
                 self.end + place,
                 newest if self._weather.appended else each.timestamp,
-                records.encode_record_body(RecordFields(each.key, each.value, each.headers)),
+                record_codec.encode_record_body(RecordFields(each.key, each.value, each.headers)),
             )
             for place, each in enumerate(made)
         )
@@ -238,7 +238,7 @@ class SourceLog:
         known = [each for each in known if each.last < self.stable_end]
         known = known[: self._random.randint(0, len(known))]
         newest = {
-            records.decode_record_body(record.body).key: record.offset
+            record_codec.decode_record_body(record.body).key: record.offset
             for entry in known
             if entry.committed
             for record in entry.held
@@ -251,7 +251,7 @@ class SourceLog:
     def _clean(self, entry: Entry, newest: dict[bytes | None, int]) -> None:
         kept = []
         for record in entry.held if entry.committed else ():
-            fields = records.decode_record_body(record.body)
+            fields = record_codec.decode_record_body(record.body)
             tombstone = fields.value is None and self._random.random() < 0.3
             if newest[fields.key] == record.offset and not tombstone:
                 kept.append(record)
@@ -267,9 +267,9 @@ class SourceLog:
     def _written_again(self, entry: Entry) -> bytes:
         header = record_batch.read_batch_header(memoryview(entry.data))
         left = []
-        for record in records.decode_batch(header, memoryview(entry.data)):
+        for record in record_codec.decode_batch(header, memoryview(entry.data)):
             if any(each.offset == record.offset for each in entry.held):
-                fields = records.decode_record_body(record.body)
+                fields = record_codec.decode_record_body(record.body)
                 left.append(
                     Record(
                         key=fields.key,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import crc32c
 
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.model.delivery import source_log
@@ -405,14 +405,14 @@ class TargetLog:
         known = [each for each in known if each.last < min(open_from, self.high_watermark)]
         known = [each for each in known[: self._random.randint(0, len(known))] if each.data]
         opened = {
-            each.base: records.decode_batch(
+            each.base: record_codec.decode_batch(
                 record_batch.read_batch_header(memoryview(each.data)), memoryview(each.data)
             )
             for each in known
             if not each.control
         }
         newest = {
-            records.decode_record_body(record.body).key: record.offset
+            record_codec.decode_record_body(record.body).key: record.offset
             for found in opened.values()
             for record in found
         }
@@ -421,7 +421,7 @@ class TargetLog:
             kept = [
                 each
                 for each in held
-                if newest[records.decode_record_body(each.body).key] == each.offset
+                if newest[record_codec.decode_record_body(each.body).key] == each.offset
             ]
             if len(kept) < len(held):
                 entry.data = _cleaned(entry, kept)
@@ -487,7 +487,7 @@ def _cleaned(entry: Entry, kept: list[BatchRecord]) -> bytes:
             offset_delta=each.offset - entry.base,
         )
         for each in kept
-        for fields in (records.decode_record_body(each.body),)
+        for fields in (record_codec.decode_record_body(each.body),)
     ]
     stamp = Stamp(
         base_offset=entry.base,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mm2.formats import compression
-from mm2.formats.records import RecordFields
+from mm2.formats.record_codec import RecordFields
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode, TargetTopicAccess

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect_runtime.system import java_installation
-from connect_runtime.system.processes import ChildProcess
+from connect_runtime.system.child_processes import ChildProcess
 from tests.support import guides, loopback
 from tests.support.image.dockerfile import Ignored, Instruction, Stage
 

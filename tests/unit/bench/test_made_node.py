@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.metrics_server import prometheus_text
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.metrics import collector, metric_declarations
-from mm2.metrics.exposition import JmxMetrics, NodeMetrics
+from mm2.metrics.metrics_exposition import JmxMetrics, NodeMetrics
 from tests.bench import made_node
 from tests.bench.made_node import Node
 

@@ -63,7 +63,7 @@ def test_a_line_that_goes_on_is_one():
     ("path", "left_out"),
     [
         ("mm2", False),
-        ("mm2/node/node.py", False),
+        ("mm2/node/mm2_node.py", False),
         ("deploy/locks/build.lock", False),
         ("mm2/app/__pycache__/node.pyc", True),
         ("tests/unit/x.py", True),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.failover import plan_findings, plan_rules, readiness
+from mm2.failover import plan_finding_rules, plan_findings, readiness
 from mm2.failover.plan_findings import PlanSeverity
 from tests.support.deployed import image
 
@@ -49,7 +49,7 @@ def spoken(expression: ast.expr) -> str:
 
 def said() -> Iterator[tuple[str, str]]:
     """A code and a weight that a finding of it may have, where both stand together."""
-    for module in (plan_rules, plan_rules, readiness):
+    for module in (plan_finding_rules, plan_finding_rules, readiness):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call):
                 given = {each.arg: each.value for each in node.keywords}

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import mirror_topic_writer
-from mm2.operator_commands import OperatorCommands
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
+from mm2.suggested_commands import OperatorCommands
 from tests.support import printed
 from tests.support.deployed import image
 
@@ -50,7 +50,7 @@ def test_the_row_says_whether_it_is_tried_again(cause):
 def test_the_row_has_the_remedy_that_is_printed(cause):
     said = " ".join(rows()[cause.value])
     lines = [
-        operator_commands.extract_remedy_from_message(each.message)
+        suggested_commands.extract_remedy_from_message(each.message)
         for each in halts()
         if each.cause is cause
     ]

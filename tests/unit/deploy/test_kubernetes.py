@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
-from mm2.config import config_loader, flow_plan
+from connect_runtime.system.system_clock import SystemClock
+from mm2.config import config_loader, flow_connector_configs
 from tests.support import debian_tools, rules
 from tests.support.deployed import image, kubernetes
 
@@ -149,8 +149,9 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     resolved = found.flat.resolve(found.flat.props)
     assert resolved["rest.advertised.host.name"] == "10.1.2.3"
     assert resolved["listeners"] == f"http://0.0.0.0:{image.REST_PORT}"
-    hosts = flow_plan.derive_allowed_hosts(
-        found.flat, flow_plan.create_worker_settings_source(str(file), environment={})
+    hosts = flow_connector_configs.derive_allowed_hosts(
+        found.flat,
+        flow_connector_configs.create_worker_settings_source(str(file), environment={}),
     )
     service = kubernetes.one(OURS, "Service")["metadata"]["name"]
     namespace = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["namespace"]

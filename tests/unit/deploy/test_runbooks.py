@@ -11,7 +11,7 @@ import yaml
 
 from mm2.connectors import mirror_topic_writer
 from mm2.formats.incident_records import IncidentKind
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.status import health_endpoints
 from tests.support import boards, rules
 

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.config import config_loader
 from tests.support.deployed import image
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mm2.config import config_loader, effective_config, flow_plan
+from mm2.config import config_loader, effective_config, flow_connector_configs
 from tests.support import shown_config
 
 TEXT = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
@@ -21,7 +21,9 @@ SETTINGS = config_loader.parse_clusters_yaml(
 DOCUMENT = effective_config.render_json(
     effective_config.derive_effective_config(SETTINGS, environment={})
 )
-(PLAN,) = flow_plan.plan_flows(SETTINGS, flow_plan.ALL_FLOWS, environment={})
+(PLAN,) = flow_connector_configs.plan_flows(
+    SETTINGS, flow_connector_configs.ALL_FLOWS, environment={}
+)
 REPLICAS = {
     "a:mm2-offset-syncs.b.internal": 3,
     **dict.fromkeys(

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
-from mm2.sandbox.log_reader import ConsumerLogReader
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
+from mm2.sandbox.partition_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import topic_creation
@@ -352,7 +352,7 @@ class _EdgeCaseWriter:
     def verify_topic(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
         """Wait for the cleaner if needed, and verify the features in the topic's log."""
         partitions = [TopicPartition(name, number) for number in range(one.partitions)]
-        if one.wait_for_cleaner and not clock.wait_until(
+        if one.wait_for_cleaner and not system_clock.wait_until(
             lambda: all(map(self._is_log_cleaned, partitions)),
             timeout_s=_CLEANING_S,
             interval_s=_CLEANER_POLL_INTERVAL_S,

@@ -12,19 +12,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Deadline
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.network.cluster_connections import (
     ClusterConnections,
     ConnectionSettings,
     RawClientResponse,
 )
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import api_versions, fetch, produce, security_settings
-from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
-from connect_runtime.protocol.produce import ProduceBatch
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import (
+    api_versions,
+    fetch_requests,
+    produce_requests,
+    security_settings,
+)
+from connect_runtime.protocol.fetch_requests import FetchRequestPartition, FetchResponsePartition
+from connect_runtime.protocol.produce_requests import ProduceBatch
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_clients import ClientProperties
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic.edge_cases import record_features
@@ -41,7 +46,7 @@ class RawLog:
 
     def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
         parsed = security_settings.parse_security_settings(
-            properties, files=key_stores.create_store_files(Path())
+            properties, files=keystore_files.create_store_files(Path())
         )
         assert parsed.security is not None, parsed.errors
         self._alias = alias
@@ -104,7 +109,7 @@ class RawLog:
         version = self._choose_api_version(
             node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
         )
-        chunks = produce.encode_produce_request(
+        chunks = produce_requests.encode_produce_request(
             version,
             transactional_id=None,
             acks=-1,
@@ -121,7 +126,7 @@ class RawLog:
         body = self._send_request(
             node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks, doing=doing
         )
-        (written,) = produce.decode_produce_response(version, body).partitions
+        (written,) = produce_requests.decode_produce_response(version, body).partitions
         if written.error_code:
             said = written.error_message or written.record_errors
             raise self._create_error(doing, written.error_code, str(said))
@@ -141,7 +146,7 @@ class RawLog:
             -1,
             _FETCH_MAX_BYTES,
         )
-        body = fetch.encode_fetch_request(
+        body = fetch_requests.encode_fetch_request(
             version,
             max_wait_ms=0,
             min_bytes=0,
@@ -157,7 +162,7 @@ class RawLog:
         answer = self._send_request(
             node_id, api_versions.FETCH_KEY, version=version, chunks=[body], doing=doing
         )
-        response = fetch.decode_fetch_response(version, answer, max_partitions=1)
+        response = fetch_requests.decode_fetch_response(version, answer, max_partitions=1)
         if response.error_code:
             raise self._create_error(doing, response.error_code)
         (found,) = response.partitions

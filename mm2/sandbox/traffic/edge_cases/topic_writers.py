@@ -20,9 +20,9 @@ from random import Random
 import confluent_kafka
 from confluent_kafka import admin as library
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic import payloads
@@ -454,7 +454,7 @@ def write_compacted_old_format_records(writer: TopicWriter) -> None:
             _make_compaction_round_records(writer, number), codec=codecs[number % len(codecs)]
         )
     # v0 has no timestamps, so the broker uses the modification time of the segment files.
-    clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
+    system_clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
     _roll_segments_before_cleaning(writer)
 
 

@@ -23,7 +23,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 
 THROWS = "throws.in"
 """A place: `connector.start`, `task.poll` and so on."""
@@ -38,7 +38,7 @@ def at(props: Mapping[str, str], place: str) -> None:
     if props.get(THROWS) == place:
         raise LookupError(f"{place} throws")
     if props.get(HANGS) == place:
-        clock.wait_until(lambda: False, timeout_s=HANGS_S)
+        system_clock.wait_until(lambda: False, timeout_s=HANGS_S)
 
 
 def odd(props: Mapping[str, str], place: str, usual: Any) -> Any:

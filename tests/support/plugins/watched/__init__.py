@@ -31,7 +31,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 
 KEYS = {
     "notes": "the file in which it is noted what happens, a JSON object in each line",
@@ -60,7 +60,7 @@ def at(props: Mapping[str, str], place: str, who: object = "", **told: Any) -> N
         raise ConnectError(f"{place} fails as it was told")
     if props.get("block") == place:
         gate = Path(props["gate"])
-        clock.wait_until(gate.exists, timeout_s=BLOCKED_S)
+        system_clock.wait_until(gate.exists, timeout_s=BLOCKED_S)
 
 
 def _note(props: Mapping[str, str], place: str, who: object, **told: Any) -> None:
@@ -144,7 +144,7 @@ class SlowToDefine(WatchedSource):
 def _wait_for_gate() -> None:
     gate = os.environ.get(CONFIG_GATE)
     if gate is not None:
-        clock.wait_until(Path(gate).exists, timeout_s=BLOCKED_S)
+        system_clock.wait_until(Path(gate).exists, timeout_s=BLOCKED_S)
 
 
 class WatchedSourceTask(SourceTask):

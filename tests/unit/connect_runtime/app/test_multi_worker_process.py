@@ -11,14 +11,14 @@ from connect_runtime.app import multi_worker_process
 from connect_runtime.app.internal_rest_settings import InternalRestSettings
 from connect_runtime.app.multi_worker_process import WorkerFleet
 from connect_runtime.group.connect_protocol import ConnectProtocol
-from connect_runtime.rest import mounted_pages
+from connect_runtime.rest import http_pages
 from connect_runtime.rest.audit_log import AuditedRequest
-from connect_runtime.rest.mounted_pages import PageResponse
+from connect_runtime.rest.http_pages import PageResponse
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from mm2.sandbox import port_reservation
 from tests.support import eventually
 
-PAGE = PageResponse(body=b"hello", content_type=mounted_pages.TEXT_CONTENT_TYPE)
+PAGE = PageResponse(body=b"hello", content_type=http_pages.TEXT_CONTENT_TYPE)
 Open = Callable[..., WorkerFleet]
 
 

@@ -10,7 +10,7 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import rest_listeners
 from connect_runtime.rest import rest_settings
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 OPTS = "-Djava.security.auth.login.config=jaas.conf"

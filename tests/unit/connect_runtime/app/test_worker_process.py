@@ -13,7 +13,7 @@ from connect_runtime.app import (
     standalone_settings,
 )
 from connect_runtime.app.worker_process import WorkerProcess
-from connect_runtime.system.threads import UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import UnexpectedThreadEnd
 
 COMMON = """bootstrap.servers=127.0.0.1:1
 key.converter=org.apache.kafka.connect.storage.StringConverter

@@ -6,11 +6,11 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import worker_settings
-from connect_runtime.config import worker_keys
+from connect_runtime.config import worker_config_keys
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.protocol.security_settings import SecuritySettings
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 PROVIDERS = {
     "config.providers": "env",
@@ -74,7 +74,7 @@ def test_plugins_are_not_run_if_it_is_unknown_who_can_write_them(
 
     in_group({"plugin.path": str(tmp_path / "missing")})
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    monkeypatch.setattr(file_access, "find_untrusted_folder_writer", fail)
+    monkeypatch.setattr(secure_file_access, "find_untrusted_folder_writer", fail)
     (told,) = refused({"plugin.path": str(tmp_path)})
     assert (
         "plugin.path: the worker cannot determine who can write to the modules in "
@@ -116,7 +116,7 @@ def test_paths_of_file_stream_connectors(refused, in_group, tmp_path):
     in_group({"file.stream.allowed.paths": str(tmp_path)})
 
 
-FILES = key_stores.create_store_files(pathlib.Path("/"))
+FILES = keystore_files.create_store_files(pathlib.Path("/"))
 SSL = {"ssl.keystore.location": "x", "ssl.client.auth": "required", "listeners.https.ssl.a": "b"}
 
 
@@ -214,7 +214,7 @@ def test_connections_of_the_group():
         "client.dns.lookup": "resolve_canonical_bootstrap_servers_only",
         "metadata.recovery.strategy": "NONE",
     }
-    found = worker_keys.DISTRIBUTED.parse(given)
+    found = worker_config_keys.DISTRIBUTED.parse(given)
     made = worker_settings.build_connection_settings(given, found, SecuritySettings())
     assert (made.bootstrap, made.request_timeout_s) == (("a:1", "b:2"), 40)
     assert (made.connect_timeout_s, made.reconnect_backoff_max_s) == (2, 5)
@@ -222,6 +222,6 @@ def test_connections_of_the_group():
     assert (made.canonical_bootstrap, made.rebootstrap) == (True, False)
     assert made.socket_buffer_bytes is None
     given["send.buffer.bytes"] = "65536"
-    found = worker_keys.DISTRIBUTED.parse(given)
+    found = worker_config_keys.DISTRIBUTED.parse(given)
     made = worker_settings.build_connection_settings(given, found, SecuritySettings())
     assert made.socket_buffer_bytes == 65536

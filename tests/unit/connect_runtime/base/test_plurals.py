@@ -45,7 +45,11 @@ def test_its_verb_goes_with_it(verb, one, many):
 
 
 def test_a_verb_that_stands_elsewhere_agrees_too():
-    assert [plurals.conjugate_verb(number, "are") for number in (0, 1, 2)] == ["are", "is", "are"]
+    assert [plurals.conjugate_verb(number, "are") for number in (0, 1, 2)] == [
+        "are",
+        "is",
+        "are",
+    ]
     assert [plurals.conjugate_verb(number, "wait") for number in (0, 1, 2)] == [
         "wait",
         "waits",

@@ -17,7 +17,7 @@ from connect_runtime.config.config_providers import (
     ProviderKind,
     ResolvedText,
 )
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 Kind = ProviderKind
@@ -279,7 +279,7 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
         reads.append(file)
         return file.read_bytes()
 
-    monkeypatch.setattr(file_access, "read_file_with_limit", read)
+    monkeypatch.setattr(secure_file_access, "read_file_with_limit", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
         providers.resolve_placeholders(text)

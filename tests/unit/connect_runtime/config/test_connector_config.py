@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.task import TransactionBoundary
-from connect_runtime.config import connector_config, connector_keys, worker_config
+from connect_runtime.config import connector_config, connector_config_keys, worker_config
 from connect_runtime.config.connector_config import ErrorHandlingConfig
 from connect_runtime.plugins.simple_converters import StringConverter
 
@@ -85,7 +85,7 @@ SINK = {"name": "c", "connector.class": "X", "topics": "t"}
 SOURCE = {"name": "c", "connector.class": "X"}
 
 
-def values(config, keys=connector_keys.SINK):
+def values(config, keys=connector_config_keys.SINK):
     return keys.validate_all(config)
 
 
@@ -152,7 +152,7 @@ def test_what_is_not_offered_is_told_once_and_with_a_remedy():
         "topic.creation.groups": "g",
         "offsets.storage.topic": "mine",
     }
-    found = values(config, connector_keys.SOURCE)
+    found = values(config, connector_config_keys.SOURCE)
     connector_config.check_unsupported_settings(found, config)
     told = wrong(found)
     assert set(told) == set(config) - {"name", "connector.class"}

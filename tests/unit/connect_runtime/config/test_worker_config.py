@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.config import worker_config, worker_keys
+from connect_runtime.config import worker_config, worker_config_keys
 from connect_runtime.config.worker_config import ClientOverridePolicy, ExactlyOnceSourceMode
 
 COMMON = {
@@ -87,7 +87,7 @@ def test_all_mistakes_are_told_at_once():
         "inter.worker.key.size": "8",
         "heartbeat.interval.ms": "10000",
     }
-    found = worker_config.find_property_problems(given, worker_keys.DISTRIBUTED)
+    found = worker_config.find_property_problems(given, worker_config_keys.DISTRIBUTED)
     assert [each.key for each in found] == [
         "key.converter",
         "group.id",
@@ -106,9 +106,9 @@ def test_all_mistakes_are_told_at_once():
 
 def test_a_mistake_hides_what_cannot_be_judged_for_it():
     given = {**GROUP, "session.timeout.ms": "long", "heartbeat.interval.ms": "20000"}
-    found = worker_config.find_property_problems(given, worker_keys.DISTRIBUTED)
+    found = worker_config.find_property_problems(given, worker_config_keys.DISTRIBUTED)
     assert [each.key for each in found] == ["session.timeout.ms"]
-    assert worker_config.find_property_problems(GROUP, worker_keys.DISTRIBUTED) == ()
+    assert worker_config.find_property_problems(GROUP, worker_config_keys.DISTRIBUTED) == ()
 
 
 def test_unknown_properties_are_named():
@@ -119,4 +119,6 @@ def test_unknown_properties_are_named():
         "mm2.spark.python": "/usr/bin/python3",
         "grop.id": "x",
     }
-    assert worker_config.find_unknown_properties(given, worker_keys.DISTRIBUTED) == ["grop.id"]
+    assert worker_config.find_unknown_properties(given, worker_config_keys.DISTRIBUTED) == [
+        "grop.id"
+    ]

@@ -5,15 +5,15 @@ import math
 import pytest
 
 from connect_runtime.base.windowed_stats import SampleWindows
-from connect_runtime.group import member_requests
+from connect_runtime.group import group_membership_requests
 from connect_runtime.group.coordinator_metrics import CoordinatorMetrics
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 
-HEARTBEAT = member_requests.build_heartbeat_request("g", member_id="m", generation=1).api
-SYNC = member_requests.build_sync_group_request(
+HEARTBEAT = group_membership_requests.build_heartbeat_request("g", member_id="m", generation=1).api
+SYNC = group_membership_requests.build_sync_group_request(
     "g", member_id="m", generation=1, protocol_type="connect", protocol="p", assignments={}
 ).api
-JOIN = member_requests.build_join_group_request(
+JOIN = group_membership_requests.build_join_group_request(
     "g",
     member_id="m",
     protocol_type="connect",
@@ -31,7 +31,7 @@ def figures():
 
 def test_all_attributes_but_what_is_assigned_are_there():
     found = figures().collect_metrics(0.0)
-    assert found.keys() | ASSIGNED == metrics_registry.COORDINATOR.numbers.keys()
+    assert found.keys() | ASSIGNED == connect_metrics_registry.COORDINATOR.numbers.keys()
 
 
 def test_what_never_happened_was_minus_one_seconds_ago():

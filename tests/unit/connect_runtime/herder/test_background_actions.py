@@ -26,12 +26,12 @@ from connect_runtime.herder.herder_actions import (
     ValidateAndPutConnector,
     WriteLogLine,
 )
-from connect_runtime.herder.herder_api import (
+from connect_runtime.herder.herder_events import RequestSubmitted, TaskConfigsForwarded
+from connect_runtime.herder.herder_interface import (
     ConnectorOffsets,
     ConnectorOffsetsModified,
     ConnectRestError,
 )
-from connect_runtime.herder.herder_events import RequestSubmitted, TaskConfigsForwarded
 from connect_runtime.herder.herder_requests import (
     HerderQueueFullError,
     ModifyConnectorOffsets,
@@ -40,7 +40,7 @@ from connect_runtime.herder.herder_requests import (
     RequestRefused,
     RequestSucceeded,
 )
-from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError, PeerUnavailableError
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureValid
 from connect_runtime.storage.cluster_config_state import SessionKey, TargetState
 from connect_runtime.storage.status_records import RunState, RunStatus, TopicStatus

@@ -43,8 +43,8 @@ from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.config_topic import ConfigTopicState
-from connect_runtime.storage.shared_log import WritePrivilegeLost
-from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
+from connect_runtime.storage.internal_topic_log import WritePrivilegeLost
+from connect_runtime.system.supervised_threads import ThreadPool, ThreadPoolFull
 from tests.fakes import herding
 from tests.fakes.worker_port import FakeWorker
 from tests.support import eventually

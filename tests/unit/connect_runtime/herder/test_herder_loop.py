@@ -34,9 +34,9 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
 )
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.storage.shared_log import WritePrivilegeLost
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.storage.internal_topic_log import WritePrivilegeLost
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes import herding
 from tests.support import eventually
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 )
 
 from connect_runtime.group.connect_protocol import ConnectProtocol
-from connect_runtime.herder import rebalance
+from connect_runtime.herder import rebalance_handler
 from connect_runtime.herder.herder_events import (
     CoordinatorLost,
     HerderShutdownRequested,
@@ -226,7 +226,7 @@ def test_work_that_is_not_given_back_is_noticed(monkeypatch):
         return
         yield
 
-    monkeypatch.setattr(rebalance, "_stop_and_flush_work", keep)
+    monkeypatch.setattr(rebalance_handler, "_stop_and_flush_work", keep)
     found = settings(
         QUICK,
         max_examples=500,  # until one shows it

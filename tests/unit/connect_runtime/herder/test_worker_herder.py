@@ -10,7 +10,7 @@ from connect_runtime.api.errors import FatalError, NotFoundError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.herder import herder_requests, session_keys
-from connect_runtime.herder.herder_api import ConnectorType, ConnectRestError
+from connect_runtime.herder.herder_interface import ConnectorType, ConnectRestError
 from connect_runtime.herder.herder_requests import (
     CheckHealth,
     ConnectorDescription,
@@ -26,7 +26,7 @@ from connect_runtime.herder.herder_requests import (
     RestartConnector,
     RestartConnectorAndTasks,
 )
-from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError, PeerUnavailableError
 from connect_runtime.herder.session_keys import SignatureValid
 from connect_runtime.herder.worker_interface import TooManyTasksError
 from connect_runtime.storage.cluster_config_state import TargetState

@@ -12,13 +12,13 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import admin_client
 from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import UnreachableError, UnsupportedByBrokersError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network.transport import Poller
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.network.tcp_and_tls_transport import Poller
 from connect_runtime.protocol import api_versions
 from connect_runtime.protocol.request_builders import OffsetQuery
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import scripted_broker
 from tests.support.scripted_broker import ScriptedBroker
 

@@ -14,11 +14,11 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from connect_runtime.network.cluster_connections import ConnectionSettings
-from connect_runtime.network.transport import Poller
-from connect_runtime.protocol import group_requests
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.protocol import consumer_group_requests
 from connect_runtime.protocol.request_builders import AnyNodeTarget
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import scripted_broker
 from tests.support.scripted_broker import Asked, ScriptedBroker
 
@@ -95,7 +95,7 @@ def asking(deleting, leaving):
 def question(group: str, **more: Any) -> AdminRequest:
     return AdminRequest(
         to=AnyNodeTarget(),
-        message=group_requests.build_delete_group_request(group),
+        message=consumer_group_requests.build_delete_group_request(group),
         doing=f"deleting {group}",
         **more,
     )

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.timing import Deadline
 from connect_runtime.kafka.kafka_shared_log import EndOffsetsQuery
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import eventually
 
 CLOCK = SystemClock()

@@ -13,10 +13,10 @@ import confluent_kafka
 import pytest
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.kafka import cluster_access, librdkafka_clients
+from connect_runtime.kafka import librdkafka_clients, librdkafka_connection_settings
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.librdkafka_clients import DeferredFreeAdminClient
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.security_settings import OAuthSettings, SecuritySettings
 
 LET_GO_BY_ITS_OWN_CALLBACK = """
@@ -115,7 +115,12 @@ def test_a_clients_own_settings_win_over_what_all_share():
 
 
 def test_every_translated_name_is_known_to_the_library():
-    given = an_access(**{name.replace(".", "_"): "1000" for name in cluster_access.NUMBER_SETTINGS})
+    given = an_access(
+        **{
+            name.replace(".", "_"): "1000"
+            for name in librdkafka_connection_settings.NUMBER_SETTINGS
+        }
+    )
     reports = RecentConnectionErrors()
     librdkafka_clients.create_producer(given, client_id="c", settings={}, reports=reports).poll(0)
 

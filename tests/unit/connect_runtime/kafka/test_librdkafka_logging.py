@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from connect_runtime.kafka import librdkafka_logging
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.security_settings import OAuthSettings, SecuritySettings
 
 REFUSED = "FAIL [c#consumer-1] [thrd:h:1/bootstrap]: Connection refused (after %sms in state %s)"

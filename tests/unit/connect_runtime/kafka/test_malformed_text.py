@@ -12,8 +12,8 @@ from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import RecentConnectionErrors
 from connect_runtime.kafka.kafka_shared_log import LogOffsetRanges, SharedLogReader
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import eventually, malformed_broker
 
 CLOCK = SystemClock()

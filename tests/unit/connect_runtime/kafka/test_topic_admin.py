@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import confluent_kafka
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.base.timing import Deadline
 from connect_runtime.kafka import client_errors, topic_admin
 from connect_runtime.kafka.client_errors import TopicMissingError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import eventually
 
 

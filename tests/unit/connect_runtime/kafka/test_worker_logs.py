@@ -6,10 +6,10 @@ import pytest
 
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
 from connect_runtime.kafka import internal_topic_logs
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topic_writer import LogRetryPolicy
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.storage import internal_topic_settings
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 ExactlyOnce = ExactlyOnceSourceMode
 TOPICS = internal_topic_settings.read_required_topics(

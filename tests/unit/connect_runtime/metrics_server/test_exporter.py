@@ -14,18 +14,18 @@ from contextlib import ExitStack, closing
 import pytest
 from prometheus_client import parser
 
-from connect_runtime.base import request_origin
+from connect_runtime.base import host_and_origin_rules
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind, MetricRegistry
 from connect_runtime.metrics_server import exporter as metrics_server_exporter
 from connect_runtime.metrics_server.exporter import ExporterError, MetricsExporter
-from connect_runtime.rest.mounted_pages import (
+from connect_runtime.rest.http_pages import (
     MountedPage,
     PageRenderer,
     PageRequest,
     PageResponse,
     PageThreadPool,
 )
-from connect_runtime.system.threads import ThreadPool
+from connect_runtime.system.supervised_threads import ThreadPool
 from tests.support import eventually
 
 RECORDS = Metric(
@@ -194,7 +194,7 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         host="127.0.0.1",
         port=0,
         pages={"/seen": seen, "/lives": LIVES},
-        hosts=request_origin.parse_allowed_hosts(["node.example.org"]),
+        hosts=host_and_origin_rules.parse_allowed_hosts(["node.example.org"]),
     )
     exporter.start()
     root = exporter.url.removesuffix("/metrics")
@@ -202,7 +202,7 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         status, text = told(f"{root}/seen", headers={"Host": "evil.example"})
         assert status == 403
         assert "'evil.example'" in text
-        assert request_origin.ALLOWED_HOST_NAMES_KEY in text
+        assert host_and_origin_rules.ALLOWED_HOST_NAMES_KEY in text
         ours = {"Host": "node.example.org:9464", "X-Requested-With": "us"}
         assert told(f"{root}/seen", headers=ours) == (200, "us")
         for foreign in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}):

@@ -16,7 +16,7 @@ from connect_runtime.metrics_server.exporter import (
     MetricsHttpResponse,
     MetricsHttpServer,
 )
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from tests.support import eventually
 
 SOON_S = 20.0

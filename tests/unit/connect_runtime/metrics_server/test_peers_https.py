@@ -8,14 +8,14 @@ import httpx
 import pytest
 
 from connect_runtime.herder.herder_requests import PutConnector
-from connect_runtime.herder.peer_requests import PeerRequest, PeerUnavailableError
-from connect_runtime.network import key_stores
+from connect_runtime.herder.requests_to_other_workers import PeerRequest, PeerUnavailableError
+from connect_runtime.network import keystore_files
 from connect_runtime.rest import rest_app, rest_tls
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.rest.rest_settings import AdvertisedAddress, RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest, rest_server
 
@@ -36,7 +36,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> HttpsContexts:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": authority.certificate_pem.decode(),
     }
-    return rest_tls.read_https_contexts(properties, files=key_stores.create_store_files(folder))
+    return rest_tls.read_https_contexts(properties, files=keystore_files.create_store_files(folder))
 
 
 def listening(*, both: bool, advertised: str) -> RestSettings:

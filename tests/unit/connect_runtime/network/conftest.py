@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.network.cluster_connections import ClusterConnections, ConnectionSettings
-from connect_runtime.network.transport import BufferPool, Poller
+from connect_runtime.network.tcp_and_tls_transport import BufferPool, Poller
 from tests.support.scripted_broker import ScriptedBroker
 
 

@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from connect_runtime.network.cluster_connections import ClusterConnections, ConnectionSettings
-from connect_runtime.network.transport import Poller
+from connect_runtime.network.tcp_and_tls_transport import Poller
 from connect_runtime.protocol.request_builders import AnyNodeTarget
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from tests.support import init_calls
 from tests.support.init_calls import Replies
 from tests.support.scripted_broker import ScriptedBroker
@@ -65,7 +65,7 @@ class Loop:
         return bool(done())
 
     def until(self, done) -> None:
-        assert clock.wait_until(lambda: self.turned(done), timeout_s=10.0, interval_s=0.0)
+        assert system_clock.wait_until(lambda: self.turned(done), timeout_s=10.0, interval_s=0.0)
 
     def close(self) -> None:
         self.link.close()

@@ -16,9 +16,9 @@ from connect_runtime.network.dns_resolver import (
     OnLookupDone,
     ResolvedAddress,
 )
-from connect_runtime.network.transport import Poller, Transport
+from connect_runtime.network.tcp_and_tls_transport import Poller, Transport
 from connect_runtime.protocol.request_errors import ConnectionFailed
-from connect_runtime.system import clock
+from connect_runtime.system import system_clock
 
 AWAY = HostLookup("away.test", 9092)
 HERE = HostLookup("here.test", 9092)
@@ -73,7 +73,7 @@ def asked():
 
 
 def wait_for(condition, what):
-    assert clock.wait_until(condition, timeout_s=10.0, interval_s=0.01), what
+    assert system_clock.wait_until(condition, timeout_s=10.0, interval_s=0.01), what
 
 
 def threads_of_resolvers():

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from connect_runtime.network import kafka_connection
-from connect_runtime.network.transport import InvalidFrameSize
+from connect_runtime.network.tcp_and_tls_transport import InvalidFrameSize
 from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,

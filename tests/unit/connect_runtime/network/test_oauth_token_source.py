@@ -11,12 +11,12 @@ import pytest
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.network.dns_resolver import HostResolver
 from connect_runtime.network.oauth_token_source import OAuthTokenSource
-from connect_runtime.network.tls import UnusableCertificate
-from connect_runtime.network.transport import Poller
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.network.tls_contexts import UnusableCertificate
 from connect_runtime.protocol.oauthbearer import OAuthSettings
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox import port_reservation
 from tests.support import issuer
 from tests.support.issuer import Issuer

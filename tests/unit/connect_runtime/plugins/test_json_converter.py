@@ -12,7 +12,7 @@ from connect_runtime.api.records import Headers
 from connect_runtime.api.schema import SchemaAndValue
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
-from connect_runtime.plugins import header_converter, java_text
+from connect_runtime.plugins import header_converter, java_value_formatting
 from connect_runtime.plugins.json_converter import JsonConverter
 
 Builder = SchemaBuilder
@@ -152,7 +152,7 @@ def test_whatever_is_accepted_can_be_written(opening, closing):
 
     found = plain().decode(nested(200))
     assert plain().encode(found) == nested(200)
-    assert java_text.format_value(found.value).count("1") == 1
+    assert java_value_formatting.format_value(found.value).count("1") == 1
     assert header_converter.format_value(None, found.value) == nested(200).decode()
     with pytest.raises(DataError, match="nested more than 200 levels deep"):
         plain().decode(nested(201))

@@ -14,7 +14,7 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import SchemaAndValue
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
-from connect_runtime.plugins import kafka_version
+from connect_runtime.plugins import compatible_kafka_version
 from connect_runtime.plugins.json_converter import JsonConverter
 
 Builder = SchemaBuilder
@@ -231,4 +231,4 @@ def test_a_workers_own_properties_are_no_mistake() -> None:
         converter_type="key",
     )
     assert one.encode(SchemaAndValue(schema.INT8_SCHEMA, 1)) is not None
-    assert one.version() == kafka_version.KAFKA_VERSION
+    assert one.version() == compatible_kafka_version.KAFKA_VERSION

@@ -14,7 +14,7 @@ from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
-from connect_runtime.plugins import header_converter, java_text, schema_expansion_limit
+from connect_runtime.plugins import header_converter, java_value_formatting, schema_expansion_limit
 from connect_runtime.plugins.json_converter import JsonConverter
 from connect_runtime.plugins.schema_expansion_limit import MAX_ADDED_BYTES, MAX_ADDED_VALUES
 
@@ -332,7 +332,7 @@ def list_texts(found: SchemaAndValue, refusals: list[str]) -> list[str]:
     texts: list[str] = []
     for write in (
         lambda: (made().encode(found) or b"").decode(),
-        lambda: java_text.format_value(found.value),
+        lambda: java_value_formatting.format_value(found.value),
         lambda: header_converter.format_value(found.schema, found.value) or "",
     ):
         try:

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 from kio.static.constants import EntityType
 
-from connect_runtime.protocol import acl_requests, framing
+from connect_runtime.protocol import acl_requests, request_framing
 from connect_runtime.protocol.acl_requests import AclDescription
 from connect_runtime.protocol.request_builders import RequestBuilder
 
@@ -77,7 +77,7 @@ STRANGE = AclDescription(
 
 def written(message: RequestBuilder, version: int) -> Any:
     """What a broker reads."""
-    body = bytes(framing.encode_request_body(message.build_request_message(version)))
+    body = bytes(request_framing.encode_request_body(message.build_request_message(version)))
     found, size = entity_reader(kio.index.load_request_schema(message.api_key, version))(body, 0)
     assert size == len(body)
     return found

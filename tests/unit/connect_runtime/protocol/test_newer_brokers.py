@@ -11,7 +11,13 @@ import kio.index
 import pytest
 
 import connect_runtime
-from connect_runtime.protocol import api_versions, fetch, framing, group_requests, produce
+from connect_runtime.protocol import (
+    api_versions,
+    consumer_group_requests,
+    fetch_requests,
+    produce_requests,
+    request_framing,
+)
 from connect_runtime.protocol.request_errors import MalformedResponseError
 from tests.support import kio_bytes, read_apis
 
@@ -49,7 +55,7 @@ def test_an_unknown_tagged_field_at_any_level_changes_nothing(api, version):
     for tagged in [*([each] for each in levels), levels]:
         body = kio_bytes.written_with(entity, tagged=tagged)
         assert (body != plain) == bool(levels)
-        assert framing.decode_response(type(entity), memoryview(bytearray(body))) == entity
+        assert request_framing.decode_response(type(entity), memoryview(bytearray(body))) == entity
 
 
 @pytest.mark.parametrize(("api", "version"), _all_versions())
@@ -58,13 +64,13 @@ def test_null_where_an_array_must_be_is_a_truncated_response(api, version):
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
         with pytest.raises(MalformedResponseError, match=f"{api} response, version {version}"):
-            framing.decode_response(type(entity), memoryview(bytearray(body)))
+            request_framing.decode_response(type(entity), memoryview(bytearray(body)))
 
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
     entity = _full("offset_fetch", version)
-    message = group_requests.build_multi_group_offset_fetch_request(
+    message = consumer_group_requests.build_multi_group_offset_fetch_request(
         [str(each.group_id) for each in entity.groups]
     )
     expected = message.decode_response(version, memoryview(bytearray(kio_bytes.written(entity))))
@@ -77,7 +83,9 @@ def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
             each.offsets for each in expected.changed
         ]
         known = {each.group: each.data for each in found.changed}
-        again = group_requests.build_multi_group_offset_fetch_request(list(known), seen=known)
+        again = consumer_group_requests.build_multi_group_offset_fetch_request(
+            list(known), seen=known
+        )
         assert again.decode_response(version, memoryview(bytearray(body))).unchanged == list(known)
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
@@ -86,19 +94,22 @@ def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
 
 
 HAND_WRITTEN = [
-    ("fetch", version) for version in range(fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION + 1)
+    ("fetch", version)
+    for version in range(fetch_requests.FETCH_MIN_VERSION, fetch_requests.FETCH_MAX_VERSION + 1)
 ]
 HAND_WRITTEN += [
     ("produce", version)
-    for version in range(produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION + 1)
+    for version in range(
+        produce_requests.PRODUCE_MIN_VERSION, produce_requests.PRODUCE_MAX_VERSION + 1
+    )
 ]
 
 
 def _decode(api: str, version: int, body: bytes):
     view = memoryview(bytearray(body))
     if api == "fetch":
-        return fetch.decode_fetch_response(version, view, max_partitions=10)
-    return produce.decode_produce_response(version, view)
+        return fetch_requests.decode_fetch_response(version, view, max_partitions=10)
+    return produce_requests.decode_produce_response(version, view)
 
 
 @pytest.mark.parametrize(("api", "version"), HAND_WRITTEN)
@@ -124,14 +135,14 @@ def test_whatever_a_decoder_raises_is_a_truncated_response(monkeypatch):
 
         return read
 
-    monkeypatch.setattr(framing, "entity_reader", broken)
+    monkeypatch.setattr(request_framing, "entity_reader", broken)
     entity = _full("metadata", 12)
     body = memoryview(bytearray(kio_bytes.written(entity)))
     with pytest.raises(MalformedResponseError, match="a decoder's own mistake"):
-        framing.decode_response(type(entity), body)
-    monkeypatch.setattr(group_requests, "entity_reader", broken)
+        request_framing.decode_response(type(entity), body)
+    monkeypatch.setattr(consumer_group_requests, "entity_reader", broken)
     entity = _full("offset_fetch", 9)
     with pytest.raises(MalformedResponseError, match="a decoder's own mistake"):
-        group_requests.build_multi_group_offset_fetch_request(["g"]).decode_response(
+        consumer_group_requests.build_multi_group_offset_fetch_request(["g"]).decode_response(
             9, memoryview(bytearray(kio_bytes.written(entity)))
         )

@@ -6,7 +6,7 @@ import kio.index
 import pytest
 from kio.static.constants import EntityType
 
-from connect_runtime.protocol import api_versions, framing, request_builders
+from connect_runtime.protocol import api_versions, request_builders, request_framing
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
@@ -60,7 +60,7 @@ def test_every_version_of_its_range_can_be_written_and_its_answer_type_is_known(
     for version in range(message.low, message.high + 1):
         entity = message.build_request_message(version)
         assert (entity.__api_key__, entity.__version__) == (message.api_key, version)
-        assert framing.encode_request_body(entity)
+        assert request_framing.encode_request_body(entity)
         assert message.get_response_type(version).__version__ == version
 
 
@@ -78,7 +78,7 @@ def test_transactional_messages_keep_to_the_safe_versions():
 def metadata_of(*brokers):
     """The bytes of a metadata response with these (node id, host, port)."""
     m = kio.index.load_payload_module(3, 12, EntityType.response)
-    return framing.encode_request_body(
+    return request_framing.encode_request_body(
         m.MetadataResponse(
             throttle_time=datetime.timedelta(0),
             brokers=tuple(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from connect_runtime.protocol import security_settings
-from connect_runtime.protocol.property_reader import InvalidSettingError, PropertyReader
+from connect_runtime.protocol.client_property_reader import InvalidSettingError, PropertyReader
 from connect_runtime.protocol.security_settings import (
     SaslSettings,
     SecurityParseResult,

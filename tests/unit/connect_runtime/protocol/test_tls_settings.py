@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.protocol import tls_settings
-from connect_runtime.protocol.property_reader import PropertyReader
+from connect_runtime.protocol.client_property_reader import PropertyReader
 from connect_runtime.protocol.tls_settings import (
     JksFormatError,
     KeyStoreContent,

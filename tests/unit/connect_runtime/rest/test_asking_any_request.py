@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder.peer_requests import PeerResponse, PeerUnavailableError
+from connect_runtime.herder.requests_to_other_workers import PeerResponse, PeerUnavailableError
 from tests.fakes.rest_herder import FakeHerder
 from tests.support.rest import FakePeers, Rest
 

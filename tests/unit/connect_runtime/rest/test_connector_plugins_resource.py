@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.herder.herder_api import PluginInfo, PluginType
+from connect_runtime.herder.herder_interface import PluginInfo, PluginType
 from tests.fakes import rest_herder
 from tests.fakes.rest_herder import FakeHerder
 from tests.support.rest import Rest

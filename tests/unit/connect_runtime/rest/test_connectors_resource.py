@@ -10,9 +10,9 @@ import pytest
 
 from connect_runtime.api.errors import FatalError
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder.herder_api import ConnectorType
+from connect_runtime.herder.herder_interface import ConnectorType
 from connect_runtime.herder.herder_requests import HerderQueueFullError, PutConnector
-from connect_runtime.herder.peer_requests import (
+from connect_runtime.herder.requests_to_other_workers import (
     PeerRefusedError,
     PeerResponse,
     PeerUnavailableError,

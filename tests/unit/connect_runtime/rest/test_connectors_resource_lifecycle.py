@@ -10,7 +10,7 @@ from connect_runtime.herder.herder_requests import (
     RestartConnectorAndTasks,
     RestartTask,
 )
-from connect_runtime.herder.peer_requests import PeerResponse
+from connect_runtime.herder.requests_to_other_workers import PeerResponse
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.status_records import RunState

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.herder.herder_api import ConnectorOffset
+from connect_runtime.herder.herder_interface import ConnectorOffset
 from connect_runtime.herder.herder_requests import ModifyConnectorOffsets
-from connect_runtime.herder.peer_requests import PeerResponse
+from connect_runtime.herder.requests_to_other_workers import PeerResponse
 from connect_runtime.storage.cluster_config_state import TargetState
 from tests.fakes.rest_herder import FakeHerder
 from tests.support.rest import FakePeers, Rest

@@ -6,7 +6,7 @@ from concurrent import futures
 import httpx
 import pytest
 
-from connect_runtime.herder.herder_api import HerderStage
+from connect_runtime.herder.herder_interface import HerderStage
 from connect_runtime.herder.herder_requests import ConnectorDescription, DescribeConnector
 from connect_runtime.rest import request_forwarding
 from connect_runtime.rest.request_forwarding import RestDeadlines

@@ -15,14 +15,14 @@ from urllib import parse
 
 import pytest
 
-from connect_runtime.herder import peer_requests, session_keys
+from connect_runtime.herder import requests_to_other_workers, session_keys
 from connect_runtime.herder.herder_requests import (
     DescribeConnector,
     FenceZombieTasks,
     PutTaskConfigs,
     RestartConnector,
 )
-from connect_runtime.herder.peer_requests import (
+from connect_runtime.herder.requests_to_other_workers import (
     PeerRefusedError,
     PeerRequest,
     PeerResponse,
@@ -30,13 +30,13 @@ from connect_runtime.herder.peer_requests import (
 )
 from connect_runtime.herder.session_keys import SessionKeySettings, SignedUserRequest
 from connect_runtime.rest import rest_app
-from connect_runtime.rest.namespace_router import NamespaceRouter
+from connect_runtime.rest.path_prefix_router import NamespaceRouter
 from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.rest.rest_client import NamespacedRestClient, RestClient
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.storage.cluster_config_state import SessionKey
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest, rest_server
 
@@ -62,7 +62,7 @@ def test_a_follower_passes_on_to_the_leader_and_that_to_the_owner() -> None:
             PeerRequest(
                 url=at_follower.advertised_url,
                 method="POST",
-                path=peer_requests.build_connector_path("a/b ä", "restart"),
+                path=requests_to_other_workers.build_connector_path("a/b ä", "restart"),
             )
         )
     assert said == PeerResponse(status=204)
@@ -123,7 +123,7 @@ def test_task_configs_are_taken_with_the_key_of_the_group(
     leader = FakeHerder(signed=True, key=KEY)
     leader.make("c")
     with rest_server.serving(leader) as at_leader:
-        call = peer_requests.build_task_configs_request(
+        call = requests_to_other_workers.build_task_configs_request(
             at_leader.advertised_url, "c", [{"a": "ä"}] * 3, key=key, algorithm="HmacSHA256"
         )
         others = RestClient(timeout_s=10)
@@ -140,7 +140,7 @@ def test_a_wish_to_fence_is_signed() -> None:
     leader = FakeHerder(signed=True, key=KEY)
     leader.make("c")
     with rest_server.serving(leader) as at_leader:
-        call = peer_requests.build_fence_request(
+        call = requests_to_other_workers.build_fence_request(
             at_leader.advertised_url, "c", key=KEY, algorithm="HmacSHA256"
         )
         assert RestClient().send_and_wait(call).status == 204
@@ -283,7 +283,9 @@ def test_javas_nodes_are_asked_again_as_java_signs() -> None:
     asking = NamespacedRestClient(
         JavasNode(), prefix="/a/b", sign=with_nonce, has_java_workers=lambda: True
     )
-    fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
+    fence = requests_to_other_workers.build_fence_request(
+        "http://java:1", "c", key=KEY, algorithm="HmacSHA256"
+    )
     assert asking.send_and_wait(fence).status == 204
     assert asyncio.run(asking.send(fence)).status == 204
     restart = PeerRequest(url="http://java:1", method="POST", path="/connectors/c/restart")
@@ -300,7 +302,9 @@ def test_without_java_in_the_group_no_answer_makes_it_sign_as_java_does() -> Non
         sign=with_nonce,
         has_java_workers=lambda: False,
     )
-    fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
+    fence = requests_to_other_workers.build_fence_request(
+        "http://java:1", "c", key=KEY, algorithm="HmacSHA256"
+    )
     with pytest.raises(PeerRefusedError):
         asking.send_and_wait(fence)
     with pytest.raises(PeerRefusedError):
@@ -346,11 +350,13 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         asking = NamespacedRestClient(
             RestClient(), prefix="/a/b%20c", sign=sign, has_java_workers=lambda: False
         )
-        configs = peer_requests.build_task_configs_request(
+        configs = requests_to_other_workers.build_task_configs_request(
             url, "c", [{"n": "1"}], key=KEY, algorithm="HmacSHA256"
         )
         assert asking.send_and_wait(configs).status == 204
-        fence = peer_requests.build_fence_request(url, "c", key=KEY, algorithm="HmacSHA256")
+        fence = requests_to_other_workers.build_fence_request(
+            url, "c", key=KEY, algorithm="HmacSHA256"
+        )
         assert asking.send_and_wait(fence).status == 204
         restart = PeerRequest(
             url=url,

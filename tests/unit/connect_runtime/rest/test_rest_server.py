@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from connect_runtime.base.connection_limits import ClientConnectionLimits
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.rest import rest_app, rest_tls
 from connect_runtime.rest.http_connection import ClientDeadlines
 from connect_runtime.rest.rest_app import RestApplications
@@ -20,7 +20,7 @@ from connect_runtime.rest.rest_server import RestServer, RestServerError
 from connect_runtime.rest.rest_settings import AdvertisedAddress, RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes import rest_herder
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import eventually, rest, rest_server
@@ -214,7 +214,7 @@ def _https(authority: CertificateAuthority, folder: Path, **more: str) -> HttpsC
         "ssl.keystore.location": "not looked at",
     }
     return rest_tls.read_https_contexts(
-        properties | more, files=key_stores.create_store_files(folder)
+        properties | more, files=keystore_files.create_store_files(folder)
     )
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.network import key_stores
+from connect_runtime.network import keystore_files
 from connect_runtime.rest import rest_tls
 from connect_runtime.rest.rest_tls import HttpsConfigError, HttpsContexts
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ OWN = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "own.pem"}
 
 def read(folder: Path, properties: dict[str, str], **options: str) -> HttpsContexts:
     return rest_tls.read_https_contexts(
-        properties, files=key_stores.create_store_files(folder), **options
+        properties, files=keystore_files.create_store_files(folder), **options
     )
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.herder.herder_api import ConnectRestError, HerderStage
+from connect_runtime.herder.herder_interface import ConnectRestError, HerderStage
 from connect_runtime.herder.herder_requests import CheckHealth
 from connect_runtime.rest.request_forwarding import RestDeadlines
 from tests.fakes.rest_herder import FakeHerder

@@ -21,9 +21,9 @@ from connect_runtime.storage.config_topic import (
     TargetStateChanged,
     TaskConfigsCommitted,
 )
-from connect_runtime.storage.shared_log import WritePrivilegeLost
-from connect_runtime.storage.standalone_logs import MemoryLog
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.storage.internal_topic_log import WritePrivilegeLost
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes.plugin_contexts import Clock
 from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 

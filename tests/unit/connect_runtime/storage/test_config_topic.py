@@ -23,7 +23,7 @@ from connect_runtime.storage.config_topic import (
     TargetStateChanged,
     TaskConfigsCommitted,
 )
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.internal_topic_log import SkippedRecord
 from tests.support import examples
 
 PAUSED = TargetState.PAUSED

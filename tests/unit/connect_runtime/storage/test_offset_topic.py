@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.storage import offset_topic
+from connect_runtime.storage.internal_topic_log import SkippedRecord
 from connect_runtime.storage.offset_topic import (
     InvalidSourceOffset,
     OffsetTopicState,
@@ -12,7 +13,6 @@ from connect_runtime.storage.offset_topic import (
     SourceOffsetKey,
     SourcePartition,
 )
-from connect_runtime.storage.shared_log import SkippedRecord
 from tests.support import examples
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.storage import java_json, status_records
+from connect_runtime.storage import java_hash_map_json, status_records
 from connect_runtime.storage.config_records import InvalidRecord, KeyedRecord
 from connect_runtime.storage.status_records import (
     RunState,
@@ -45,7 +45,7 @@ def test_a_status_with_a_long_trace_is_cut_so_that_brokers_accept_it(character):
     written = status_records.encode_status(TASK, status).value
     assert written is not None
     assert len(written) < 1_000_000
-    shown = status_records.decode_status(java_json.decode_json(written)).trace
+    shown = status_records.decode_status(java_hash_map_json.decode_json(written)).trace
     assert shown.startswith("the error\n" + character)
     assert shown.endswith(
         "[cut: the status contains 65,536 of 1,000,010 characters; the worker's log contains the "
@@ -89,7 +89,7 @@ def test_other_keys_are_invalid(key):
 def test_what_was_written_is_read_back(status):
     record = status_records.encode_status(TASK, status)
     assert status_records.split_status_key(record.key.decode()) == TASK
-    assert status_records.decode_status(java_json.decode_json(record.value)) == status
+    assert status_records.decode_status(java_hash_map_json.decode_json(record.value)) == status
 
 
 def test_a_status_of_before_4_1_has_no_version():

@@ -11,11 +11,11 @@ from connect_runtime.api.plugin_context import JavaWorkerTaskRun, LastTaskRuns
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import status_records
-from connect_runtime.storage.standalone_logs import MemoryLog
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog
 from connect_runtime.storage.status_records import RunState, RunStatus, TopicStatus
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 from tests.support import eventually
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connect_runtime.api.plugin_context import JavaWorkerTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import status_records
-from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.internal_topic_log import SkippedRecord
 from connect_runtime.storage.status_records import (
     RunState,
     RunStatus,

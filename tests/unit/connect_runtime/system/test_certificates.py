@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from connect_runtime.api.records import SourceOffset
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.config import worker_config
-from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.herder.herder_interface import ConnectRestError
 from connect_runtime.storage import cluster_config_state, offset_store
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
 from connect_runtime.worker import connector_offsets

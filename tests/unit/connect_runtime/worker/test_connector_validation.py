@@ -12,13 +12,13 @@ from connect_runtime.api.config_def import ConfigDef, ConfigKey, ConfigValue, Ty
 from connect_runtime.api.config_validators import Lambda
 from connect_runtime.api.connector import TransactionBoundaries
 from connect_runtime.api.errors import ConnectError, NotFoundError
-from connect_runtime.config import connector_keys, worker_config
+from connect_runtime.config import connector_config_keys, worker_config
 from connect_runtime.herder import herder_requests
-from connect_runtime.herder.herder_api import ConnectorType, ConnectRestError, PluginType
+from connect_runtime.herder.herder_interface import ConnectorType, ConnectRestError, PluginType
 from connect_runtime.worker import connector_validation, plugin_recommenders
+from connect_runtime.worker.config_provider_secret_masking import ProvidedValues
 from connect_runtime.worker.connector_validation import ConnectorValidator
-from connect_runtime.worker.installed_plugins import InstalledPlugins
-from connect_runtime.worker.provided_values import ProvidedValues
+from connect_runtime.worker.plugin_instantiation import InstalledPlugins
 from tests.fakes import odd_plugins
 from tests.fakes.odd_plugins import Odd, OddSource
 
@@ -398,7 +398,9 @@ def validated(plugins, **more):
     config = {"name": "n", "connector.class": "x"}
     config |= {name.replace("_", "."): value for name, value in more.items()}
     keys = plugin_recommenders.enrich_config_def(
-        connector_keys.SOURCE, connector_version=None, choices=plugins.get_converter_choices(config)
+        connector_config_keys.SOURCE,
+        connector_version=None,
+        choices=plugins.get_converter_choices(config),
     )
     values = keys.validate_all(config, load=plugins.load_class)
     infos = connector_validation.validate_converters(config, values, plugins=plugins)

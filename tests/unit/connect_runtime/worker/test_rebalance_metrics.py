@@ -11,7 +11,7 @@ from connect_runtime.group import connect_protocol, connectors_and_tasks
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.herder.group_session import GroupSessionFailed
 from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 from connect_runtime.worker.rebalance_metrics import RebalanceMetrics, RebalanceStats
 from tests.fakes.plugin_contexts import Clock
 
@@ -95,7 +95,7 @@ def complete(figures, now_s, epoch=3):
 
 def test_before_the_first_nothing_is_known(figures):
     found = figures.compute_attributes(9.0)
-    assert found.keys() == metrics_registry.REBALANCES.numbers.keys()
+    assert found.keys() == connect_metrics_registry.REBALANCES.numbers.keys()
     assert found["time-since-last-rebalance-ms"] == math.inf
     assert (found["rebalancing"], found["completed-rebalances-total"]) == (0, 0)
     assert figures.get_text_attributes() == {}
@@ -111,7 +111,7 @@ def test_it_lasts_from_the_first_asking_to_its_completion(figures):
     assert (found["rebalance-max-time-ms"], found["time-since-last-rebalance-ms"]) == (4000, 1500)
     texts = figures.get_text_attributes()
     assert texts == {"leader-name": URL, "connect-protocol": "SESSIONED"}
-    assert texts.keys() == metrics_registry.REBALANCES.texts.keys()
+    assert texts.keys() == connect_metrics_registry.REBALANCES.texts.keys()
 
 
 def test_each_is_measured_by_itself(figures):

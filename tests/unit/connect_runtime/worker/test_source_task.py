@@ -14,8 +14,8 @@ from connect_runtime.api.task import SourceTask
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.windowed_stats import SampleWindows
 from connect_runtime.config import worker_config
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.standalone_logs import MemoryLog
 from connect_runtime.worker import record_conversion
 from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerSourceTaskContext

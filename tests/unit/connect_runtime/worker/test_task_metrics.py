@@ -20,10 +20,10 @@ from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.base.windowed_stats import SampleWindows
 from connect_runtime.config import worker_config
+from connect_runtime.storage.memory_and_offset_file_logs import MemoryLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.standalone_logs import MemoryLog
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.worker import metrics_registry, record_conversion
+from connect_runtime.worker import connect_metrics_registry, record_conversion
 from connect_runtime.worker.offset_commits import OffsetCommitTiming
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask, WorkerPipelineTaskDeps
 from connect_runtime.worker.plugin_contexts import (
@@ -417,10 +417,10 @@ def some(numbers, *names):
 
 def test_all_attributes_of_their_groups_are_there_and_no_other():
     found = [
-        (metrics_registry.TASK, TaskStats(SAMPLING, 0.0).compute_attributes(1.0)),
-        (metrics_registry.SOURCE_TASK, SourceTaskStats(SAMPLING).compute_attributes(1.0)),
-        (metrics_registry.SINK_TASK, SinkTaskStats(SAMPLING).compute_attributes(1.0)),
-        (metrics_registry.TASK_ERRORS, TaskErrorStats().compute_attributes()),
+        (connect_metrics_registry.TASK, TaskStats(SAMPLING, 0.0).compute_attributes(1.0)),
+        (connect_metrics_registry.SOURCE_TASK, SourceTaskStats(SAMPLING).compute_attributes(1.0)),
+        (connect_metrics_registry.SINK_TASK, SinkTaskStats(SAMPLING).compute_attributes(1.0)),
+        (connect_metrics_registry.TASK_ERRORS, TaskErrorStats().compute_attributes()),
     ]
     for group, numbers in found:
         assert numbers.keys() == group.numbers.keys(), group.name

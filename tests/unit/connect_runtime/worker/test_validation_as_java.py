@@ -20,8 +20,8 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.errors import NotFoundError
-from connect_runtime.config import connector_keys, worker_config
-from connect_runtime.herder.herder_api import ConnectorType, ConnectRestError
+from connect_runtime.config import connector_config_keys, worker_config
+from connect_runtime.herder.herder_interface import ConnectorType, ConnectRestError
 from connect_runtime.plugins.plugin_aliases import PluginKind, ShippedPlugin
 from connect_runtime.plugins.plugin_discovery import DiscoveredPlugins
 from connect_runtime.worker.connector_validation import ConnectorValidator
@@ -196,7 +196,7 @@ def test_a_missing_name_and_a_missing_key_are_told(checks: ConnectorValidator) -
         "offsets.topic",
     )
     names = [each.definition.name for each in infos.configs if each.definition is not None]
-    assert len(set(names)) == len(names) == len(connector_keys.SOURCE.keys) + 2
+    assert len(set(names)) == len(names) == len(connector_config_keys.SOURCE.keys) + 2
 
 
 @pytest.mark.parametrize(
@@ -287,8 +287,8 @@ def test_values_of_overrides_are_as_they_were_given(checks: ConnectorValidator) 
 @pytest.mark.parametrize(
     ("plugin", "own", "base"),
     [
-        ("sample.SampleSource", {"required", "optional"}, connector_keys.SOURCE),
-        ("sample.SampleSink", {"required"}, connector_keys.SINK),
+        ("sample.SampleSource", {"required", "optional"}, connector_config_keys.SOURCE),
+        ("sample.SampleSink", {"required"}, connector_config_keys.SINK),
         ("sample.WithABoolean", {"prop"}, None),
     ],
 )

@@ -13,8 +13,8 @@ from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.base.windowed_stats import SampleWindows
 from connect_runtime.metrics_server import prometheus_text
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.worker import metrics_registry, worker_metrics
-from connect_runtime.worker.metrics_registry import MetricReading
+from connect_runtime.worker import connect_metrics_registry, worker_metrics
+from connect_runtime.worker.connect_metrics_registry import MetricReading
 from connect_runtime.worker.task_metrics import RecordErrorKind, SinkTaskMetrics, SourceTaskMetrics
 from connect_runtime.worker.worker_metrics import StartupOutcome, StartupStats, WorkerMetrics
 from tests.fakes.plugin_contexts import Clock
@@ -177,15 +177,16 @@ def test_every_declared_series_of_tasks_is_there_from_the_beginning(world):
     world.task(T1, SinkTaskMetrics)
     world.metrics.add_connector("c", ABOUT)
     names = {each.metric.name for each in world.metrics.all_families}
-    later = (metrics_registry.REBALANCES, metrics_registry.COORDINATOR)
-    for group in metrics_registry.ALL_GROUPS:
-        declared = {each.name for each in metrics_registry.declare_metrics(group).values()}
+    later = (connect_metrics_registry.REBALANCES, connect_metrics_registry.COORDINATOR)
+    for group in connect_metrics_registry.ALL_GROUPS:
+        declared = {each.name for each in connect_metrics_registry.declare_metrics(group).values()}
         assert (declared <= names) is (group not in later), group.name
 
 
 def test_others_are_shown_too(world):
     reading = MetricReading(
-        group=metrics_registry.REBALANCES, numbers={"time-since-last-rebalance-ms": math.inf}
+        group=connect_metrics_registry.REBALANCES,
+        numbers={"time-since-last-rebalance-ms": math.inf},
     )
     world.metrics.add_metric_readings(lambda: [reading])
     assert world.shown()["worker_rebalance_time_since_last_rebalance_ms|"] == math.inf
@@ -285,7 +286,7 @@ def test_starts_are_counted_by_how_they_ended():
         "task-startup-failure-percentage": 0.25,
     }
     assert made.compute_attributes(2.0) == expected
-    assert expected.keys() <= metrics_registry.WORKER.numbers.keys()
+    assert expected.keys() <= connect_metrics_registry.WORKER.numbers.keys()
     later = made.compute_attributes(1000.0)
     assert (later["task-startup-failure-total"], later["task-startup-failure-percentage"]) == (1, 0)
 
@@ -311,7 +312,7 @@ def test_a_start_ends_once_with_what_is_said_first(said, expected):
 
 def test_tasks_of_a_connector_are_counted_by_state():
     found = worker_metrics.count_tasks_by_state([State.RUNNING, State.FAILED, State.RUNNING])
-    assert found.keys() == metrics_registry.TASKS_OF_CONNECTOR.numbers.keys()
+    assert found.keys() == connect_metrics_registry.TASKS_OF_CONNECTOR.numbers.keys()
     assert {name: value for name, value in found.items() if value} == {
         "connector-total-task-count": 3,
         "connector-running-task-count": 2,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.worker import metrics_registry
+from connect_runtime.worker import connect_metrics_registry
 from mm2 import exit_codes
 from mm2.cli import docs, main
 from mm2.metrics import metric_declarations
@@ -37,9 +37,9 @@ def test_every_metric_of_mm2_run_is_explained():
         labels = ", ".join(f"`{each}`" for each in metric.labels)
         kind, unit = metric.kind.value, metric.unit
         assert f"| `{metric.name}` | {kind} | {unit} | {labels} | {metric.help} |" in page
-    for group in metrics_registry.ALL_GROUPS:
-        for metric in metrics_registry.declare_metrics(group).values():
-            of_sinks = group is metrics_registry.SINK_TASK
+    for group in connect_metrics_registry.ALL_GROUPS:
+        for metric in connect_metrics_registry.declare_metrics(group).values():
+            of_sinks = group is connect_metrics_registry.SINK_TASK
             assert (f"| `{metric.name}` |" in page) is not of_sinks
 
 

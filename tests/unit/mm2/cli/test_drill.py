@@ -11,7 +11,7 @@ import pytest
 from connect_runtime.system import java_installation
 from mm2 import exit_codes
 from mm2.cli import main
-from mm2.failover.move_request import FailoverKind
+from mm2.failover.failover_request import FailoverKind
 from mm2.node import drill_report
 from mm2.sandbox.scenarios import failover_drill
 from mm2.sandbox.scenarios.failover_drill import DrillResult

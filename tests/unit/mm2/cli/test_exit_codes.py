@@ -20,7 +20,7 @@ from connect_runtime.protocol.request_errors import (
     UnknownBroker,
 )
 from mm2 import exit_codes
-from mm2.cli import cluster_unreachable_errors, main
+from mm2.cli import main, unreachable_error_check
 from mm2.status.process_socket import ProcessSocketError
 from tests.support import cli_commands
 
@@ -99,9 +99,9 @@ ANSWERED = [
 
 @pytest.mark.parametrize("error", NOBODY, ids=repr)
 def test_no_answer_is_unreachable(error):
-    assert cluster_unreachable_errors.is_unreachable_error(error)
+    assert unreachable_error_check.is_unreachable_error(error)
 
 
 @pytest.mark.parametrize("error", ANSWERED, ids=repr)
 def test_a_refusal_is_an_answer(error):
-    assert not cluster_unreachable_errors.is_unreachable_error(error)
+    assert not unreachable_error_check.is_unreachable_error(error)

@@ -20,12 +20,12 @@ from mm2.cli import drill, failover, main
 from mm2.cli.failover import FailoverOptions, ResumedFailoverSettings
 from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MirroredPartition
 from mm2.config import config_loader
-from mm2.failover import journal, move_plan
-from mm2.failover.journal import FailoverIdentity
-from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover import failover_journal, failover_plan
+from mm2.failover.failover_journal import FailoverIdentity
+from mm2.failover.failover_journal_file import JournalFile
+from mm2.failover.failover_request import ClusterIds, FailoverKind, FailoverRequest
 from mm2.failover.readiness import FailoverReadiness
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.sandbox.scenarios.failover_drill import DrillResult
 
 ENDS = ("--from", "east", "--to", "west")
@@ -113,7 +113,7 @@ NOW = ResumedFailoverSettings(
 @pytest.fixture
 def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "j.jsonl"
-    path.write_text(journal.encode_begun_entry(BEGUN, at_ms=1))
+    path.write_text(failover_journal.encode_begun_entry(BEGUN, at_ms=1))
     return path
 
 
@@ -204,7 +204,9 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
 
     return types.SimpleNamespace(
         planner=types.SimpleNamespace(
-            build_plan=lambda asked: move_plan.build_failover_plan(asked, found, lambda *_: None)
+            build_plan=lambda asked: failover_plan.build_failover_plan(
+                asked, found, lambda *_: None
+            )
         ),
         settings=settings,
         pair=types.SimpleNamespace(flow=settings.flows[0]),

@@ -8,11 +8,11 @@ import pytest
 
 from connect_runtime.rest import rest_app
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
-from connect_runtime.rest.namespace_router import NamespaceRouter
+from connect_runtime.rest.path_prefix_router import NamespaceRouter
 from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.cli import main
 from mm2.clusters import flow_rest_client

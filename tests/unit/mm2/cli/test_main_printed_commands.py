@@ -7,9 +7,9 @@ import shlex
 import click
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.cli import main, topic
-from mm2.operator_commands import OperatorCommands
+from mm2.suggested_commands import OperatorCommands
 from tests.support import printed
 
 FILES = ["/etc/mm2/clusters.yaml", "my clusters.yaml", "mm2.properties"]
@@ -45,8 +45,8 @@ def test_every_command_of_ours_is_understood(file):
 
 
 def test_every_remedy_is_a_command():
-    for text in printed.messages(operator_commands.GENERIC_COMMANDS):
-        line = operator_commands.extract_remedy_from_message(text)
+    for text in printed.messages(suggested_commands.GENERIC_COMMANDS):
+        line = suggested_commands.extract_remedy_from_message(text)
         assert line, text
         assert text.endswith(line)
         for each in line.split(" && "):

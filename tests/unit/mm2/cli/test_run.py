@@ -117,5 +117,5 @@ def test_the_port_option_wins_and_switches_metrics_on():
 
 
 def test_wrong_input_is_told_before_client_libraries_are_loaded():
-    assert "mm2.node.node" not in vars(run)
+    assert "mm2.node.mm2_node" not in vars(run)
     assert sys.modules["mm2.cli.run"] is run

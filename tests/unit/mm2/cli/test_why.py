@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.cli import flow_reports, main, why
 from mm2.clusters import incident_log

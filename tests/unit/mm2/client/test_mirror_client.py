@@ -13,7 +13,7 @@ from mm2.client.mirror_client import MirrorClient
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.fakes.state_topics import FakeStateTopics
 
 DEFAULT = DefaultReplicationPolicy()

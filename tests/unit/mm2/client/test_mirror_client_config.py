@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.client import mirror_client_config
 from mm2.kafka.state_topic_reader import KafkaStateTopics
-from mm2.topics.naming import DefaultReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy
 
 MIRROR = "org.apache.kafka.connect.mirror"
 

@@ -27,9 +27,9 @@ from mm2.client import (
 from mm2.client.offset_translator import FlowOffsetReader, TranslationClusterPair
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint, OffsetSync
-from mm2.kafka.client_interfaces import TopicRecord
+from mm2.kafka.kafka_client_interfaces import TopicRecord
 from mm2.kafka.offset_map_reader import MapReadTimeoutError
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.fakes import copied_map
 from tests.fakes.client_cluster import FakeCluster
 from tests.fakes.logs import FakeLog

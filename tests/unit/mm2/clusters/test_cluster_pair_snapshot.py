@@ -6,7 +6,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import cluster_pair_snapshot
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 
 
 def mirrored(**given):

@@ -8,12 +8,12 @@ from connect_runtime.storage import config_records, status_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState, RunStatus, StatusSubject
 from mm2.clusters import connect_group_state
-from mm2.config import flow_plan
+from mm2.config import flow_connector_configs
 from tests.fakes.groups import FakeGroup
 from tests.fakes.one_side import FakeSide
 from tests.fakes.plugin_contexts import Clock
 
-NAME = flow_plan.SOURCE_CONNECTOR
+NAME = flow_connector_configs.SOURCE_CONNECTOR
 PROPS = {
     "group.id": "east-mm2",
     "config.storage.topic": "configs",

@@ -8,12 +8,12 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.herder.herder_requests import RestartConnectorAndTasks, RestartTask
-from connect_runtime.herder.peer_requests import PeerRefusedError
+from connect_runtime.herder.requests_to_other_workers import PeerRefusedError
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from mm2.clusters import flow_rest_client
 from mm2.clusters.flow_rest_client import FlowRestClient, FlowRestError, NoSuchTopicError
-from mm2.config import operator_overrides
+from mm2.config import pause_and_throttle_overrides
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest_server
 
@@ -74,11 +74,11 @@ def test_two_who_pause_topics_at_once_undo_nothing_of_each_other(herder, api):
     for topic, limit in (("users", "1MB"), ("orders", "2MB")):
         api._patch_config(
             before,
-            operator_overrides.set_throttle(
-                operator_overrides.pause_topic(before, topic), limit, topic=topic
+            pause_and_throttle_overrides.set_throttle(
+                pause_and_throttle_overrides.pause_topic(before, topic), limit, topic=topic
             ),
         )
-    assert operator_overrides.list_paused_topics(config(herder)) == ("orders", "users")
+    assert pause_and_throttle_overrides.list_paused_topics(config(herder)) == ("orders", "users")
     limits = {key: value for key, value in config(herder).items() if "throttle.topic." in key}
     assert limits == {"live.throttle.topic.orders": "2MB", "live.throttle.topic.users": "1MB"}
 

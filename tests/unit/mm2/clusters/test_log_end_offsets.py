@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters import log_end_offsets
 from tests.fakes.two_sides import FakeSide
 

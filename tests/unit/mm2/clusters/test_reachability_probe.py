@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system import system_clock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters import reachability_probe
 from mm2.clusters.reachability_probe import MetadataProbe
 
@@ -45,7 +45,7 @@ def first_trouble(of: KafkaClusterAccess) -> str:
         return probe.failure is not None
 
     try:
-        assert clock.wait_until(asked, timeout_s=30.0, interval_s=0.01)
+        assert system_clock.wait_until(asked, timeout_s=30.0, interval_s=0.01)
         assert probe.failure is not None
         return reachability_probe.describe_connect_failure(probe.failure, of.bootstrap)
     finally:

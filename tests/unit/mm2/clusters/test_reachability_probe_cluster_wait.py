@@ -9,9 +9,9 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.security_settings import SecuritySettings
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters import reachability_probe
 
 CLOCK = SystemClock()

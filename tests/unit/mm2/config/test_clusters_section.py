@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.config import config_errors
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 
 WALL_MS = SystemClock().wall_ms()
 AUTHORITY = CertificateAuthority.create("ca", wall_ms=WALL_MS)

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from connect_runtime.config.config_errors import SettingsError
-from mm2.config import config_diff, config_loader, flow_plan
+from mm2.config import config_diff, config_loader, flow_connector_configs
 from mm2.config.config_diff import FlowChangeAction
-from mm2.config.flow_plan import FlowSelection
+from mm2.config.flow_connector_configs import FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.status import topic_explanation
 from mm2.topics import topic_selection
@@ -71,8 +71,10 @@ def must_be_theirs(found: Mm2Settings) -> None:
     assert flow.config_filter.should_replicate_config_property("retention.ms")
     assert not flow.config_filter.should_replicate_config_property("cleanup.policy")
     assert flow.target_topics is TargetTopicAccess.EXCLUSIVE
-    (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
-    assert ALL.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
+    (plan,) = flow_connector_configs.plan_flows(
+        found, FlowSelection(names=("a->b",)), environment={}
+    )
+    assert ALL.items() <= plan.connectors[flow_connector_configs.SOURCE_CONNECTOR].items()
     assert list(topic_explanation.explain_topic(found, [], "x").format_lines()) == [
         "a->b: x is not replicated: the filter class tests.support.own_classes.Suffixes for topics "
         "rejects x"
@@ -111,8 +113,10 @@ def test_at_the_top_of_properties_they_hold_for_all_flows():
 
 def test_short_names_of_shipped_filters_are_javas():
     found = read(given(**{"topic.filter.class": "DefaultTopicFilter", "topics": ["x"]}))
-    (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
-    assert plan.connectors[flow_plan.SOURCE_CONNECTOR]["topic.filter.class"] == (
+    (plan,) = flow_connector_configs.plan_flows(
+        found, FlowSelection(names=("a->b",)), environment={}
+    )
+    assert plan.connectors[flow_connector_configs.SOURCE_CONNECTOR]["topic.filter.class"] == (
         "org.apache.kafka.connect.mirror.DefaultTopicFilter"
     )
     assert topic_selection.should_replicate_topic(found.flows[0], "x")
@@ -190,9 +194,11 @@ STAMP = {
 
 
 def must_transform(found: Mm2Settings) -> None:
-    (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
-    assert STAMP.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
-    assert not STAMP.keys() & plan.connectors[flow_plan.CHECKPOINT_CONNECTOR].keys()
+    (plan,) = flow_connector_configs.plan_flows(
+        found, FlowSelection(names=("a->b",)), environment={}
+    )
+    assert STAMP.items() <= plan.connectors[flow_connector_configs.SOURCE_CONNECTOR].items()
+    assert not STAMP.keys() & plan.connectors[flow_connector_configs.CHECKPOINT_CONNECTOR].keys()
     assert not [line for line in found.format_warnings() if "transforms" in line]
 
 

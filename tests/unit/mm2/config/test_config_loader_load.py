@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from connect_runtime.api.config_def import Type
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.system import file_access
+from connect_runtime.system import secure_file_access
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.file_access import UntrustedWriter
-from mm2.config import config_loader, java_classes, mirror_connector_keys
-from mm2.topics.naming import IdentityReplicationPolicy
+from connect_runtime.system.secure_file_access import UntrustedWriter
+from connect_runtime.system.system_clock import SystemClock
+from mm2.config import config_loader, java_class_placeholders, mirror_connector_config_keys
+from mm2.topics.replication_policy import IdentityReplicationPolicy
 
 BASE = """
 clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
@@ -227,7 +227,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     path = tmp_path / "c.yaml"
     path.write_text(BASE)
     writer = UntrustedWriter(path=path, owner=4242)
-    monkeypatch.setattr(file_access, "find_untrusted_file_writer", lambda *_: writer)
+    monkeypatch.setattr(secure_file_access, "find_untrusted_file_writer", lambda *_: writer)
     assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
         "the file to a directory owned by root or by the user who runs this process"
@@ -332,7 +332,9 @@ def test_classes_in_a_file_that_others_can_write_are_refused_before_they_are_imp
     assert "can run code, but other users can write to this file; to allow this" in problem.text
 
 
-@pytest.mark.parametrize("policy", ["IdentityReplicationPolicy", java_classes.IDENTITY_POLICY])
+@pytest.mark.parametrize(
+    "policy", ["IdentityReplicationPolicy", java_class_placeholders.IDENTITY_POLICY]
+)
 def test_classes_of_kafka_are_accepted_in_a_file_that_others_can_write(tmp_path, policy):
     path = tmp_path / "c.yaml"
     path.write_text(BASE.replace("to: b", f"to: b, replication.policy.class: {policy}"))
@@ -344,9 +346,9 @@ def test_classes_of_kafka_are_accepted_in_a_file_that_others_can_write(tmp_path,
 def test_the_names_of_all_keys_for_classes_show_it():
     """Otherwise a class could be imported from a file that others can write."""
     for definition in (
-        mirror_connector_keys.SOURCE_KEYS,
-        mirror_connector_keys.CHECKPOINT_KEYS,
-        mirror_connector_keys.HEARTBEAT_KEYS,
+        mirror_connector_config_keys.SOURCE_KEYS,
+        mirror_connector_config_keys.CHECKPOINT_KEYS,
+        mirror_connector_config_keys.HEARTBEAT_KEYS,
     ):
         for key in definition.keys.values():
             is_found = bool(config_loader._CLASS_KEY_PATTERN.search(key.name))

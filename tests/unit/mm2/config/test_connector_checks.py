@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.connector import ExactlyOnceSupport
-from mm2.config import connector_checks, java_classes, mirror_connector_keys
+from mm2.config import connector_checks, java_class_placeholders, mirror_connector_config_keys
 
 RC, RU = "read_committed", "read_uncommitted"
 
@@ -62,38 +62,41 @@ def test_the_clusters_plain_isolation_level_reaches_nobody():
     [
         ({}, []),
         (
-            {mirror_connector_keys.EMIT_CHECKPOINTS: "false"},
-            [mirror_connector_keys.EMIT_CHECKPOINTS],
+            {mirror_connector_config_keys.EMIT_CHECKPOINTS: "false"},
+            [mirror_connector_config_keys.EMIT_CHECKPOINTS],
         ),
         (
             {
-                mirror_connector_keys.EMIT_CHECKPOINTS: "true",
-                mirror_connector_keys.EMIT_SYNCS: "false",
+                mirror_connector_config_keys.EMIT_CHECKPOINTS: "true",
+                mirror_connector_config_keys.EMIT_SYNCS: "false",
             },
-            [mirror_connector_keys.EMIT_SYNCS],
+            [mirror_connector_config_keys.EMIT_SYNCS],
         ),
         (
             {
-                mirror_connector_keys.EMIT_CHECKPOINTS: "true",
-                mirror_connector_keys.EMIT_SYNCS: "true",
-            },
-            [],
-        ),
-        (
-            {
-                mirror_connector_keys.EMIT_CHECKPOINTS: "false",
-                mirror_connector_keys.EMIT_SYNCS: "false",
-            },
-            [mirror_connector_keys.EMIT_CHECKPOINTS, mirror_connector_keys.EMIT_SYNCS],
-        ),
-        (
-            {
-                mirror_connector_keys.ENABLED: "false",
-                mirror_connector_keys.EMIT_CHECKPOINTS: "false",
+                mirror_connector_config_keys.EMIT_CHECKPOINTS: "true",
+                mirror_connector_config_keys.EMIT_SYNCS: "true",
             },
             [],
         ),
-        ({mirror_connector_keys.EMIT_CHECKPOINTS: "FALSE"}, []),
+        (
+            {
+                mirror_connector_config_keys.EMIT_CHECKPOINTS: "false",
+                mirror_connector_config_keys.EMIT_SYNCS: "false",
+            },
+            [
+                mirror_connector_config_keys.EMIT_CHECKPOINTS,
+                mirror_connector_config_keys.EMIT_SYNCS,
+            ],
+        ),
+        (
+            {
+                mirror_connector_config_keys.ENABLED: "false",
+                mirror_connector_config_keys.EMIT_CHECKPOINTS: "false",
+            },
+            [],
+        ),
+        ({mirror_connector_config_keys.EMIT_CHECKPOINTS: "FALSE"}, []),
     ],
 )
 def test_checkpoints_need_what_they_are_made_of(props, wrong):
@@ -104,18 +107,18 @@ def test_checkpoints_need_what_they_are_made_of(props, wrong):
 def test_offset_syncs_are_not_configured_where_none_are_written(other):
     assert list(
         connector_checks.find_source_connector_errors(
-            {mirror_connector_keys.EMIT_SYNCS: "false", other: "x"}
+            {mirror_connector_config_keys.EMIT_SYNCS: "false", other: "x"}
         )
-    ) == [mirror_connector_keys.EMIT_SYNCS]
+    ) == [mirror_connector_config_keys.EMIT_SYNCS]
     assert (
         connector_checks.find_source_connector_errors(
-            {mirror_connector_keys.EMIT_SYNCS: "true", other: "x"}
+            {mirror_connector_config_keys.EMIT_SYNCS: "true", other: "x"}
         )
         == {}
     )
     assert (
         connector_checks.find_source_connector_errors(
-            {mirror_connector_keys.EMIT_SYNCS: "false", "offset.lag.max": "1"}
+            {mirror_connector_config_keys.EMIT_SYNCS: "false", "offset.lag.max": "1"}
         )
         == {}
     )
@@ -123,8 +126,8 @@ def test_offset_syncs_are_not_configured_where_none_are_written(other):
 
 def test_a_message_for_an_undefined_key_gets_a_value_of_its_own():
     found = connector_checks.validate_keys(
-        mirror_connector_keys.HEARTBEAT_KEYS,
-        {mirror_connector_keys.SOURCE_ALIAS: "A"},
+        mirror_connector_config_keys.HEARTBEAT_KEYS,
+        {mirror_connector_config_keys.SOURCE_ALIAS: "A"},
         cross_key_errors={"x": ["why"]},
     )
     assert [each.error_messages for each in found if each.name == "x"] == [["why"]]
@@ -132,7 +135,7 @@ def test_a_message_for_an_undefined_key_gets_a_value_of_its_own():
 
 
 def test_every_key_of_java_has_an_answer():
-    given = dict.fromkeys(mirror_connector_keys.ALL_KEYS, "x")
+    given = dict.fromkeys(mirror_connector_config_keys.ALL_KEYS, "x")
     assert "unknown key" not in str(list(connector_checks.find_ignored_keys(given)))
 
 
@@ -185,6 +188,10 @@ def test_beside_a_class_of_the_users_no_key_is_unknown():
         == []
     )
     assert (
-        list(connector_checks.find_ignored_keys({"metric.reporters": java_classes.JMX_REPORTER}))
+        list(
+            connector_checks.find_ignored_keys(
+                {"metric.reporters": java_class_placeholders.JMX_REPORTER}
+            )
+        )
         == []
     )

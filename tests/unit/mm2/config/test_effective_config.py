@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from mm2.config import config_loader, effective_config, flow_plan
+from mm2.config import config_loader, effective_config, flow_connector_configs
 from mm2.config.mm2_settings import Mm2Settings
 
 YAML = r"""clusters:
@@ -70,7 +70,9 @@ def origin(value: Mapping[str, Any]) -> tuple[object, ...]:
 def test_every_key_that_is_given_has_the_value_that_is_given():
     for found in (read_yaml(YAML), read_properties(PROPERTIES)):
         document = as_json(found)
-        plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
+        plans = flow_connector_configs.plan_flows(
+            found, flow_connector_configs.ALL_FLOWS, environment={}
+        )
         assert list(document["flows"]) == [plan.name for plan in plans]
         for plan in plans:
             worker = document["flows"][plan.name]["worker"]
@@ -87,7 +89,7 @@ def text_of(value: Mapping[str, Any]) -> str:
 
 def test_origins_of_yaml():
     document = as_json(read_yaml(YAML))
-    there = connector(document, "a->b", flow_plan.SOURCE_CONNECTOR)
+    there = connector(document, "a->b", flow_connector_configs.SOURCE_CONNECTOR)
     assert origin(there["tasks.max"]) == (3, "file", 5, "defaults.tasks.max")
     assert origin(there["topics"]) == ("x, y.*", "file", 7, "flows[0].topics")
     assert origin(there["replication.factor"]) == (-1, "default", None, None)
@@ -99,7 +101,7 @@ def test_origins_of_yaml():
         2,
         "clusters.a.bootstrap.servers",
     )
-    back = connector(document, "b->a", flow_plan.CHECKPOINT_CONNECTOR)
+    back = connector(document, "b->a", flow_connector_configs.CHECKPOINT_CONNECTOR)
     factor = (3, "file", 8, "flows[1].replication.factor")
     assert origin(back["checkpoints.topic.replication.factor"]) == factor
     worker = document["flows"]["b->a"]["worker"]
@@ -118,9 +120,9 @@ def test_origins_of_yaml():
 
 def test_of_properties_the_defaults_are_mirror_makers():
     document = as_json(read_properties(PROPERTIES))
-    heartbeat = connector(document, "a->b", flow_plan.HEARTBEAT_CONNECTOR)
-    checkpoint = connector(document, "a->b", flow_plan.CHECKPOINT_CONNECTOR)
-    source = connector(document, "a->b", flow_plan.SOURCE_CONNECTOR)
+    heartbeat = connector(document, "a->b", flow_connector_configs.HEARTBEAT_CONNECTOR)
+    checkpoint = connector(document, "a->b", flow_connector_configs.CHECKPOINT_CONNECTOR)
+    source = connector(document, "a->b", flow_connector_configs.SOURCE_CONNECTOR)
     default = ("MM2 default", None, None)
     assert origin(heartbeat["emit.heartbeats.enabled"]) == (True, *default)
     assert origin(checkpoint["emit.checkpoints.interval.seconds"]) == (60, *default)

@@ -12,7 +12,7 @@ from mm2.topics.flow_config import (
     StartPositionKind,
     TargetTopicAccess,
 )
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 CLUSTERS = "clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}\n"
 

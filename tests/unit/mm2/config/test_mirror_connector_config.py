@@ -10,7 +10,12 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
-from mm2.config import client_roles, java_classes, mirror_connector_config, mirror_connector_keys
+from mm2.config import (
+    java_class_placeholders,
+    mirror_connector_client_properties,
+    mirror_connector_config,
+    mirror_connector_config_keys,
+)
 from mm2.config.mirror_connector_config import OffsetSyncsTopic
 from mm2.topics.flow_config import (
     DeliveryMode,
@@ -113,9 +118,9 @@ def test_what_needs_another_copy(key):
 
 
 A = {
-    mirror_connector_keys.SOURCE_ALIAS: "A",
-    mirror_connector_keys.TARGET_ALIAS: "B",
-    mirror_connector_keys.NAME: "n",
+    mirror_connector_config_keys.SOURCE_ALIAS: "A",
+    mirror_connector_config_keys.TARGET_ALIAS: "B",
+    mirror_connector_config_keys.NAME: "n",
 }
 VALIDATE = {
     "source": mirror_connector_config.validate_source_config,
@@ -192,7 +197,7 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
 
 
 def test_mirror_topics_are_shared_where_they_keep_their_names():
-    identity = {**A, mirror_connector_keys.POLICY: java_classes.IDENTITY_POLICY}
+    identity = {**A, mirror_connector_config_keys.POLICY: java_class_placeholders.IDENTITY_POLICY}
     assert (
         mirror_connector_config.parse_source_config(identity).flow.target_topics
         is TargetTopicAccess.SHARED
@@ -220,8 +225,8 @@ def test_a_negative_interval_is_never():
     found = mirror_connector_config.parse_source_config(
         {
             **A,
-            mirror_connector_keys.REFRESH_TOPICS_S: "-1",
-            mirror_connector_keys.SYNC_ACLS: "false",
+            mirror_connector_config_keys.REFRESH_TOPICS_S: "-1",
+            mirror_connector_config_keys.SYNC_ACLS: "false",
         }
     )
     assert found.flow.refresh_topics_interval_s is None
@@ -231,21 +236,21 @@ def test_a_negative_interval_is_never():
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [
-        ("source", mirror_connector_keys.REFRESH_TOPICS_S, "0"),
-        ("source", mirror_connector_keys.REPLICATION_FACTOR, "0"),
-        ("source", mirror_connector_keys.REPLICATION_FACTOR, "40000"),
-        ("source", mirror_connector_keys.SYNCS_TOPIC_FACTOR, "-2"),
-        ("source", mirror_connector_keys.ADMIN_TIMEOUT, "0"),
-        ("source", mirror_connector_keys.TOPICS, r"\Qx\E"),
-        ("source", mirror_connector_keys.PROPERTIES_EXCLUDE, "[a"),
+        ("source", mirror_connector_config_keys.REFRESH_TOPICS_S, "0"),
+        ("source", mirror_connector_config_keys.REPLICATION_FACTOR, "0"),
+        ("source", mirror_connector_config_keys.REPLICATION_FACTOR, "40000"),
+        ("source", mirror_connector_config_keys.SYNCS_TOPIC_FACTOR, "-2"),
+        ("source", mirror_connector_config_keys.ADMIN_TIMEOUT, "0"),
+        ("source", mirror_connector_config_keys.TOPICS, r"\Qx\E"),
+        ("source", mirror_connector_config_keys.PROPERTIES_EXCLUDE, "[a"),
         ("source", "source.consumer.auto.offset.reset", "none"),
         ("source", "topics.blacklist", "x"),
-        ("source", mirror_connector_keys.POLICY, java_classes.GROUP_FILTER),
-        ("checkpoint", mirror_connector_keys.GROUPS, "(?<n>a)"),
-        ("checkpoint", mirror_connector_keys.EMIT_CHECKPOINTS_S, "0"),
-        ("checkpoint", mirror_connector_keys.TOPICS, "[a"),
-        ("heartbeat", mirror_connector_keys.EMIT_HEARTBEATS_S, "0"),
-        ("heartbeat", mirror_connector_keys.HEARTBEATS_FACTOR, "0"),
+        ("source", mirror_connector_config_keys.POLICY, java_class_placeholders.GROUP_FILTER),
+        ("checkpoint", mirror_connector_config_keys.GROUPS, "(?<n>a)"),
+        ("checkpoint", mirror_connector_config_keys.EMIT_CHECKPOINTS_S, "0"),
+        ("checkpoint", mirror_connector_config_keys.TOPICS, "[a"),
+        ("heartbeat", mirror_connector_config_keys.EMIT_HEARTBEATS_S, "0"),
+        ("heartbeat", mirror_connector_config_keys.HEARTBEATS_FACTOR, "0"),
         ("heartbeat", "header.converter", "org.apache.kafka.connect.json.JsonConverter"),
     ],
 )
@@ -258,13 +263,13 @@ def test_what_java_would_only_stumble_over_is_refused_by_name(kind, key, value):
 def test_all_mistakes_are_told_at_once():
     props = {
         **A,
-        mirror_connector_keys.REFRESH_TOPICS_S: "0",
-        mirror_connector_keys.SYNC_CONFIGS_S: "0",
+        mirror_connector_config_keys.REFRESH_TOPICS_S: "0",
+        mirror_connector_config_keys.SYNC_CONFIGS_S: "0",
         "topics.blacklist": "x",
     }
     assert set(wrong("source", props)) == set(props) - set(A)
-    assert set(wrong("source", {**props, mirror_connector_keys.ENABLED: "perhaps"})) == {
-        mirror_connector_keys.ENABLED
+    assert set(wrong("source", {**props, mirror_connector_config_keys.ENABLED: "perhaps"})) == {
+        mirror_connector_config_keys.ENABLED
     }
 
 
@@ -272,7 +277,11 @@ def test_an_interval_that_is_switched_off_may_be_anything():
     assert (
         wrong(
             "source",
-            {**A, mirror_connector_keys.SYNC_ACLS: "false", mirror_connector_keys.SYNC_ACLS_S: "0"},
+            {
+                **A,
+                mirror_connector_config_keys.SYNC_ACLS: "false",
+                mirror_connector_config_keys.SYNC_ACLS_S: "0",
+            },
         )
         == {}
     )
@@ -286,5 +295,7 @@ def test_nothing_of_a_configuration_is_shown():
 
 def test_clients_are_named_as_in_java():
     common = mirror_connector_config.parse_source_config(A).common
-    named = common.resolve_client_properties(client_roles.SOURCE_ADMIN, "replication-source-admin")
+    named = common.resolve_client_properties(
+        mirror_connector_client_properties.SOURCE_ADMIN, "replication-source-admin"
+    )
     assert named["client.id"] == "A->B|n|replication-source-admin"

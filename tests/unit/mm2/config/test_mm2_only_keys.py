@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from mm2.config import mirror_connector_keys, mm2_only_keys
+from mm2.config import mirror_connector_config_keys, mm2_only_keys
 from mm2.config.mm2_only_keys import ExtensionKey
 from mm2.topics.flow_config import DeliveryMode, Flow
 
@@ -21,7 +21,7 @@ def test_every_declared_key_is_listed_once():
 @pytest.mark.parametrize("key", DECLARED, ids=lambda key: key.name)
 def test_files_and_connectors_have_the_same_default(key):
     """But for keys whose value depends on others: connectors have no value then."""
-    default = mirror_connector_keys.EXTENSION_KEYS.parse({})[key.name]
+    default = mirror_connector_config_keys.EXTENSION_KEYS.parse({})[key.name]
     if not key.flow_field:
         assert not default
         return

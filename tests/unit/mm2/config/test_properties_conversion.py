@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.config import yaml_file
-from connect_runtime.config.yaml_file import YamlSection
+from connect_runtime.config import yaml_parser
+from connect_runtime.config.yaml_parser import YamlSection
 from connect_runtime.system.certificates import CertificateAuthority
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.config import (
     config_loader,
     dedicated_mode,
@@ -46,7 +46,7 @@ def from_properties(text: str, folder: pathlib.Path = HERE) -> Mm2Settings:
 
 
 def to_properties(text: str) -> ConvertedFile:
-    root = yaml_file.parse_yaml(text).root
+    root = yaml_parser.parse_yaml(text).root
     assert isinstance(root, YamlSection)
     return properties_conversion.convert_to_properties(root, folder=HERE)
 
@@ -78,7 +78,7 @@ def test_real_files_go_to_yaml_and_back(shape, place):
     assert "hunter2" not in there.text
     elsewhere = pathlib.Path("/elsewhere")
     assert properties_conversion.diff_settings(before, from_yaml(there.text, elsewhere)) == []
-    root = yaml_file.parse_yaml(there.text).root
+    root = yaml_parser.parse_yaml(there.text).root
     assert isinstance(root, YamlSection)
     back = properties_conversion.convert_to_properties(root, folder=elsewhere)
     assert back.inexpressible == ()
@@ -159,7 +159,7 @@ TREES = st.fixed_dictionaries(
 @given(TREES)
 def test_any_yaml_goes_to_properties_and_back(tree):
     tree.setdefault("defaults", {})["replication.policy.separator"] = "__"
-    text = yaml_file.format_yaml(tree)
+    text = yaml_parser.format_yaml(tree)
     before = from_yaml(text)
     there = to_properties(text)
     assert there.inexpressible == ()
@@ -228,7 +228,7 @@ ENDS = SourceAndTarget("a", "b")
 
 
 def flat(text: str = TEXT) -> FlattenedFile:
-    root = yaml_file.parse_yaml(text).root
+    root = yaml_parser.parse_yaml(text).root
     assert isinstance(root, YamlSection)
     return properties_conversion.flatten_file(root, folder=pathlib.Path("/conf"))
 

@@ -8,11 +8,11 @@ import pytest
 
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka.client_errors import NotAuthorizedError, UnreachableError
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import acl_sync
 from mm2.connectors.acl_sync import AclSync
-from mm2.topics import acl_plan
-from mm2.topics.acl_plan import TopicAcl
+from mm2.topics import acl_sync_plan
+from mm2.topics.acl_sync_plan import TopicAcl
 from mm2.topics.flow_config import Flow
 from tests.fakes.acls import FakeAclCluster, FakeAcls
 from tests.fakes.plugin_contexts import Clock
@@ -22,7 +22,11 @@ REFUSED = NotAuthorizedError("CLUSTER_AUTHORIZATION_FAILED")
 
 
 def acl(
-    name: str, operation: str, *, permission: str = acl_plan.ALLOW, pattern: str = acl_plan.LITERAL
+    name: str,
+    operation: str,
+    *,
+    permission: str = acl_sync_plan.ALLOW,
+    pattern: str = acl_sync_plan.LITERAL,
 ) -> TopicAcl:
     return TopicAcl(
         name=name,
@@ -52,7 +56,7 @@ def pair() -> Pair:
     made.source.bindings = {
         acl("t", "WRITE"),
         acl("t", "ALL"),
-        acl("t", "ALL", permission=acl_plan.DENY),
+        acl("t", "ALL", permission=acl_sync_plan.DENY),
         acl("t", "DESCRIBE"),
         acl("t", "READ", pattern="PREFIXED"),
         acl("mm2-offsets.B.internal", "READ"),
@@ -62,9 +66,9 @@ def pair() -> Pair:
 
 WANTED = {
     acl("A.t", "READ"),
-    acl("A.t", "READ", permission=acl_plan.DENY),
+    acl("A.t", "READ", permission=acl_sync_plan.DENY),
     acl("A.t", "DESCRIBE"),
-    acl("A.t", "DESCRIBE", permission=acl_plan.DENY),
+    acl("A.t", "DESCRIBE", permission=acl_sync_plan.DENY),
 }
 
 
@@ -118,7 +122,7 @@ def test_a_source_that_shows_none_of_its_acls_is_told_with_the_right_that_is_lac
     for _ in range(3):
         assert pair.made.sync_acls(TOPICS, 5.0) is None
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert operator_commands.extract_remedy_from_message(line).endswith(
+    assert suggested_commands.extract_remedy_from_message(line).endswith(
         "--operation Describe --cluster"
     )
     assert pair.target.created == []
@@ -134,7 +138,7 @@ def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
     assert told == ["created mirror topic ACL: ALLOW User:alice from * to READ A.u"]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert "(and 3 more)" in line
-    assert operator_commands.extract_remedy_from_message(line).endswith(
+    assert suggested_commands.extract_remedy_from_message(line).endswith(
         "--operation Alter --operation Describe --cluster"
     )
 

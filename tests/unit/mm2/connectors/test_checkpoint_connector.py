@@ -15,8 +15,8 @@ from connect_runtime.kafka.client_errors import (
 )
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind
-from connect_runtime.system import clock
-from connect_runtime.worker import installed_plugins
+from connect_runtime.system import system_clock
+from connect_runtime.worker import plugin_instantiation
 from mm2.connectors.checkpoint_connector import MirrorCheckpointConnector
 from tests.fakes.checkpoint_clients import FakeClusters
 from tests.fakes.groups import FakeGroup
@@ -56,7 +56,9 @@ class Running:
         return [each["task.assigned.groups"] for each in configs]
 
     def reconfigured(self, times: int) -> bool:
-        return clock.wait_until(lambda: self.context.reconfigurations >= times, timeout_s=WAIT_S)
+        return system_clock.wait_until(
+            lambda: self.context.reconfigurations >= times, timeout_s=WAIT_S
+        )
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def test_workers_know_it_by_javas_names(name):
     installed = plugin_discovery.discover_plugins()
     found = installed.find_plugin_class(name, Kind.SOURCE)
     assert found is MirrorCheckpointConnector
-    assert installed_plugins.get_task_class_name(found(), installed) == f"{JAVA}Task"
+    assert plugin_instantiation.get_task_class_name(found(), installed) == f"{JAVA}Task"
     assert found().version() == "4.3.1"
 
 
@@ -134,7 +136,7 @@ def test_groups_that_come_and_go_have_the_tasks_told(running):
     del source.groups["a"]
     assert running.reconfigured(2)
     assert running.assigned(2) == ["c", "b"]
-    assert not clock.wait_until(lambda: running.context.reconfigurations > 2, timeout_s=1.5)
+    assert not system_clock.wait_until(lambda: running.context.reconfigurations > 2, timeout_s=1.5)
 
 
 def test_who_was_stopped_starts_again(running):
@@ -152,7 +154,7 @@ def test_who_was_stopped_starts_again(running):
 def test_groups_are_not_looked_for_again_where_that_is_off(running):
     running.start(refresh_groups_enabled="false")
     running.clusters.source.commit("c", {T0: 1})
-    assert not clock.wait_until(lambda: running.context.reconfigurations > 0, timeout_s=1.5)
+    assert not system_clock.wait_until(lambda: running.context.reconfigurations > 0, timeout_s=1.5)
 
 
 def test_before_groups_are_known_there_is_no_answer(running, caplog):
@@ -175,9 +177,13 @@ def test_a_source_that_goes_away_takes_no_group_with_it(running, caplog):
         source.commit(group, {T0: 1})
     running.start()
     source.failures["positions", "b"] = NotAuthorizedError("not allowed")
-    assert clock.wait_until(lambda: "b cannot be replicated" in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(
+        lambda: "b cannot be replicated" in caplog.text, timeout_s=WAIT_S
+    )
     source.failure = AWAY
-    assert clock.wait_until(lambda: "keeping the known groups" in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(
+        lambda: "keeping the known groups" in caplog.text, timeout_s=WAIT_S
+    )
     assert running.assigned() == ["a", "b"]
     assert running.context.reconfigurations == 0
     assert caplog.text.count("cannot be replicated") == 1

@@ -21,7 +21,7 @@ from mm2.connectors.checkpoint_task import MirrorCheckpointTask
 from mm2.connectors.status_registry import GroupSearchResult
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
-from mm2.kafka.client_interfaces import LogTruncatedError
+from mm2.kafka.kafka_client_interfaces import LogTruncatedError
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.topics import topic_selection
 from tests.fakes import copied_map

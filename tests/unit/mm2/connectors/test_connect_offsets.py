@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.api.errors import ConnectError
 from connect_runtime.api.records import SourceOffset
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.storage import java_json
+from connect_runtime.storage import java_hash_map_json
 from mm2.connectors import connect_offsets
 from mm2.connectors.heartbeat_schedule import HeartbeatSchedule
 
@@ -38,7 +38,7 @@ def test_keys_are_written_byte_by_byte_as_by_java():
     assert compact(SOURCE) == '{"cluster":"A","partition":0,"topic":"orders"}'
     assert compact(CHECKPOINT) == ('{"partition":0,"topic":"A.orders","group":"billing"}')
     for partition in (SOURCE, CHECKPOINT, HEARTBEAT):
-        assert list(partition) == java_json.order_keys_by_java_hash_bucket(partition)
+        assert list(partition) == java_hash_map_json.order_keys_by_java_hash_bucket(partition)
 
 
 @pytest.mark.parametrize("value", ["nan", None, object(), 3.14, -420, "-420", "10", True])

@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.metrics import MetricKind
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
 from mm2.copier.progress_reports import PartitionProgressReport

@@ -26,11 +26,11 @@ from mm2.connectors.copy_process_supervisor import (
     StoredStreamPosition,
 )
 from mm2.connectors.flow_state_store import FlowStateStore
-from mm2.connectors.reverse_producer_ids import ProducerIdsCallback
+from mm2.connectors.reverse_flow_producer_ids import ProducerIdsCallback
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages, control_server, progress_reports
-from mm2.copier.control_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
-from mm2.copier.control_server import ChannelInbox
+from mm2.copier import control_channel_messages, control_channel_server, progress_reports
+from mm2.copier.control_channel_messages import ClusterAccess, CopyConfiguration, CopyEndpoints
+from mm2.copier.control_channel_server import ChannelInbox
 from mm2.copier.copy_engine import CopyState
 from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import incident_records
@@ -38,7 +38,7 @@ from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.replication.recovery_instructions import FlowStateRecord
 from mm2.replication.replication_latency import LatencySnapshot
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes import copy_plane, taking
 from tests.fakes.admin import FakeCluster
 from tests.fakes.copy_plane import FakePlane
@@ -136,12 +136,17 @@ class Supervised:
 
     def stream(self, first: int, *items: FlowStateRecord) -> None:
         self.supervisor.handle_message(
-            control_messages.encode_flow_state_records(first, items), self.now_s
+            control_channel_messages.encode_flow_state_records(first, items), self.now_s
         )
 
     @property
     def log(self) -> list[bytes]:
-        return [key for key, _ in self.cluster.topics[naming.format_offset_map_topic("east")].log]
+        return [
+            key
+            for key, _ in self.cluster.topics[
+                replication_policy.format_offset_map_topic("east")
+            ].log
+        ]
 
     @property
     def told(self) -> list[int]:
@@ -169,7 +174,7 @@ def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_earl
 def test_a_log_that_breaks_is_told_and_takes_no_more():
     made = Supervised()
     made.turn()
-    del made.cluster.topics[naming.format_offset_map_topic("east")]
+    del made.cluster.topics[replication_policy.format_offset_map_topic("east")]
     made.stream(1, item(b"1"))
     made.store._log.poll(0.0)
     assert len(made.broken) == 1
@@ -245,7 +250,7 @@ def test_a_copy_that_follows_another_counts_on():
 
 def closed(made: Supervised) -> None:
     made.supervisor.handle_message(
-        {"type": control_server.CLOSED_MESSAGE_TYPE, "reason": "reset"}, made.now_s
+        {"type": control_channel_server.CLOSED_MESSAGE_TYPE, "reason": "reset"}, made.now_s
     )
 
 
@@ -312,12 +317,12 @@ def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
     made = Supervised()
     made.turn()
     made.supervisor.handle_message(
-        control_messages.encode_reverse_flow_producers_request(3, [4, 5]), made.now_s
+        control_channel_messages.encode_reverse_flow_producers_request(3, [4, 5]), made.now_s
     )
     ((producers, answer),) = made.asked
     assert producers == [4, 5]
     answer(frozenset({4}), "")
-    assert made.channel.sent[-1] == control_messages.encode_reverse_flow_producers(3, {4})
+    assert made.channel.sent[-1] == control_channel_messages.encode_reverse_flow_producers(3, {4})
 
 
 @pytest.mark.parametrize("ends", ["restart", "abandon", "usable"])
@@ -392,7 +397,7 @@ def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():
     found = MirrorTask(there=False)
     found.turn()
     assert [each["type"] for each in found.plane.copy.sent] == ["endpoints"]
-    told = control_messages.decode_endpoints(found.plane.copy.sent[0])
+    told = control_channel_messages.decode_endpoints(found.plane.copy.sent[0])
     assert (told.topics, told.remote_topics) == (("orders",), ("A.orders",))
     found.task.stop()
     assert found.plane.handles[0].cancelled
@@ -406,7 +411,7 @@ def test_the_copy_that_has_begun_is_told_what_to_copy():
     found.runs()
     assert len(found.plane.handles) == 1
     told, configured = (
-        control_messages.decode_endpoints(found.plane.copy.sent[0]),
+        control_channel_messages.decode_endpoints(found.plane.copy.sent[0]),
         found.plane.configured(),
     )
     assert (told.source, told.target) == (configured.source, configured.target)

@@ -12,8 +12,8 @@ import pytest
 
 from mm2.connectors.copy_process_supervisor import CopyStarter, CopySupervisor, CopySupervisorDeps
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages, progress_reports
-from mm2.copier.control_messages import ClusterAccess, CopyConfiguration
+from mm2.copier import control_channel_messages, progress_reports
+from mm2.copier.control_channel_messages import ClusterAccess, CopyConfiguration
 from mm2.copier.copy_engine import CopyState
 from mm2.replication import replication_latency
 from mm2.replication.partition_setup import PartitionSetup
@@ -245,16 +245,18 @@ def test_long_texts_and_many_errors_are_cut(made):
     troubles = {f"{index}:{long}": long for index in range(1_000)}
     made.handle(gauges(gauge(reason=long, reencode_reason=long), troubles=troubles))
     (_, found) = made.gauges[0]
-    assert len(found.reason) == len(found.reencode_reason) == control_messages.MAX_TEXT_CHARS
+    assert (
+        len(found.reason) == len(found.reencode_reason) == control_channel_messages.MAX_TEXT_CHARS
+    )
     decoded = progress_reports.decode_connection_errors(gauges(troubles=troubles))
     assert len(decoded) == progress_reports.MAX_CONNECTION_ERRORS
     assert {len(text) for item in decoded.items() for text in item} == {
-        control_messages.MAX_TEXT_CHARS
+        control_channel_messages.MAX_TEXT_CHARS
     }
     made.handle({"type": "ended", "fatal": long, "reason": ""})
     made.handle({"type": "closed", "reason": "end"})
     made.supervisor.tick(NOW_S + 60.0)
-    assert len(made.supervisor.reason) == control_messages.MAX_TEXT_CHARS
+    assert len(made.supervisor.reason) == control_channel_messages.MAX_TEXT_CHARS
 
 
 def test_lone_surrogates_are_replaced(made):
@@ -296,9 +298,9 @@ def test_a_closed_message_without_a_reason_ends_the_copy_process(made):
 
 
 def test_integers_and_texts():
-    assert control_messages.decode_integer(-(2**63)) == -(2**63)
+    assert control_channel_messages.decode_integer(-(2**63)) == -(2**63)
     for value in (True, 1.0, "1", None, 2**63):
         with pytest.raises(ValueError, match="64-bit"):
-            control_messages.decode_integer(value)
+            control_channel_messages.decode_integer(value)
     with pytest.raises(TypeError, match="string"):
-        control_messages.decode_text(1)
+        control_channel_messages.decode_text(1)

@@ -9,14 +9,14 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import flow_state_store
 from mm2.connectors.flow_state_store import FlowStateStore, RecoveredStateRequest, TaskStateStore
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegmentKey
-from mm2.kafka.client_interfaces import FlowStateLogBrokenError, StoredRecordHandler
+from mm2.kafka.kafka_client_interfaces import FlowStateLogBrokenError, StoredRecordHandler
 from mm2.replication.recovery_instructions import RecoveredState
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.plugin_contexts import Clock
@@ -63,13 +63,13 @@ def test_while_the_target_is_away_it_is_tried_again_later(caplog):
 
 def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
     made = Kept()
-    name = naming.format_offset_map_topic("A")
+    name = replication_policy.format_offset_map_topic("A")
     made.cluster.create(name, partitions=2, cleanup_policy="compact")
     assert not made.tend()
-    assert operator_commands.extract_remedy_from_message(made.kept.unavailable_reason).endswith(
+    assert suggested_commands.extract_remedy_from_message(made.kept.unavailable_reason).endswith(
         f"--delete --topic {name}"
     )
-    assert operator_commands.extract_remedy_from_message(caplog.messages[-1]).endswith(
+    assert suggested_commands.extract_remedy_from_message(caplog.messages[-1]).endswith(
         f"--delete --topic {name}"
     )
     del made.cluster.topics[name]
@@ -120,7 +120,9 @@ def ask(made: Kept, number: int, *, topic: str = "orders") -> RecoveredState:
 
 def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_replaced():
     made = Kept()
-    log = made.cluster.create(naming.format_offset_map_topic("A"), cleanup_policy="compact").log
+    log = made.cluster.create(
+        replication_policy.format_offset_map_topic("A"), cleanup_policy="compact"
+    ).log
     log.append((b"\x01\x03garbage", b"\x01\x02"))
     assert made.tend()
     for _ in range(2):
@@ -134,7 +136,9 @@ def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_repla
 @pytest.mark.parametrize("value", [b"", b"\x63newer", b"\x01cut"])
 def test_one_whose_partition_can_be_read_concerns_its_topic(value):
     made = Kept(share=[T0, TopicPartition("orders", 1), TopicPartition("users", 0)])
-    log = made.cluster.create(naming.format_offset_map_topic("A"), cleanup_policy="compact").log
+    log = made.cluster.create(
+        replication_policy.format_offset_map_topic("A"), cleanup_policy="compact"
+    ).log
     log.append((segment(1), value))
     assert made.tend()
     assert ask(made, 0, topic="users") == RecoveredState()

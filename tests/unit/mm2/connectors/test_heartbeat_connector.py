@@ -9,7 +9,7 @@ from connect_runtime.api.records import SourceOffset
 from connect_runtime.base.errors import FatalError
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind
-from connect_runtime.worker import installed_plugins
+from connect_runtime.worker import plugin_instantiation
 from mm2.connectors.heartbeat_connector import MirrorHeartbeatConnector, MirrorHeartbeatTask
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.plugin_contexts import Context
@@ -54,7 +54,7 @@ def test_workers_know_it_by_javas_names(name):
     installed = plugin_discovery.discover_plugins()
     found = installed.find_plugin_class(name, Kind.SOURCE)
     assert found is MirrorHeartbeatConnector
-    assert installed_plugins.get_task_class_name(found(), installed) == f"{JAVA}Task"
+    assert plugin_instantiation.get_task_class_name(found(), installed) == f"{JAVA}Task"
 
 
 def test_one_task_with_all_that_is_configured():

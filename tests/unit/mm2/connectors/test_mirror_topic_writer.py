@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.base.timing import Deadline
 from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     TopicMissingError,
@@ -17,7 +17,7 @@ from connect_runtime.kafka.client_errors import (
 from connect_runtime.protocol.topic_requests import NewTopic
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import MirrorTopicsResult, MirrorTopicWriter
-from mm2.kafka.client_interfaces import PerTopicResult, TopicDescription
+from mm2.kafka.kafka_client_interfaces import PerTopicResult, TopicDescription
 from mm2.topics.flow_config import Flow
 from tests.fakes.admin import FakeAdmin, FakeCluster
 

@@ -13,7 +13,7 @@ from mm2.copier.progress_reports import PartitionProgressReport
 from mm2.formats import offset_map_records
 from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes import copied_map, taking
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
@@ -56,7 +56,7 @@ class Kept:
             random=random.Random(1),
         )
         self.store.open_or_read_store()
-        self.log = self.cluster.topics[naming.format_offset_map_topic("A")].log
+        self.log = self.cluster.topics[replication_policy.format_offset_map_topic("A")].log
         self.held = copied_map.history(OWNERS).known.get_partition(HERE)
         records = [*self.held.era_records.items(), *self.held.segments.items()]
         self.log += [

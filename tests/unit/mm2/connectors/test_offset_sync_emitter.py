@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.connectors import offset_sync_emitter
 from mm2.connectors.offset_sync_emitter import OffsetSyncEmitter
 from mm2.formats import offset_map_records

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.connectors import partition_restart_requests
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.kafka.flow_state_log_writer import UnacknowledgedRecordLimits

@@ -9,12 +9,12 @@ import pytest
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.partition_setup_builder import PartitionSetupBuilder, PartitionSetupPlan
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind
-from mm2.topics.naming import IdentityReplicationPolicy
+from mm2.topics.replication_policy import IdentityReplicationPolicy
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
 EACH = "checked again every 600 s (refresh.topics.interval.seconds)"
@@ -150,7 +150,7 @@ def test_a_topic_that_the_source_does_not_show_is_a_finding(pair):
     found = pair.look(2)
     (finding,) = found.findings
     assert (found.partitions, finding.partition.partition) == ((), 2)
-    assert "--operation Describe" in operator_commands.extract_remedy_from_message(finding.message)
+    assert "--operation Describe" in suggested_commands.extract_remedy_from_message(finding.message)
 
 
 def test_a_setting_that_would_spoil_the_mirror_stops_it_until_somebody_changes_it(pair):

@@ -8,7 +8,7 @@ from mm2.connectors import recreated_topics
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import EraKey, NewEraRequest, NewEraRequestKey
 from mm2.offsets.offset_map import OffsetMap
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from tests.fakes import taking
 
 OLD, NEW, NONE = b"1" * 16, b"2" * 16, offset_map_records.NO_TOPIC_ID

@@ -22,12 +22,17 @@ from connect_runtime.kafka.client_errors import (
 )
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import Kind
-from connect_runtime.system import clock
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import StoppableThread
-from connect_runtime.worker import installed_plugins
-from mm2 import operator_commands
-from mm2.connectors import mirror_topic_writer, source_connector, status_registry, task_status
+from connect_runtime.system import system_clock
+from connect_runtime.system.supervised_threads import StoppableThread
+from connect_runtime.system.system_clock import SystemClock
+from connect_runtime.worker import plugin_instantiation
+from mm2 import suggested_commands
+from mm2.connectors import (
+    mirror_topic_writer,
+    source_connector,
+    status_registry,
+    task_status_builder,
+)
 from mm2.connectors.partition_setup_builder import PartitionFinding
 from mm2.connectors.source_connector import MirrorSourceConnector
 from mm2.connectors.status_registry import (
@@ -41,8 +46,8 @@ from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import Era, EraKey
 from mm2.offsets.offset_map import OffsetMap
 from mm2.topics import task_assignment
-from mm2.topics.acl_plan import TopicAcl
-from mm2.topics.naming import DefaultReplicationPolicy
+from mm2.topics.acl_sync_plan import TopicAcl
+from mm2.topics.replication_policy import DefaultReplicationPolicy
 from tests.fakes.plugin_contexts import Context
 from tests.fakes.source_clients import FakeClusters
 
@@ -99,11 +104,13 @@ class Running:
         return found
 
     def reconfigured(self, times: int) -> bool:
-        return clock.wait_until(lambda: self.context.reconfigurations >= times, timeout_s=WAIT_S)
+        return system_clock.wait_until(
+            lambda: self.context.reconfigurations >= times, timeout_s=WAIT_S
+        )
 
     def stays_quiet(self) -> bool:
         before = self.context.reconfigurations
-        return not clock.wait_until(
+        return not system_clock.wait_until(
             lambda: self.context.reconfigurations > before, timeout_s=BRIEFLY_S
         )
 
@@ -127,7 +134,7 @@ def test_workers_know_it_by_javas_names(name):
     installed = plugin_discovery.discover_plugins()
     found = installed.find_plugin_class(name, Kind.SOURCE)
     assert found is MirrorSourceConnector
-    assert installed_plugins.get_task_class_name(found(), installed) == f"{JAVA}Task"
+    assert plugin_instantiation.get_task_class_name(found(), installed) == f"{JAVA}Task"
     assert found().version() == "4.3.1"
 
 
@@ -196,9 +203,9 @@ def test_an_internal_topic_that_would_lose_facts_is_waited_for(running):
         shown = running.shown()
         return shown is not None and "must be compact" in shown.reason
 
-    assert clock.wait_until(waits, timeout_s=WAIT_S)
+    assert system_clock.wait_until(waits, timeout_s=WAIT_S)
     topic = running.target.topics["mm2-offset-map.A.internal"]
-    assert operator_commands.extract_remedy_from_message(running.shown().reason).endswith(
+    assert suggested_commands.extract_remedy_from_message(running.shown().reason).endswith(
         "--entity-name mm2-offset-map.A.internal --add-config cleanup.policy=compact"
     )
     topic.overrides["cleanup.policy"] = "compact"
@@ -246,10 +253,10 @@ def test_settings_follow_by_themselves(running):
     running.start(refresh_topics_enabled="false")
     overrides = running.target.topics["A.orders"].overrides
     running.source.topics["orders"].overrides["retention.ms"] = "77"
-    assert clock.wait_until(lambda: overrides.get("retention.ms") == "77", timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: overrides.get("retention.ms") == "77", timeout_s=WAIT_S)
     running.source.topics["orders"].partitions = 5
     running.source.topics["orders"].overrides["retention.ms"] = "78"
-    assert clock.wait_until(lambda: overrides.get("retention.ms") == "78", timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: overrides.get("retention.ms") == "78", timeout_s=WAIT_S)
     assert running.target.topics["A.orders"].partitions == 2
 
 
@@ -262,7 +269,9 @@ def test_settings_that_are_excluded_or_all_of_them_stay_where_that_is_asked(runn
     }
     overrides = running.target.topics["A.orders"].overrides
     followed = not off
-    assert clock.wait_until(lambda: "compression.type" in overrides, timeout_s=3.0) is followed
+    assert (
+        system_clock.wait_until(lambda: "compression.type" in overrides, timeout_s=3.0) is followed
+    )
     assert "retention.ms" not in overrides
 
 
@@ -273,13 +282,13 @@ def test_acls_follow_unless_that_is_off(running):
     running.clusters.source_rights.bindings = {right}
     created = running.clusters.target_rights.created
     running.start()
-    assert clock.wait_until(lambda: bool(created), timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: bool(created), timeout_s=WAIT_S)
     assert [each.name for each in created] == ["A.orders"]
     running.connector.stop()
     running.again()
     running.clusters.target_rights.bindings.clear()
     running.start(sync_topic_acls_enabled="false")
-    assert not clock.wait_until(lambda: len(created) > 1, timeout_s=BRIEFLY_S)
+    assert not system_clock.wait_until(lambda: len(created) > 1, timeout_s=BRIEFLY_S)
 
 
 def test_acls_wait_until_it_is_known_which_topics_are_mirrored(running):
@@ -297,7 +306,7 @@ def test_acls_wait_until_it_is_known_which_topics_are_mirrored(running):
         refresh_topics_interval_seconds="2",
         replication_policy_class="org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     )
-    assert clock.wait_until(lambda: bool(created), timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: bool(created), timeout_s=WAIT_S)
     assert created == [right]
 
 
@@ -330,10 +339,10 @@ def test_what_cannot_be_seen_for_a_while_stays_with_its_task(running, caplog, mo
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
     running.source.failures["describe_topics", "users"] = NotAuthorizedError("no")
     running.source.failures["describe_topics", "orders"] = AWAY
-    assert clock.wait_until(lambda: "A->B users: no" in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: "A->B users: no" in caplog.text, timeout_s=WAIT_S)
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
     running.source.away = True
-    assert clock.wait_until(lambda: "refreshing topics" in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: "refreshing topics" in caplog.text, timeout_s=WAIT_S)
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
     assert running.context.reconfigurations == 0
     assert caplog.text.count("A->B users: no") == 1
@@ -344,7 +353,7 @@ def test_what_must_not_be_copied_is_taken_from_its_task_and_shown(running, caplo
     assert running.tasks() == ["orders-0", "orders-1"]
     running.source.create("users")
     running.target.create("A.users", message_timestamp_type="LogAppendTime")
-    assert clock.wait_until(lambda: "LogAppendTime" in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: "LogAppendTime" in caplog.text, timeout_s=WAIT_S)
     assert running.context.reconfigurations == 0
     shown = running.shown()
     assert shown is not None
@@ -408,7 +417,7 @@ def test_a_topic_whose_mirror_would_be_the_checkpoints_topic_is_reported_and_not
         "topic checkpoints.internal of A is not mirrored: its mirror would be "
         "A.checkpoints.internal"
     )
-    assert clock.wait_until(lambda: said in caplog.text, timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: said in caplog.text, timeout_s=WAIT_S)
     assert running.stays_quiet()
     assert caplog.text.count(said) == 1
     assert "A.checkpoints.internal" not in running.target.topics
@@ -511,7 +520,7 @@ def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
     running.connector._watcher._refresher.refresh_topics = lambda *_, **__: 1 // 0
-    assert clock.wait_until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
+    assert system_clock.wait_until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
 
 
@@ -640,7 +649,7 @@ def _carries(place: SnapshotPublisher[TaskSnapshot], number: int, **counts: int)
     for key, count in counts.items():
         name = TopicPartition("orders", int(key[1:]))
         nothing = PartitionFinding(partition=name, cause="", message="")
-        status = task_status.build_finding_status(nothing, task=number)
+        status = task_status_builder.build_finding_status(nothing, task=number)
         shown.append(dataclasses.replace(status, bytes=count))
     running = TaskStatus(index=number, state=TaskState.RUNNING, reason="", restarts=0)
     place.publish(TaskSnapshot(status=running, partitions=tuple(shown)))
@@ -669,7 +678,7 @@ def test_a_task_that_carries_too_much_for_long_gives_something_away(running):
         return bool(running.context.reconfigurations)
 
     try:
-        assert clock.wait_until(asked, timeout_s=WAIT_S, interval_s=0.05)
+        assert system_clock.wait_until(asked, timeout_s=WAIT_S, interval_s=0.05)
         evened = ["orders-2", "orders-0 orders-3", "orders-1 orders-4", "orders-5"]
         assert running.tasks(4) == evened
         assert running.tasks(4) == evened, "what was published stands"

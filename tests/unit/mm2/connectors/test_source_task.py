@@ -18,19 +18,19 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors import mirror_topic_writer, source_task, status_registry
 from mm2.connectors.source_task import MirrorSourceTask
-from mm2.copier import control_messages, control_server
+from mm2.copier import control_channel_messages, control_channel_server
 from mm2.copier.copy_engine import CopyState
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.replication import halt_messages
+from mm2.replication import partition_halt_messages
 from mm2.replication.recovery_instructions import (
     FlowStateRecord,
     JavaMirrorProgress,
     RecoveredState,
 )
 from mm2.replication.replication_latency import LatencySnapshot
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes import mirror_task, taking
 from tests.fakes.copy_plane import FakePlane
 from tests.fakes.mirror_task import MirrorTask
@@ -243,7 +243,7 @@ def test_pausing_reaches_the_copy_and_those_that_follow(running):
     found.task.pause()
     found.turn()
     assert len(found.plane.copy.told("pause")) == 1
-    found.plane.copy.says(type=control_server.CLOSED_MESSAGE_TYPE, reason="gone")
+    found.plane.copy.says(type=control_channel_server.CLOSED_MESSAGE_TYPE, reason="gone")
     found.plane.handles[0].state = CopyState.ENDED
     found.confirm()
     found.turn(0.1)
@@ -294,7 +294,7 @@ def test_what_can_be_copied_later_is_copied_by_a_copy_that_counts_on(running, mo
         return bool(found.plane.copy.told("stop"))
 
     eventually.eventually(asked, WAIT_S)
-    found.plane.copy.says(type=control_server.CLOSED_MESSAGE_TYPE, reason="it left")
+    found.plane.copy.says(type=control_channel_server.CLOSED_MESSAGE_TYPE, reason="it left")
     found.plane.handles[0].state = CopyState.ENDED
     found.turn(0.1)
     found.turn(0.1)
@@ -327,7 +327,7 @@ def test_a_copy_that_does_not_stop_in_time_is_cut_off(running, monkeypatch):
 
 def test_a_map_that_cannot_be_written_ends_the_copy_until_it_can(running):
     found = running().runs()
-    name = naming.format_offset_map_topic("A")
+    name = replication_policy.format_offset_map_topic("A")
     found.clusters.ledgers[0]._log._broken = RetriableError("the log is cut")
     anchored(found, 0, 1)
     found.turn(0.1)
@@ -345,7 +345,7 @@ def test_what_starts_is_held_back_until_the_map_is_readable(running):
     """Long before the next look at topics, which is after 600 s here."""
     found = running()
     log = found.clusters.target_cluster.create(
-        naming.format_offset_map_topic("A"), cleanup_policy="compact"
+        replication_policy.format_offset_map_topic("A"), cleanup_policy="compact"
     ).log
     log.append((b"\x09garbage", b"x"))
 
@@ -354,10 +354,10 @@ def test_what_starts_is_held_back_until_the_map_is_readable(running):
         return "the record at offset 0 of the flow's offset map" in found.told.reason
 
     eventually.eventually(held_back, WAIT_S)
-    found.turn(halt_messages.MAP_RETRY_DELAY_S)
+    found.turn(partition_halt_messages.MAP_RETRY_DELAY_S)
     assert not found.plane.channels or not found.plane.copy.told("configure")
     log.append((b"\x09garbage", None))
-    found.turn(halt_messages.MAP_RETRY_DELAY_S)
+    found.turn(partition_halt_messages.MAP_RETRY_DELAY_S)
     found.confirm()
     found.begins()
     assert len(found.plane.configured().partitions) == 2
@@ -407,7 +407,9 @@ def test_facts_carry_what_java_stored(running):
         each["id"]: each["state"]["java"] for each in found.plane.copy.told("recovered_state")
     }
     assert answers[1] is None
-    read = control_messages.decode_recovered_state(found.plane.copy.told("recovered_state")[0])
+    read = control_channel_messages.decode_recovered_state(
+        found.plane.copy.told("recovered_state")[0]
+    )
     assert isinstance(read, RecoveredState)
     assert read.java == JavaMirrorProgress(next_offset=42, sync=(40, 30))
 
@@ -428,7 +430,9 @@ def anchored(found: Running, through: int, target: int, *runs: tuple[int, int]) 
         key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
     found.streamed += 1
-    found.plane.copy.says(**control_messages.encode_flow_state_records(found.streamed, [item]))
+    found.plane.copy.says(
+        **control_channel_messages.encode_flow_state_records(found.streamed, [item])
+    )
 
 
 def test_anchors_become_offset_syncs(running):
@@ -473,7 +477,7 @@ def test_stopping_settles_the_copy_and_tells_its_last_offsets(running):
     found.plane.gauges(copied_to=50)
     copy.says(type="ended", reason="stopped", fatal="")
     found.plane.handles[0].state = CopyState.ENDED
-    copy.says(type=control_server.CLOSED_MESSAGE_TYPE, reason="it left")
+    copy.says(type=control_channel_server.CLOSED_MESSAGE_TYPE, reason="it left")
     found.task.stop()
     assert copy.told("stop")
     assert found.offsets[-2:] == [(0, 49), (1, 49)]

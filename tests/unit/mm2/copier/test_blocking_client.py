@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.protocol import fetch
+from connect_runtime.protocol import fetch_requests
 from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
 from tests.fakes.plugin_contexts import Clock
 
@@ -52,7 +52,7 @@ def answer(*partitions: Any, error_code: int = 0) -> Any:
 
 @pytest.fixture(autouse=True)
 def _decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "decode_fetch_response", lambda version, body, **_: body)
+    monkeypatch.setattr(fetch_requests, "decode_fetch_response", lambda version, body, **_: body)
 
 
 def test_an_answer_without_the_partition_is_no_error_but_asked_again():

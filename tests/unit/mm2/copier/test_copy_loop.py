@@ -11,7 +11,7 @@ from mm2.copier import copy_loop, progress_reports
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
 from mm2.copier.producer import BatchProducer
-from mm2.replication import batch_splitting, partition_lag, replication_latency
+from mm2.replication import batch_size_limits, partition_lag, replication_latency
 from mm2.replication.partition_state import PartitionPhase
 from tests.fakes import metadata, taking
 from tests.fakes.copying import World
@@ -191,7 +191,7 @@ def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
 
 
 @pytest.mark.parametrize(
-    ("slow_acks", "while_waiting"), [(True, batch_splitting.DECODE_PART_RECORDS), (False, 16)]
+    ("slow_acks", "while_waiting"), [(True, batch_size_limits.DECODE_PART_RECORDS), (False, 16)]
 )
 def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgements(
     monkeypatch, slow_acks, while_waiting
@@ -206,9 +206,9 @@ def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgement
         loop.turn(after_s=1.0 - waits_s)
         found.append(joining.records)
     assert found == [
-        batch_splitting.ALWAYS_MERGED_RECORDS,
+        batch_size_limits.ALWAYS_MERGED_RECORDS,
         while_waiting,
-        batch_splitting.ALWAYS_MERGED_RECORDS,
+        batch_size_limits.ALWAYS_MERGED_RECORDS,
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.copier import control_messages
+from mm2.copier import control_channel_messages
 from mm2.copier.driver_client import DriverClient
 from mm2.replication.recovery_instructions import (
     FlowStateRecord,
@@ -46,11 +46,11 @@ def test_each_question_has_a_number_and_its_own_answer(copy):
     copy.link.request_acquisition_permission(on_answer=copy.answered("may take"))
     copy.link.request_reverse_flow_producers([4, 5], on_answer=copy.answered("reverse_producers"))
     assert [each["id"] for each in copy.sent] == [1, 2, 3]
-    assert copy.sent[2] == control_messages.encode_reverse_flow_producers_request(3, [4, 5])
+    assert copy.sent[2] == control_channel_messages.encode_reverse_flow_producers_request(3, [4, 5])
     for message in (
-        control_messages.encode_reverse_flow_producers(3, {4}),
+        control_channel_messages.encode_reverse_flow_producers(3, {4}),
         {"type": "acquisition_granted", "id": 2},
-        control_messages.encode_recovered_state(1, RecoveredState()),
+        control_channel_messages.encode_recovered_state(1, RecoveredState()),
     ):
         assert copy.link.handle_message(message)
     assert copy.told() == [
@@ -63,7 +63,9 @@ def test_each_question_has_a_number_and_its_own_answer(copy):
 def test_what_nobody_can_say_is_an_answer_too(copy):
     copy.link.request_reverse_flow_producers([4], on_answer=copy.answered("reverse_producers"))
     copy.link.handle_message(
-        control_messages.encode_reverse_flow_producers(1, None, failure="the source is away")
+        control_channel_messages.encode_reverse_flow_producers(
+            1, None, failure="the source is away"
+        )
     )
     assert copy.told() == [("reverse_producers", NoResponse(reason="the source is away"))]
 
@@ -71,7 +73,9 @@ def test_what_nobody_can_say_is_an_answer_too(copy):
 def test_an_answer_that_nobody_waits_for_is_dropped(copy):
     copy.link.request_reverse_flow_producers([4], on_answer=copy.answered("reverse_producers"))
     for number in (7, 1, 1):
-        assert copy.link.handle_message(control_messages.encode_reverse_flow_producers(number, {4}))
+        assert copy.link.handle_message(
+            control_channel_messages.encode_reverse_flow_producers(number, {4})
+        )
     assert copy.link.handle_message({"type": "acquisition_granted", "id": 1})
     assert copy.told() == [("reverse_producers", THEIRS)]
 

@@ -10,10 +10,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from connect_runtime.network.client_calls import RawClientResponse
-from connect_runtime.protocol import api_versions, fetch, varints
+from connect_runtime.network.client_requests import RawClientResponse
+from connect_runtime.protocol import api_versions, fetch_requests, varints
 from connect_runtime.protocol.cluster_metadata import PartitionLeader
-from connect_runtime.protocol.fetch import FetchResponsePartition
+from connect_runtime.protocol.fetch_requests import FetchResponsePartition
 from mm2.copier import client_properties, fetcher
 from mm2.copier.fetcher import Fetcher
 from mm2.replication import follower_fetching, throttle
@@ -77,7 +77,7 @@ def test_what_would_keep_a_crowded_buffer_moves_out_of_it(queued, lent_bytes, mo
 
 LEADER, NEAR = 1, 2
 UNKNOWN_SERVER_ERROR, OUT_OF_RANGE, NOT_AVAILABLE = -1, 1, 9
-RESPONSE = kio.index.load_payload_module(1, fetch.FETCH_MIN_VERSION, EntityType.response)
+RESPONSE = kio.index.load_payload_module(1, fetch_requests.FETCH_MIN_VERSION, EntityType.response)
 
 
 class Source:
@@ -170,7 +170,9 @@ class Reading:
 
     def _reply(self, body) -> None:
         (sent,), self.source.fetches = self.source.fetches, []
-        reply = RawClientResponse(body, fetch.FETCH_MIN_VERSION, None, True, sent.node_id, 0.01)
+        reply = RawClientResponse(
+            body, fetch_requests.FETCH_MIN_VERSION, None, True, sent.node_id, 0.01
+        )
         sent.done(reply)
 
     def follow(self) -> None:
@@ -285,7 +287,7 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
         asked.append((given["max_bytes"], {each.max_bytes for each in given["partitions"]}))
         return b""
 
-    monkeypatch.setattr(fetch, "encode_fetch_request", keep)
+    monkeypatch.setattr(fetch_requests, "encode_fetch_request", keep)
     reading = Reading(rack="")
     topic = reading.world.copy.setup.topic
     others = [copying.begun(partition=number) for number in range(10, 13)]

@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from connect_runtime.network.cluster_connections import RawClientResponse
-from connect_runtime.protocol import framing, varints
-from connect_runtime.protocol.produce import ProduceResponsePartition
-from mm2 import operator_commands
+from connect_runtime.protocol import request_framing, varints
+from connect_runtime.protocol.produce_requests import ProduceResponsePartition
+from mm2 import suggested_commands
 from mm2.copier import producer
 from mm2.copier.producer import BatchProducer
 from mm2.replication import error_policy, produce_concurrency
@@ -93,7 +93,7 @@ class World:
         )
         topic = module.TopicProduceResponse(name="a.orders", partition_responses=partitions)
         answer = module.ProduceResponse(responses=(topic,), throttle_time=scripted_broker.NO_TIME)
-        return framing.encode_request_body(answer)
+        return request_framing.encode_request_body(answer)
 
 
 def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
@@ -150,7 +150,7 @@ def test_a_brokers_text_is_never_a_remedy():
     assert "too few replicas. Remedy - curl" in text
     setup = World(1).copies[0].copy.setup
     reaction = error_policy.react_to_produce_error(setup, code=19, message=text, offset=5)
-    assert operator_commands.extract_remedy_from_message(reaction.reason) == ""
+    assert suggested_commands.extract_remedy_from_message(reaction.reason) == ""
 
 
 def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():

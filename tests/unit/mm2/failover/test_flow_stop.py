@@ -14,7 +14,7 @@ from connect_runtime.storage.status_records import RunState, RunStatus
 from mm2.clusters import connect_group_state
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.failover import flow_stop
-from mm2.kafka.client_interfaces import RecordHandler
+from mm2.kafka.kafka_client_interfaces import RecordHandler
 from tests.fakes.groups import FakeGroup
 from tests.fakes.one_side import FakeSide
 from tests.fakes.plugin_contexts import Clock

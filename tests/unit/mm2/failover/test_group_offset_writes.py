@@ -6,9 +6,9 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.failover import group_offset_writes
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
 from mm2.failover.group_offset_writes import VerifiedPosition
 from mm2.failover.journal_step_results import FinalPositions
-from mm2.failover.move_request import FailoverKind, FailoverRequest
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 
 HERE, OTHER = TopicPartition("east.orders", 0), TopicPartition("east.orders", 1)

@@ -9,8 +9,8 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from mm2.config.mm2_settings import HookCommand
 from mm2.failover import hook_commands
-from mm2.failover.move_request import FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 
 WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 

@@ -12,13 +12,13 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import PositionBasis
 from mm2.clusters.fencing_results import FencingResult
 from mm2.failover import journal_step_results
-from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
-from mm2.failover.journal import FailoverIdentity, FailoverJournal
-from mm2.failover.move_request import FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover.consumer_group_plan import GroupAction, GroupMove, PartitionMove
+from mm2.failover.failover_journal import FailoverIdentity, FailoverJournal
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 Way, Step = GroupAction, FailoverStep

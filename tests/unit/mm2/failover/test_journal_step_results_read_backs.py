@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm2.failover import journal_step_results
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover.failover_steps import FailoverStep
 
 Step = FailoverStep
 

@@ -10,10 +10,10 @@ import pytest
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from mm2.failover import journal
-from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import FailoverKind
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover import failover_journal
+from mm2.failover.failover_journal_file import JournalFile
+from mm2.failover.failover_request import FailoverKind
+from mm2.failover.failover_steps import FailoverStep
 from mm2.offsets.group_offset_sync import GroupState
 from tests.fakes.moves import (
     COPIED,
@@ -43,11 +43,11 @@ def world(tmp_path: Path) -> World:
 
 def accept(path: Path, *codes: str) -> None:
     with JournalFile(path) as file:
-        file.append_entry(journal.encode_accepted_entry(codes, at_ms=1))
+        file.append_entry(failover_journal.encode_accepted_entry(codes, at_ms=1))
 
 
 def report(path: Path) -> dict[str, object]:
-    return dict(journal.read_journal(path.read_text()).details[Step.REPORT])
+    return dict(failover_journal.read_journal(path.read_text()).details[Step.REPORT])
 
 
 def comes_there(world: World, group: str) -> None:
@@ -80,7 +80,7 @@ def test_a_group_that_comes_there_is_left_where_that_was_accepted(
     move(world, wanted(Kind.EMERGENCY, accepted=frozenset(codes)), path)
     assert stands(world) == EXPECTED | {"mail": 20}
     assert report(path)["unmoved"] == ["mail"]
-    found = journal.read_journal(path.read_text())
+    found = failover_journal.read_journal(path.read_text())
     assert found.details[Step.MOVE_GROUPS] == {"groups": ["ahead", "billing"], "skipped": ["mail"]}
 
 
@@ -103,7 +103,7 @@ def test_a_group_that_cannot_be_written_does_not_stop_the_others(
     path = tmp_path / "move.jsonl"
     with pytest.raises(RetriableError, match=f"group mail: .*--accept {code}"):
         move(world, wanted(Kind.EMERGENCY), path)
-    assert journal.read_journal(path.read_text()).moved == {"ahead", "billing"}
+    assert failover_journal.read_journal(path.read_text()).moved == {"ahead", "billing"}
     accept(path, code)
     world.on = lambda _: None
     world.sides.target.members.failures = {("write", "mail"): failure}
@@ -169,7 +169,7 @@ def test_a_group_that_reads_on_is_told_with_its_code(world: World, tmp_path: Pat
     accept(path, "group-active-on-origin:mail")
     move(world, wanted(Kind.PLANNED), path)
     assert stands(world) == EXPECTED
-    assert journal.read_journal(path.read_text()).details[Step.IDLE] == {
+    assert failover_journal.read_journal(path.read_text()).details[Step.IDLE] == {
         "groups": ["ahead", "billing"]
     }
 
@@ -208,5 +208,5 @@ def test_a_partition_that_is_not_heard_of_is_not_waited_for_where_that_is_accept
     path = tmp_path / "move.jsonl"
     move(world, wanted(Kind.PLANNED, accepted=frozenset({"lag-unknown"})), path)
     assert stands(world) == EXPECTED
-    (end,) = journal.read_journal(path.read_text()).details[Step.AGREE]["ends"]
+    (end,) = failover_journal.read_journal(path.read_text()).details[Step.AGREE]["ends"]
     assert (end["partition"], end["value"]) == (0, COPIED)

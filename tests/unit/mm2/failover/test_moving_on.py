@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base.errors import FatalError, RetriableError
-from mm2.failover import journal
-from mm2.failover.journal_file import JournalFile
-from mm2.failover.move_request import FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover import failover_journal
+from mm2.failover.failover_journal_file import JournalFile
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.formats import mirrormaker2_records
 from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.offsets.group_offset_sync import GroupState
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes import copied_map
 from tests.fakes.moves import (
     COPIED,
@@ -63,11 +63,13 @@ def test_groups_of_an_origin_that_dies_meanwhile_are_moved_by_what_was_recorded(
     assert stands(world) == {"ahead": 50}
     with JournalFile(path) as file:
         file.append_entry(
-            journal.encode_accepted_entry(["origin-unreachable", "as-of-checkpoint"], at_ms=1)
+            failover_journal.encode_accepted_entry(
+                ["origin-unreachable", "as-of-checkpoint"], at_ms=1
+            )
         )
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED | {"billing": max(checkpoint_at or 0, 40) + DELTA}
-    assert journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == []
+    assert failover_journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == []
 
 
 def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
@@ -82,9 +84,13 @@ def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
     with pytest.raises(RetriableError, match="group billing had committed offsets"):
         move(world, wanted(Kind.EMERGENCY), path)
     with JournalFile(path) as file:
-        file.append_entry(journal.encode_accepted_entry(["group-deleted:billing"], at_ms=1))
+        file.append_entry(
+            failover_journal.encode_accepted_entry(["group-deleted:billing"], at_ms=1)
+        )
     move(world, wanted(Kind.EMERGENCY), path)
-    assert journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == ["billing"]
+    assert failover_journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == [
+        "billing"
+    ]
 
 
 def left_lying(world: World, about: FailoverRequest, path: Path, at: str) -> None:
@@ -105,8 +111,8 @@ def goes_on_meanwhile(world: World) -> None:
     """Somebody lets the flow go on: ten more records are copied, and a group reads some."""
     world.sides.source.log("orders", COPIED + 10)
     world.sides.target.log("east.orders", COPIED + 10 + DELTA)
-    world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
-        HERE, through=COPIED + 10, delta=DELTA, epoch=7
+    world.sides.target.topics.topics[replication_policy.format_offset_map_topic("east")] = (
+        copied_map.log(HERE, through=COPIED + 10, delta=DELTA, epoch=7)
     )
     world.sides.source.members.commit("billing", {HERE: 90})
 
@@ -170,7 +176,7 @@ def test_what_is_not_moved_yet_is_moved_from_where_it_stands_by_now(world: World
     world.sides.source.members.commit("billing", {HERE: COPIED})  # too late: it is moved
     move(world, wanted(Kind.PLANNED), path)
     assert stands(world) == EXPECTED
-    report = journal.read_journal(path.read_text()).details[Step.REPORT]
+    report = failover_journal.read_journal(path.read_text()).details[Step.REPORT]
     told = {each["group"]: each["partitions"][0]["resume_offset"] for each in report["moved"]}
     assert told == {"ahead": 10 + DELTA, "billing": 40 + DELTA, "mail": COPIED + DELTA}
     assert [(each["code"], each["group"]) for each in report["findings"]] == [
@@ -199,7 +205,7 @@ def test_who_was_written_before_the_crash_and_consumes_there_is_moved(world: Wor
     left_lying(world, wanted(Kind.EMERGENCY), path, '"what":"group"')
     world.sides.target.members.groups["billing"].state = GroupState.ACTIVE
     move(world, wanted(Kind.EMERGENCY), path)
-    found = journal.read_journal(path.read_text())
+    found = failover_journal.read_journal(path.read_text())
     assert (found.moved, found.next_step) == (set(EXPECTED), None)
 
 

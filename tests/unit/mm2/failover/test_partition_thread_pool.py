@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.failover import partition_thread_pool
 from mm2.failover.partition_thread_pool import PartitionThreadPool, PoolResult
 

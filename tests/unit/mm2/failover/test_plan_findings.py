@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from mm2.failover import group_offset_writes, plan_findings, plan_rules, readiness
+from mm2.failover import group_offset_writes, plan_finding_rules, plan_findings, readiness
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity, PlanVerdict
 
 
@@ -26,7 +26,7 @@ def texts(*modules) -> set[str]:
 
 def test_every_code_that_a_finding_has_is_listed():
     hyphenated = re.compile(r"[a-z]+(-[a-z]+)+")
-    used = texts(plan_rules, plan_rules, readiness, group_offset_writes)
+    used = texts(plan_finding_rules, plan_finding_rules, readiness, group_offset_writes)
     assert {each for each in used if hyphenated.fullmatch(each)} <= plan_findings.ALL_CODES
 
 
@@ -37,7 +37,7 @@ def test_no_code_is_listed_that_no_finding_has():
         if name.isupper() and name != "ALL_CODES"
     }
     assert plan_findings.ALL_CODES - named <= texts(
-        plan_rules, plan_rules, readiness, group_offset_writes
+        plan_finding_rules, plan_finding_rules, readiness, group_offset_writes
     )
     assert named <= plan_findings.ALL_CODES
 

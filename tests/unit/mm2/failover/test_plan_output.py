@@ -15,12 +15,12 @@ from mm2.clusters.cluster_pair_snapshot import (
     TranslatedPosition,
     UnreplicatedRecords,
 )
-from mm2.failover import move_plan, plan_output
-from mm2.failover.move_plan import FailoverPlan
-from mm2.failover.move_request import FailoverKind, FailoverRequest
+from mm2.failover import failover_plan, plan_output
+from mm2.failover.failover_plan import FailoverPlan
+from mm2.failover.failover_request import FailoverKind, FailoverRequest
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_translation import ExactOffset
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -65,7 +65,7 @@ def made(
     )
     wanted = FailoverRequest(origin="east", destination="west", kind=FailoverKind.EMERGENCY)
     place = TranslatedPosition(partition=THERE, outcome=ExactOffset(downstream=60))
-    return move_plan.build_failover_plan(wanted, found, lambda *_: place)
+    return failover_plan.build_failover_plan(wanted, found, lambda *_: place)
 
 
 def test_people_read_a_table():

@@ -18,24 +18,24 @@ from mm2.clusters.cluster_pair_snapshot import (
     PositionBasis,
     TranslatedPosition,
 )
-from mm2.config import mirror_connector_keys
+from mm2.config import mirror_connector_config_keys
 from mm2.failover import position_translation
-from mm2.failover.divergence import RecordRange
+from mm2.failover.foreign_record_scan import RecordRange
 from mm2.failover.position_translation import (
     LocallyProducedRecords,
     PositionTranslator,
     ReverseFlowMap,
 )
-from mm2.failover.unreplicated_tails import UnreplicatedTail
+from mm2.failover.unreplicated_offset_ranges import UnreplicatedTail
 from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
 from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow, TargetTopicAccess
-from mm2.topics.naming import IdentityReplicationPolicy
+from mm2.topics.replication_policy import IdentityReplicationPolicy
 from tests.fakes import copied_map
 
 HERE, MIRROR = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -257,7 +257,7 @@ def test_names_of_both_ways():
 
 
 BOTH = (flow(source="west", target="east"), flow())
-LOCATION = mirror_connector_keys.SYNCS_TOPIC_LOCATION
+LOCATION = mirror_connector_config_keys.SYNCS_TOPIC_LOCATION
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,18 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import quiescence
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_request import FailoverKind
-from mm2.failover.planner import FailoverPlanner
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_planner import FailoverPlanner
+from mm2.failover.failover_request import FailoverKind
 from mm2.failover.quiescence import EqualLogEndsDetector
-from mm2.offsets.log_bounds import LogBounds
-from mm2.topics import naming, topic_filters
+from mm2.offsets.log_start_and_end_offsets import LogBounds
+from mm2.topics import replication_policy, topic_filters
 from mm2.topics.flow_config import Flow
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.topics.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
 from tests.fakes import copied_map, moves
 from tests.fakes.moves import Clock
 from tests.fakes.two_sides import FakeSides
@@ -41,7 +45,7 @@ class Copying(Clock):
         self.sides.target.log(self.sides.flow.format_remote_topic("orders"), end + DELTA)
         topics = self.sides.target.topics.topics
         name, made = (
-            naming.format_offset_map_topic("east"),
+            replication_policy.format_offset_map_topic("east"),
             copied_map.log(HERE, through=end, delta=DELTA),
         )
         topics[name] = [*topics[name], made[-1]] if name in topics else made

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mm2.failover import readiness
-from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.failover_request import ClusterIds, FailoverKind, FailoverRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.failover.readiness import FailoverReadiness, UnfinishedFailover
-from mm2.operator_commands import ClusterCommands
+from mm2.suggested_commands import ClusterCommands
 
 WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 Weight = PlanSeverity

@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2.failover import readiness_checks
-from mm2.failover.move_request import ClusterIds
+from mm2.failover.failover_request import ClusterIds
 from mm2.topics.flow_config import Flow
 from tests.fakes.two_sides import FakeSides
 

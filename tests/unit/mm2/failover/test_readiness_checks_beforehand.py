@@ -16,13 +16,13 @@ from connect_runtime.storage import cluster_config_state
 from connect_runtime.storage.status_topic import StatusTopicState
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.config.mm2_settings import HookCommand
-from mm2.failover import flow_stop, journal, journal_file, readiness_checks
-from mm2.failover.journal import FailoverIdentity
-from mm2.failover.move_request import ClusterIds, FailoverKind, FailoverRequest
-from mm2.failover.move_steps import FailoverStep
+from mm2.failover import failover_journal, failover_journal_file, flow_stop, readiness_checks
+from mm2.failover.failover_journal import FailoverIdentity
+from mm2.failover.failover_request import ClusterIds, FailoverKind, FailoverRequest
+from mm2.failover.failover_steps import FailoverStep
 from mm2.failover.readiness import FailoverReadiness
 from mm2.failover.readiness_checks import ReadinessChecks
-from mm2.kafka.client_interfaces import AuthorizedOperations
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 
 WANTED = FailoverRequest(origin="east", destination="west", kind=FailoverKind.PLANNED)
 HERE = TopicPartition("orders", 0)
@@ -180,9 +180,9 @@ def begun(path: pathlib.Path, origin: str, destination: str, *, done: bool = Fal
     kind = FailoverKind.EMERGENCY
     wanted = FailoverRequest(origin=origin, destination=destination, kind=kind)
     about = FailoverIdentity(request=wanted, flow=f"{origin}->{destination}")
-    text = journal.encode_begun_entry(about, at_ms=1)
+    text = failover_journal.encode_begun_entry(about, at_ms=1)
     for step in about.steps if done else about.steps[:2]:
-        text += journal.encode_step_done(step, {}, at_ms=2)
+        text += failover_journal.encode_step_done(step, {}, at_ms=2)
     path.write_text(text)
     return str(path)
 
@@ -198,16 +198,20 @@ def test_journals_of_moves_between_the_same_clusters_are_found(path, tmp_path):
     (tmp_path / "folder.jsonl").mkdir()
     with open(back, "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        found = journal_file.find_unfinished_failovers(tmp_path, ("east", "west"), excluded=path)
+        found = failover_journal_file.find_unfinished_failovers(
+            tmp_path, ("east", "west"), excluded=path
+        )
     assert [(each.path, each.busy) for each in found] == [(forth, False), (back, True)]
     assert found[1].request.origin == "west"
 
 
 def test_where_no_journal_can_be_begun_it_is_said(path, tmp_path):
-    assert journal_file.explain_unusable_path(path) == ""
+    assert failover_journal_file.explain_unusable_path(path) == ""
     path.touch()
-    assert "already exists" in journal_file.explain_unusable_path(path)
-    assert "does not exist" in journal_file.explain_unusable_path(tmp_path / "none" / "move.jsonl")
+    assert "already exists" in failover_journal_file.explain_unusable_path(path)
+    assert "does not exist" in failover_journal_file.explain_unusable_path(
+        tmp_path / "none" / "move.jsonl"
+    )
 
 
 def test_the_order_of_a_move_says_which_hooks_it_takes():

@@ -8,17 +8,17 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.failover.divergence import RecordRange
-from mm2.failover.move_plan import FailoverPlan
-from mm2.failover.move_request import FailoverKind
+from mm2.failover.failover_plan import FailoverPlan
+from mm2.failover.failover_request import FailoverKind
+from mm2.failover.foreign_record_scan import RecordRange
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSyncLocations
-from mm2.failover.unreplicated_tails import (
+from mm2.failover.unreplicated_offset_ranges import (
     PartitionScanInputs,
     RecordsReplicatedBack,
     UnreplicatedTail,
 )
-from mm2.topics import naming, topic_filters
+from mm2.topics import replication_policy, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map, plans
 from tests.fakes.two_sides import FakeSides
@@ -33,7 +33,7 @@ def brought(**anew: bool) -> FakeSides:
     """100 records of `local` were brought from west to east; a group has read 90 of them. `source`
     or `target`: that topic was recreated since, and has grown."""
     sides = plans.scene()
-    name = naming.format_offset_map_topic("west")
+    name = replication_policy.format_offset_map_topic("west")
     era, segment = copied_map.log(LOCAL, through=100, delta=0)
     value = era[1] or b""
     at = value.index(bytes(32))

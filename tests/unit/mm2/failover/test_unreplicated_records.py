@@ -14,14 +14,14 @@ import pytest
 
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.failover import unreplicated_records
-from mm2.failover.divergence import ScanBudget
+from mm2.failover.foreign_record_scan import ScanBudget
 from mm2.failover.partition_thread_pool import PartitionThreadPool
+from mm2.failover.unreplicated_offset_ranges import PartitionScanInputs, UnreplicatedTail
 from mm2.failover.unreplicated_records import UnreplicatedRecordFinder
-from mm2.failover.unreplicated_tails import PartitionScanInputs, UnreplicatedTail
-from mm2.formats import records
-from mm2.offsets.log_bounds import LogBounds
+from mm2.formats import record_codec
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 
@@ -175,7 +175,7 @@ def test_what_does_not_answer_in_time_is_not_counted(monkeypatch: pytest.MonkeyP
 
 
 def test_too_much_to_read_is_not_counted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mm2.failover.divergence.MAX_SCAN_BYTES", 1)
+    monkeypatch.setattr("mm2.failover.foreign_record_scan.MAX_SCAN_BYTES", 1)
     found = find(BORN, NOTHING, begin())
     assert (found.ranges, found.first_unreplicated_offset, found.summarize_records().records) == (
         None,
@@ -238,7 +238,7 @@ def test_an_export_decodes_large_batches_in_parts(tmp_path: Path, monkeypatch: p
     there = FakeQuestions({EAST: log((10, 20, LOCAL))})
     tail = find(there, NOTHING, begin(map_end=12))
     monkeypatch.setattr(unreplicated_records, "_MAX_DECODED_RECORDS", 8)
-    monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 8)
+    monkeypatch.setattr(record_codec, "DECODED_RECORDS_MAX", 8)
     path = tmp_path / "tail.jsonl"
     assert exported(path, there, tail) == tail.counted
     lines = [json.loads(each) for each in path.read_text().splitlines()[1:]]

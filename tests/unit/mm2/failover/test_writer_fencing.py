@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Deadline
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Deadline
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters import fencing_results, log_end_offsets
 from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.log_end_offsets import NoLeaderError
 from mm2.copier.blocking_client import BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFence, ProducerIdAndEpoch
-from mm2.failover import flow_stop, move_context, writer_fencing
-from mm2.failover.move_context import FailoverContext
-from mm2.failover.move_request import FailoverKind
+from mm2.failover import failover_context, flow_stop, writer_fencing
+from mm2.failover.failover_context import FailoverContext
+from mm2.failover.failover_planner import FailoverPlanner
+from mm2.failover.failover_request import FailoverKind
 from mm2.failover.partition_thread_pool import PartitionThreadPool
-from mm2.failover.planner import FailoverPlanner
 from mm2.failover.writer_fencing import (
     FencingContestedError,
     FencingRefusedError,
@@ -181,7 +181,7 @@ def test_what_nobody_leads_is_left_at_once_where_that_is_accepted(scene: Scene):
         moves.HERE: "",
         moves.OTHER: fencing_results.format_reason_for_accepted_unfenced_mirror("it has no leader"),
     }
-    assert scene.clock.s <= move_context.POLL_INTERVAL_S
+    assert scene.clock.s <= failover_context.POLL_INTERVAL_S
 
 
 def test_who_answers_and_cannot_be_fenced_is_tried_last_and_left(scene: Scene):
@@ -353,7 +353,7 @@ def test_the_flows_records_behind_its_map_are_counted():
 
 
 def test_what_cannot_be_counted_is_unknown(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mm2.failover.divergence.MAX_SCAN_BYTES", 0)
+    monkeypatch.setattr("mm2.failover.foreign_record_scan.MAX_SCAN_BYTES", 0)
     assert fence(Place(log=TAIL)).tail is None
 
 

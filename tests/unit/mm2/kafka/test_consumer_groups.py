@@ -12,12 +12,12 @@ from kio.schema.errors import ErrorCode
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.kafka import cluster_access
+from connect_runtime.kafka import librdkafka_connection_settings
 from connect_runtime.kafka.client_errors import NotAuthorizedError
-from connect_runtime.network import key_stores
-from connect_runtime.network.transport import Poller
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.network import keystore_files
+from connect_runtime.network.tcp_and_tls_transport import Poller
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from mm2.kafka.consumer_groups import KafkaGroups
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from tests.support import scripted_broker
@@ -154,8 +154,8 @@ def place(ranges):
 @pytest.fixture
 def asking(place, tmp_path):
     properties = {"bootstrap.servers": place.broker.address, "retry.backoff.ms": "10"}
-    access = cluster_access.parse_cluster_access(
-        properties, files=key_stores.create_store_files(tmp_path), name="east"
+    access = librdkafka_connection_settings.parse_cluster_access(
+        properties, files=keystore_files.create_store_files(tmp_path), name="east"
     )
     made = KafkaGroups(
         access, client_id="me", clock=SystemClock(), is_shutting_down=place.left.is_set

@@ -11,13 +11,13 @@ from connect_runtime.kafka.client_errors import (
     TopicMissingError,
     UnreachableError,
 )
-from connect_runtime.system.clock import SystemClock
-from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import PerTopicResult, TopicDescription
+from connect_runtime.system.system_clock import SystemClock
+from mm2.kafka import kafka_client_interfaces
 from mm2.kafka.flow_state_topics import FlowStateTopics
+from mm2.kafka.kafka_client_interfaces import PerTopicResult, TopicDescription
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
-NAMES = list(client_interfaces.build_flow_state_topic_names("east").values())
+NAMES = list(kafka_client_interfaces.build_flow_state_topic_names("east").values())
 WHERE: dict[str, Any] = {"where": "west (h:9092)", "bootstrap": "h:9092"}
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
-from connect_runtime.system.clock import SystemClock
-from mm2.kafka.admin import KafkaAdmin
+from connect_runtime.system.system_clock import SystemClock
+from mm2.kafka.topic_and_config_admin import KafkaAdmin
 from tests.support import malformed_broker
 
 CLOCK = SystemClock()

@@ -9,7 +9,7 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
-from mm2.kafka.client_interfaces import TopicRecord
+from mm2.kafka.kafka_client_interfaces import TopicRecord
 from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_translation import ExactOffset

@@ -13,18 +13,18 @@ from connect_runtime.kafka.client_errors import (
     UnreachableError,
     UnsupportedByBrokersError,
 )
-from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.system.clock import SystemClock, wait_until
+from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
+from connect_runtime.system.system_clock import SystemClock, wait_until
 from mm2.formats import compression
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka import state_topic_reader
-from mm2.kafka.client_interfaces import (
+from mm2.kafka.flow_state_log import FlowStateLogReader
+from mm2.kafka.kafka_client_interfaces import (
     FlowStateTopic,
     LogTruncatedError,
     StoredLogRecord,
     TopicRecord,
 )
-from mm2.kafka.flow_state_log import FlowStateLogReader
 from mm2.kafka.state_topic_reader import KafkaStateTopics, RecordApplier, TopicReader
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -286,7 +286,7 @@ def test_many_partitions_of_a_leader_take_one_fetch():
 
 
 def test_a_batch_larger_than_a_response_delays_no_other_partition(monkeypatch):
-    monkeypatch.setattr("mm2.kafka.log_client._MAX_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr("mm2.kafka.partition_log_client._MAX_RESPONSE_BYTES", 1000)
     logs = {
         (TOPIC, number): log(batch(b"k" * 300, at=0), batch(b"l" * 300, at=1), end=2)
         for number in range(3)

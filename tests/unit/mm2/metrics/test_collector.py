@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.metrics import MetricFamily
-from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
     FlowState,

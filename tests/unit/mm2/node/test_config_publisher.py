@@ -9,8 +9,8 @@ import pytest
 
 from connect_runtime.herder.herder_requests import PutConnector
 from connect_runtime.storage import config_records
-from mm2.config import config_loader, dedicated_mode, flow_plan
-from mm2.config.flow_plan import FlowPlan, FlowSelection
+from mm2.config import config_loader, dedicated_mode, flow_connector_configs
+from mm2.config.flow_connector_configs import FlowPlan, FlowSelection
 from mm2.node import config_publisher
 from mm2.node.config_publisher import ConfigPublisher
 from tests.fakes import fleets
@@ -26,12 +26,12 @@ emit.heartbeats.enabled=false
 CONNECTORS = tuple(dedicated_mode.CONNECTORS)
 
 
-def plan(*lines: str, choice: FlowSelection = flow_plan.ALL_FLOWS) -> FlowPlan:
+def plan(*lines: str, choice: FlowSelection = flow_connector_configs.ALL_FLOWS) -> FlowPlan:
     text = FILE + "\n".join(lines)
     found = config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
-    (made,) = flow_plan.plan_flows(found, choice, environment={})
+    (made,) = flow_connector_configs.plan_flows(found, choice, environment={})
     return made
 
 
@@ -68,18 +68,22 @@ def test_a_leader_writes_all_that_can_run(member):
 def test_what_is_switched_off_is_not_written_and_taken_away(member):
     written(plan(), member)
     made = written(plan("emit.checkpoints.enabled=false"), member)
-    assert flow_plan.CHECKPOINT_CONNECTOR not in member.stored
+    assert flow_connector_configs.CHECKPOINT_CONNECTOR not in member.stored
     assert made.has_written_configs
 
 
 def test_what_operators_set_is_kept(member):
     written(plan(), member)
-    stored = member.stored[flow_plan.SOURCE_CONNECTOR] | {"live.paused.topic.orders": "true"}
+    stored = member.stored[flow_connector_configs.SOURCE_CONNECTOR] | {
+        "live.paused.topic.orders": "true"
+    }
     member.herder.write(
-        config_records.encode_connector_creation(flow_plan.SOURCE_CONNECTOR, stored, None)
+        config_records.encode_connector_creation(
+            flow_connector_configs.SOURCE_CONNECTOR, stored, None
+        )
     )
     written(plan("topics=x"), member)
-    found = member.stored[flow_plan.SOURCE_CONNECTOR]
+    found = member.stored[flow_connector_configs.SOURCE_CONNECTOR]
     assert (found["live.paused.topic.orders"], found["topics"]) == ("true", "x")
 
 
@@ -89,7 +93,7 @@ def test_another_plan_is_written_when_it_is_looked_for(member):
     waits = made.has_written_configs
     made.write_or_compare_configs(fleets.as_member(member), 0.0)
     assert (waits, made.has_written_configs) == (False, True)
-    assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
+    assert member.stored[flow_connector_configs.SOURCE_CONNECTOR]["topics"] == "x"
 
 
 def test_nobody_waits_for_a_herder_that_is_busy(member):
@@ -163,7 +167,7 @@ def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplo
     made.replace_plan(plan("topics=x"))
     assert made.rejections == {}
     made.write_or_compare_configs(fleets.as_member(member), 240.0)
-    assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
+    assert member.stored[flow_connector_configs.SOURCE_CONNECTOR]["topics"] == "x"
 
 
 def test_what_is_refused_for_now_is_told_once_and_tried_again(member, caplog):
@@ -199,7 +203,7 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
     made.write_or_compare_configs(fleets.as_member(member), 0.2)
-    assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
+    assert member.stored[flow_connector_configs.SOURCE_CONNECTOR]["topics"] == "x"
     assert made.has_written_configs
 
 
@@ -225,11 +229,11 @@ def test_who_leads_anew_writes_again_as_others_may_have_written_meanwhile(member
     made = written(plan(), member)
     written(plan("topics=x"), member)
     made.write_or_compare_configs(fleets.as_member(member), 1.0)
-    assert member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x", (
+    assert member.stored[flow_connector_configs.SOURCE_CONNECTOR]["topics"] == "x", (
         "somebody else's, over REST: it stays"
     )
     leads(made, member, 2.0)
-    assert member.stored[flow_plan.SOURCE_CONNECTOR].get("topics") != "x"
+    assert member.stored[flow_connector_configs.SOURCE_CONNECTOR].get("topics") != "x"
 
 
 def test_who_does_not_lead_knows_who_has_to_write(member):

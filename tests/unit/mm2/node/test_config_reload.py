@@ -8,23 +8,23 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import SignalFlag
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.system_clock import SystemClock
 from mm2 import exit_codes
 from mm2.config import config_loader
 from mm2.config.config_diff import ReloadPlan
 from mm2.node import config_reload
 from mm2.node.config_reload import ConfigReloader
 from mm2.status import status_document
-from mm2.status.operator_log import OperatorLog
+from mm2.status.operator_action_log import OperatorLog
 from mm2.status.process_socket import ExplainRequest, ReloadRequest, RestApiRequest, StatusRequest
 from mm2.status.status_document import FlowReport, ReportedFlowState
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from tests.fakes.one_side import FakeSide
 from tests.support import eventually, statuses
 
-INCIDENTS = naming.format_incidents_topic("a")
+INCIDENTS = replication_policy.format_incidents_topic("a")
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
 """
@@ -117,11 +117,11 @@ def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
 
 def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running, made):
     running.file = BASE + "- {from: b, to: a}\n"
-    running.cluster.cluster.create(naming.format_incidents_topic("b"))
-    running.cluster.topics.topics[naming.format_incidents_topic("b")] = []
+    running.cluster.cluster.create(replication_policy.format_incidents_topic("b"))
+    running.cluster.topics.topics[replication_policy.format_incidents_topic("b")] = []
     made.answer_request(ReloadRequest(peer="root (uid 0, pid 7)"))
     (one,) = running.recorded()
-    (other,) = running.cluster.incidents(naming.format_incidents_topic("b"))
+    (other,) = running.cluster.incidents(replication_policy.format_incidents_topic("b"))
     assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
     assert other.flow == "b->a"
 

@@ -13,7 +13,7 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import config_records
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.worker import StartedConnectorsAndTasks
-from mm2.config import config_loader, flow_plan
+from mm2.config import config_loader, flow_connector_configs
 from mm2.node import connector_restarts
 from mm2.node.connector_restarts import (
     ConnectorOrTaskRun,
@@ -138,7 +138,7 @@ def test_a_failure_between_two_looks_is_another():
     assert look(planner, 4.0, failed=True, number=2) == ["task 0"]
 
 
-NAME = flow_plan.SOURCE_CONNECTOR
+NAME = flow_connector_configs.SOURCE_CONNECTOR
 TASKS = [ConnectorTaskId(NAME, number) for number in range(2)]
 TASK, LATER = TASKS
 FILE = """clusters=a,b
@@ -157,7 +157,9 @@ class Flow:
         found = config_loader.parse_mm2_properties(
             FILE, file="mm2", folder=pathlib.Path("/"), environment={}
         )
-        (self.plan,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
+        (self.plan,) = flow_connector_configs.plan_flows(
+            found, flow_connector_configs.ALL_FLOWS, environment={}
+        )
         self.leads = leads
         self.herder = FakeHerder()
         self.worker = StartedConnectorsAndTasks()

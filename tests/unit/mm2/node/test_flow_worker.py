@@ -17,9 +17,9 @@ from connect_runtime.kafka.client_errors import AuthenticationError
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
-from mm2.config import config_loader, flow_plan
-from mm2.config.flow_plan import FlowPlan
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config import config_loader, flow_connector_configs
+from mm2.config.flow_connector_configs import FlowPlan
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors.status_registry import FlowState, FlowStatus, RegistrySnapshot
 from mm2.node import config_publisher, flow_worker
 from mm2.node.flow_worker import FlowWorker
@@ -35,7 +35,7 @@ emit.heartbeats.enabled=false
 """
 State = FlowState
 FAILED, RUNNING = RunState.FAILED, RunState.RUNNING
-TASK = ConnectorTaskId(flow_plan.SOURCE_CONNECTOR, 0)
+TASK = ConnectorTaskId(flow_connector_configs.SOURCE_CONNECTOR, 0)
 MOST_TURNS = 10_000
 
 
@@ -44,7 +44,9 @@ def plan(*lines: str) -> FlowPlan:
     found = config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
-    (made,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
+    (made,) = flow_connector_configs.plan_flows(
+        found, flow_connector_configs.ALL_FLOWS, environment={}
+    )
     return made
 
 
@@ -128,13 +130,19 @@ def ends(member: Member, why: str = "the group threw it out") -> Callable[[], No
 
 def configured(member: Member, of: FlowPlan) -> None:
     """Its group's topics have the mirror as the plan says, with one task."""
-    config = dict(of.connectors[flow_plan.SOURCE_CONNECTOR])
+    config = dict(of.connectors[flow_connector_configs.SOURCE_CONNECTOR])
     member.herder.write(
-        config_records.encode_connector_creation(flow_plan.SOURCE_CONNECTOR, config, None)
+        config_records.encode_connector_creation(
+            flow_connector_configs.SOURCE_CONNECTOR, config, None
+        )
     )
     task = {**config, "task.assigned.partitions": "t-0"}
-    member.herder.write(config_records.encode_task_configs(flow_plan.SOURCE_CONNECTOR, [task]))
-    member.herder.write([config_records.encode_task_config_commit(flow_plan.SOURCE_CONNECTOR, 1)])
+    member.herder.write(
+        config_records.encode_task_configs(flow_connector_configs.SOURCE_CONNECTOR, [task])
+    )
+    member.herder.write(
+        [config_records.encode_task_config_commit(flow_connector_configs.SOURCE_CONNECTOR, 1)]
+    )
 
 
 def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
@@ -311,7 +319,7 @@ def failing(flow: Flow) -> Member:
     """Its mirror ran, and then a task of it fails whenever it is begun."""
     member = Member()
     configured(member, flow.worker.plan)
-    member.runs(flow_plan.SOURCE_CONNECTOR, RUNNING)
+    member.runs(flow_connector_configs.SOURCE_CONNECTOR, RUNNING)
     member.runs(TASK, RUNNING)
     flow.fleet.next.append(member)
     return member
@@ -369,7 +377,7 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
         assert not flow.worker.has_applied_plan
 
     flow.does(flow.looks, changes, flow.looks)
-    assert flow.member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
+    assert flow.member.stored[flow_connector_configs.SOURCE_CONNECTOR]["topics"] == "x"
     assert flow.worker.plan is other
 
 
@@ -488,16 +496,22 @@ def test_connectors_that_are_held_are_those_of_the_group():
     def holds_checkpoints() -> None:
         herder = flow.member.herder
         herder.write(
-            config_records.encode_connector_creation(flow_plan.CHECKPOINT_CONNECTOR, {}, None)
+            config_records.encode_connector_creation(
+                flow_connector_configs.CHECKPOINT_CONNECTOR, {}, None
+            )
         )
-        herder.set_target_state(flow_plan.CHECKPOINT_CONNECTOR, TargetState.PAUSED)
+        herder.set_target_state(flow_connector_configs.CHECKPOINT_CONNECTOR, TargetState.PAUSED)
 
     def look() -> None:
         found.append(flow.worker.connector_overrides)
 
     look()
     flow.does(look, holds_checkpoints, look)
-    assert found == [{}, {}, {flow_plan.CHECKPOINT_CONNECTOR: OverrideKind.PAUSED}]
+    assert found == [
+        {},
+        {},
+        {flow_connector_configs.CHECKPOINT_CONNECTOR: OverrideKind.PAUSED},
+    ]
     assert flow.worker.connector_overrides == {}
 
 
@@ -506,8 +520,10 @@ def test_its_worker_connects_as_the_plan_says_now():
     flow = Flow()
     flow.does(flow.looks)
     (settings,) = flow.fleet.settings
-    stored = dict(plan("a.bootstrap.servers=c:1").connectors[flow_plan.SOURCE_CONNECTOR])
-    before = plan().connectors[flow_plan.SOURCE_CONNECTOR][key]
+    stored = dict(
+        plan("a.bootstrap.servers=c:1").connectors[flow_connector_configs.SOURCE_CONNECTOR]
+    )
+    before = plan().connectors[flow_connector_configs.SOURCE_CONNECTOR][key]
     assert settings.resolve_connector_config(stored)[key] == before != "c:1"
     flow.worker.replace_plan(plan("a.bootstrap.servers=c:1"))
     assert settings.resolve_connector_config(stored) == stored

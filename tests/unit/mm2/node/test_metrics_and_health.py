@@ -9,22 +9,22 @@ from typing import Any, cast
 
 import pytest
 
+from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
-from connect_runtime.base.timing import Clock
-from connect_runtime.rest.mounted_pages import PageRequest
+from connect_runtime.rest.http_pages import PageRequest
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus
 from mm2.metrics import metric_declarations
 from mm2.node import drill_report, metrics_and_health
 from mm2.node.metrics_and_health import NodeTelemetry
-from mm2.node.node import Mm2Node
+from mm2.node.mm2_node import Mm2Node
 from mm2.replication.replication_latency import LatencySnapshot
-from mm2.status import health_endpoints, process_health, retention_watch, topic_rows
+from mm2.status import health_endpoints, process_health, retention_risk_monitor, topic_rows
 from mm2.status.process_health import FlowReadiness
-from mm2.status.retention_watch import RetentionWatch
+from mm2.status.retention_risk_monitor import RetentionWatch
 from mm2.status.topic_rows import CopyRates
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.fakes import plugin_contexts
@@ -76,7 +76,7 @@ class Watch(RetentionWatch):
         running.settings = settings
         super().__init__(
             running,
-            open_source=retention_watch.open_retention_reader,
+            open_source=retention_risk_monitor.open_retention_reader,
             clock=clock,
             unreachable=lambda _: tuple(running.unreachable),
         )

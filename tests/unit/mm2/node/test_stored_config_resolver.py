@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import config_loader, dedicated_mode, flow_plan
-from mm2.config.flow_plan import FlowPlan
+from mm2.config import config_loader, dedicated_mode, flow_connector_configs
+from mm2.config.flow_connector_configs import FlowPlan
 from mm2.node.stored_config_resolver import StoredConfigResolver
 
-NAME = flow_plan.SOURCE_CONNECTOR
-CHECKPOINTS = flow_plan.CHECKPOINT_CONNECTOR
+NAME = flow_connector_configs.SOURCE_CONNECTOR
+CHECKPOINTS = flow_connector_configs.CHECKPOINT_CONNECTOR
 FILE = """clusters=a,b
 config.providers=file,env
 config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
@@ -42,7 +42,9 @@ def plan(tmp_path: pathlib.Path) -> FlowPlan:
         folder=tmp_path,
         environment=environment,
     )
-    plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
+    plans = flow_connector_configs.plan_flows(
+        found, flow_connector_configs.ALL_FLOWS, environment=environment
+    )
     return next(each for each in plans if each.name == "a->b")
 
 

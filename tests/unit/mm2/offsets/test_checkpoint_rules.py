@@ -20,7 +20,7 @@ from mm2.offsets.checkpoint_rules import (
 )
 from mm2.offsets.offset_syncs import OffsetSyncStore
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 DEFAULT = DefaultReplicationPolicy()
 IDENTITY = IdentityReplicationPolicy(source_alias="s1")

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from mm2.formats import offset_map_records
-from mm2.offsets import map_compaction, offset_translation
+from mm2.offsets import offset_map_compaction, offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap, SegmentStore
 from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
 from mm2.replication.offset_map_writer import MapWriter
@@ -75,7 +75,7 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
     known, end = transactions(50_000)
     mine = known.get_partition(copied_map.T7)
     budget = 32_000
-    while changes := map_compaction.plan_compaction(
+    while changes := offset_map_compaction.plan_compaction(
         mine, log_start=0, budget_bytes=budget, changes_max=50
     ):
         for key, segment in changes:

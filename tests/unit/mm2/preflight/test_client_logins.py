@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from mm2.config import config_loader, flow_plan
+from mm2.config import config_loader, flow_connector_configs
 from mm2.preflight import client_logins
 
 BASE = """clusters=a,b
@@ -21,7 +21,9 @@ def of(*lines: str) -> list[tuple[str, tuple[str, ...]]]:
     )
     plans = {
         each.name: each
-        for each in flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment={})
+        for each in flow_connector_configs.plan_flows(
+            settings, flow_connector_configs.ALL_FLOWS, environment={}
+        )
     }
     found = client_logins.list_logins(
         {

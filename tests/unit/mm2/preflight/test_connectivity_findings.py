@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from connect_runtime.protocol.request_errors import RequestFailureLayer
-from mm2.operator_commands import ClusterCommands
 from mm2.preflight import check_report
 from mm2.preflight.check_report import CheckArea, CheckSeverity
 from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
+from mm2.suggested_commands import ClusterCommands
 
 Layer, Weight, Word = RequestFailureLayer, CheckSeverity, CheckArea
 TOOL = ClusterCommands(bootstrap="b:1", principal="User:me", secured=True)

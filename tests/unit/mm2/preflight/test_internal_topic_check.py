@@ -7,8 +7,7 @@ import pathlib
 
 import pytest
 
-from mm2.config import config_loader, effective_config, flow_plan
-from mm2.operator_commands import ClusterCommands
+from mm2.config import config_loader, effective_config, flow_connector_configs
 from mm2.preflight import internal_topic_check
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.internal_topic_check import (
@@ -19,6 +18,7 @@ from mm2.preflight.internal_topic_check import (
     ReplicationFactorCauses,
 )
 from mm2.preflight.required_acls import FlowClient
+from mm2.suggested_commands import ClusterCommands
 
 Client, Weight = FlowClient, CheckSeverity
 BASE = """clusters=a,b
@@ -32,7 +32,9 @@ def read(*lines: str, flow: int = 0) -> tuple[FlowConnectorConfigs, dict[str, In
     settings = config_loader.parse_mm2_properties(
         BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
     )
-    plan = flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment={})[flow]
+    plan = flow_connector_configs.plan_flows(
+        settings, flow_connector_configs.ALL_FLOWS, environment={}
+    )[flow]
     config = internal_topic_check.parse_connector_configs(settings, plan)
     return config, {
         each.expected.name: each for each in internal_topic_check.list_internal_topics(plan, config)

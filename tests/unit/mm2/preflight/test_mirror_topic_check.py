@@ -5,13 +5,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from mm2.operator_commands import ClusterCommands, OperatorCommands
 from mm2.preflight import mirror_topic_check
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.mirror_topic_check import ObservedMirrors
-from mm2.topics import mirror_plan
+from mm2.suggested_commands import ClusterCommands, OperatorCommands
+from mm2.topics import mirror_topic_plan
 from mm2.topics.flow_config import Flow
-from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource, ObservedTopic, TopicsSnapshot
+from mm2.topics.mirror_topic_plan import (
+    ConfigEntry,
+    ConfigEntrySource,
+    ObservedTopic,
+    TopicsSnapshot,
+)
 
 FLOW = Flow(source="east", target="west", replication_factor=1)
 Weight, Word = CheckSeverity, CheckArea
@@ -38,7 +43,7 @@ def seen(
     **changes: object,
 ) -> ObservedMirrors:
     source = {each.name: each for each in topics}
-    planned = mirror_plan.plan_mirror_topics(
+    planned = mirror_topic_plan.plan_mirror_topics(
         FLOW,
         TopicsSnapshot(topics=source),
         TopicsSnapshot(topics=there or {}, default_configs=new_topic),

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.preflight import preflight_check
 
 CLOCK = SystemClock()

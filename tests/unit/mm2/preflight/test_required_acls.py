@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 
-from mm2.kafka.client_interfaces import AuthorizedOperations
-from mm2.operator_commands import ClusterCommands
+from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 from mm2.preflight import required_acls
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.required_acls import (
@@ -16,6 +15,7 @@ from mm2.preflight.required_acls import (
     ResourceKind,
     TriedOperations,
 )
+from mm2.suggested_commands import ClusterCommands
 
 Client, Kind, Weight = FlowClient, ResourceKind, CheckSeverity
 OPERATORS = {

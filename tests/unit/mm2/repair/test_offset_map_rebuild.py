@@ -13,12 +13,17 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import connect_group_state
 from mm2.connectors.flow_state_store import FlowStateStore
-from mm2.copier.log_compare_messages import LogCompareResult
+from mm2.copier.partition_log_comparison_messages import LogCompareResult
 from mm2.formats import offset_map_records
-from mm2.offsets import map_rebuild
-from mm2.offsets.log_alignment import AlignedRange, LogAlignment
-from mm2.offsets.map_rebuild import FencingProducer, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets import offset_map_rebuild_plan
 from mm2.offsets.offset_map import OffsetMap
+from mm2.offsets.offset_map_rebuild_plan import (
+    FencingProducer,
+    MapRecord,
+    RebuildPlan,
+    RebuildScope,
+)
+from mm2.offsets.partition_log_alignment import AlignedRange, LogAlignment
 from mm2.repair.offset_map_rebuild import FlowRunningError, MapRebuild
 from tests.fakes import copied_map, taking
 from tests.fakes.admin import FakeCluster
@@ -200,7 +205,7 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
 
 
 def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
-    other = map_rebuild.rebuild_lost_map(
+    other = offset_map_rebuild_plan.rebuild_lost_map(
         PLACE,
         MATCHED,
         copied_map.era_of(0, 0),

@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.copier.log_compare_messages import LogCompareResult
-from mm2.offsets.log_alignment import AlignedRange, LogAlignment
-from mm2.offsets.map_rebuild import RebuildScope
+from mm2.copier.partition_log_comparison_messages import LogCompareResult
+from mm2.offsets.offset_map_rebuild_plan import RebuildScope
+from mm2.offsets.partition_log_alignment import AlignedRange, LogAlignment
 from mm2.repair import offset_map_rebuild
 from mm2.repair.offset_map_rebuild import RebuiltPartition
 

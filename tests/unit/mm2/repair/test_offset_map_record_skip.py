@@ -14,19 +14,19 @@ from mm2.formats.offset_map_records import (
     NewEraRequest,
     NewEraRequestKey,
 )
-from mm2.kafka.client_interfaces import FlowStateTopic
+from mm2.kafka.kafka_client_interfaces import FlowStateTopic
 from mm2.offsets.offset_map import OffsetMap
 from mm2.repair import offset_map_record_skip
 from mm2.repair.offset_map_record_skip import NothingToSkipError
 from mm2.replication import recovery_instructions
-from mm2.topics import naming
+from mm2.topics import replication_policy
 from mm2.topics.flow_config import Flow
 from tests.fakes import taking
 from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.plugin_contexts import Clock
 
-MAP = naming.format_offset_map_topic("east")
+MAP = replication_policy.format_offset_map_topic("east")
 GARBAGE = b"\x01\x03garbage"
 
 
@@ -60,7 +60,7 @@ def map_of(cluster):
 
 
 def incidents(cluster):
-    log = cluster.topics[naming.format_incidents_topic("east")].log
+    log = cluster.topics[replication_policy.format_incidents_topic("east")].log
     return [incident_records.decode_incident(key, value) for key, value in log]
 
 
@@ -178,5 +178,5 @@ def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
     with pytest.raises(NothingToSkipError, match="was replaced"):
         skip_in(FlowStateStore(raced), 0)
     assert log[1:] == [raced.new]
-    kept = dict(cluster.topics[naming.format_incidents_topic("east")].log)
+    kept = dict(cluster.topics[replication_policy.format_incidents_topic("east")].log)
     assert set(kept.values()) == {None}, "no incident of what was not skipped"

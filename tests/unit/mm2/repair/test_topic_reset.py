@@ -12,7 +12,7 @@ from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusTopicState
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters import flow_rest_client
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.connectors.flow_state_store import FlowStateStore
@@ -38,13 +38,13 @@ from mm2.repair.topic_reset import (
     ResetWaiter,
     TopicResetRequest,
 )
-from mm2.topics import naming, task_assignment, topic_filters
+from mm2.topics import replication_policy, task_assignment, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.flow_log import FakeFlowStateLog
 
 EXCLUDED = (*topic_filters.DEFAULT_TOPICS_EXCLUDE, "secret")
-MAP_TOPIC = naming.format_offset_map_topic("east")
+MAP_TOPIC = replication_policy.format_offset_map_topic("east")
 FLOW = Flow(
     source="east", target="west", topics=topic_filters.compile_topic_filter(exclude=EXCLUDED)
 )
@@ -236,7 +236,7 @@ def test_of_a_recreated_topic_nothing_is_called_a_duplicate():
 def test_the_request_is_in_the_map_topic_alone():
     world = World()
     world.ask()
-    incidents = world.west.topics[naming.format_incidents_topic("east")]
+    incidents = world.west.topics[replication_policy.format_incidents_topic("east")]
     assert incidents.log == []
 
 

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.replication import error_policy, halt_messages
+from mm2 import suggested_commands
+from mm2.replication import error_policy, partition_halt_messages
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_setup import PartitionSetup
-from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.read_committed_batch_filter import UnreadableBatch
 
 WHERE = PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -174,7 +174,7 @@ def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     assert reaction.action is BACK_OFF
     assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
     assert reaction.halt.message.startswith(f"{reaction.reason}: ")
-    assert operator_commands.extract_remedy_from_message(reaction.halt.message)
+    assert suggested_commands.extract_remedy_from_message(reaction.halt.message)
     assert reaction.halt.cause is HaltCause.REFUSED_BY_SOURCE
     assert why in reaction.reason
 
@@ -185,7 +185,9 @@ def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
     assert reaction.halt is not None
     assert (reaction.action, reaction.halt.retry_after_s) == (BACK_OFF, None)
     assert "do not assign topic ids" in reaction.halt.message
-    assert "mm2 topic reset" in operator_commands.extract_remedy_from_message(reaction.halt.message)
+    assert "mm2 topic reset" in suggested_commands.extract_remedy_from_message(
+        reaction.halt.message
+    )
 
 
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
@@ -194,7 +196,7 @@ def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
     ).halt
     left_out = "--partition 7 --from offset:501 --config clusters.yaml"
     assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (stop.message)
-    assert operator_commands.extract_remedy_from_message(stop.message).endswith(
+    assert suggested_commands.extract_remedy_from_message(stop.message).endswith(
         "--add-config max.message.bytes=2000080"
     )
 
@@ -213,9 +215,9 @@ def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, of
 @pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 53, 87])
 def test_a_refusal_ends_with_a_command(code):
     assert produce(code).halt.message.endswith(
-        operator_commands.extract_remedy_from_message(produce(code).halt.message)
+        suggested_commands.extract_remedy_from_message(produce(code).halt.message)
     )
-    assert operator_commands.extract_remedy_from_message(produce(code).halt.message)
+    assert suggested_commands.extract_remedy_from_message(produce(code).halt.message)
 
 
 # Batches that cannot be read
@@ -230,6 +232,6 @@ def test_only_what_is_damaged_is_read_again_before_it_is_a_stop(changed, then):
     found = UnreadableBatch(offset=50, reason="no", next_offset=51)
     reaction = error_policy.react_to_unreadable_batch(WHERE, dataclasses.replace(found, **changed))
     assert (reaction.action, reaction.reason) == (then, "orders-7 at source offset 50: no")
-    assert reaction.halt == halt_messages.build_unreadable_batch_halt(
+    assert reaction.halt == partition_halt_messages.build_unreadable_batch_halt(
         WHERE, dataclasses.replace(found, **changed)
     )

@@ -8,7 +8,7 @@ import pytest
 
 from mm2.formats.offset_map_records import NewEraRequest
 from mm2.replication import hanging_transactions, partition_recovery
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.recovery_instructions import (
     FindOpenTransactions,
     InstructionRefused,

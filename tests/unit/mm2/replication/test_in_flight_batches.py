@@ -9,7 +9,7 @@ from mm2.replication import outbound_batches, produce_concurrency
 from mm2.replication.in_flight_batches import InFlightBatches
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.produce_concurrency import ProduceConcurrency
-from mm2.replication.read_committed import SourceBatch
+from mm2.replication.read_committed_batch_filter import SourceBatch
 from mm2.replication.recovery_instructions import ProducerIdentity
 from tests.fakes import batches, copying
 from tests.fakes.batches import Record, Stamp

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import batch_splitting, tail_reader, takeover_from_java
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
-from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication import batch_size_limits, takeover_from_java, target_log_tail_reader
+from mm2.replication.java_offset_map_reconstruction import MapReconstruction
 from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.recovery_instructions import ReadSource, RecoveredState
 from mm2.replication.recovery_outcomes import RetryRecovery
 from mm2.replication.takeover_from_java import JavaCopyStart
@@ -51,7 +51,7 @@ def test_a_second_look_steps_back_farther():
 def test_what_is_not_committed_yet_is_looked_at_again_for_a_while():
     played = retraced(wrote(40, *LETTERS), wrote(46, b"open"), progress=106)
     assert (played.outcome.is_past_source, played.outcome.position) == (True, 106)
-    assert len(played.slept) == 2 * (tail_reader.READ_ATTEMPTS_MAX - 1)
+    assert len(played.slept) == 2 * (target_log_tail_reader.READ_ATTEMPTS_MAX - 1)
 
 
 def test_a_transaction_that_is_open_is_waited_for():
@@ -71,7 +71,7 @@ def test_what_is_too_large_to_be_opened_stops_the_partition():
 
 
 def test_the_copy_loop_runs_while_many_batches_are_compared(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     held = [scripts.data(100 + at, each, leader_epoch=9) for at, each in enumerate(LETTERS)]
     source = Log(*held, start=100)
     played = retraced(wrote(40, b"a", b"b"), wrote(42, b"c"), source=source)

@@ -7,15 +7,15 @@ import pytest
 from mm2.formats import incident_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, MapProducerKey, NewEraRequest, OffsetRun
-from mm2.formats.record_sets import DamagedBatchError
+from mm2.formats.record_set_splitter import DamagedBatchError
 from mm2.replication import (
-    halt_messages,
     mirror_generations,
+    partition_halt_messages,
     recovery_instructions,
     recovery_outcomes,
-    tail_reader,
+    target_log_tail_reader,
 )
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.recovery_instructions import (
     AppendToFlowState,
     FindSourceOffset,
@@ -28,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.recovery_outcomes import OwnershipLost, PartitionAcquired, RetryRecovery
-from mm2.replication.tail_matching import SegmentSplitPoint, TailMatcher
+from mm2.replication.target_log_tail_matching import SegmentSplitPoint, TailMatcher
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import scripts, taking
 from tests.fakes.scripts import Log
@@ -131,7 +131,7 @@ def test_damage_does_not_make_a_mirror_empty_when_another_read_is_sound():
     broken = Log(damaged(held[0], 22), held[1])
     played = start(taking.attempt(), ReadTarget=[broken, broken, Log(*held)])
     assert played.outcome.cause is HaltCause.TARGET_NOT_EMPTY
-    assert played.slept == [tail_reader.READ_RETRY_DELAY_S] * 2
+    assert played.slept == [target_log_tail_reader.READ_RETRY_DELAY_S] * 2
 
 
 def test_damage_that_stays_is_told_and_that_behind_our_marker_is_not():
@@ -330,7 +330,9 @@ def test_an_unreadable_record_settles_nothing():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     read = {ReadRecoveredState: RecoveredState(unreadable=unreadable)}
     played = scripts.play(mirror_generations.record_producer_id(attempt, era=1), read)
-    assert played.outcome == halt_messages.build_map_unreadable_halt(attempt.setup, unreadable)
+    assert played.outcome == partition_halt_messages.build_map_unreadable_halt(
+        attempt.setup, unreadable
+    )
 
 
 def test_a_repeated_statement_replaces_itself():

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.replication import offset_map_writer, tail_matching
+from mm2.replication import offset_map_writer, target_log_tail_matching
 from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.recovery_outcomes import PartitionAcquired
-from mm2.replication.tail_matching import SegmentSplitPoint
+from mm2.replication.target_log_tail_matching import SegmentSplitPoint
 from tests.fakes import copying, taking
 from tests.support import examples
 
@@ -96,7 +96,9 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
     runs = tuple(OffsetRun(2 * at, 7 - at) for at in range(count))
     seams = tuple(
         SegmentSplitPoint(runs=at, source=2 * at, target=at + 7, source_epoch=1)
-        for at in range(tail_matching.JUNCTION_RUNS, count, tail_matching.JUNCTION_RUNS)
+        for at in range(
+            target_log_tail_matching.JUNCTION_RUNS, count, target_log_tail_matching.JUNCTION_RUNS
+        )
     )
     whole = taken(runs=runs, junctions=seams, match_start=0, source=2 * count, target=count + 7)
     items = (

@@ -25,9 +25,9 @@ FACTOR = 4
 
 RUN = """
 import json, resource, sys, time
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
-from mm2.replication.read_committed import scan_batches
+from mm2.replication.read_committed_batch_filter import scan_batches
 from mm2.replication.send_queue import PartitionSendQueue
 def peak():
     with open("/proc/self/status") as status:  # ru_maxrss may be that of the parent

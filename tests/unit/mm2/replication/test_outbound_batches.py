@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord, RecordFields
-from mm2.replication import outbound_batches, read_committed
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord, RecordFields
+from mm2.replication import outbound_batches, read_committed_batch_filter
 from mm2.replication.outbound_batches import (
     BatchUnreadableError,
     OffsetSpan,
@@ -25,14 +25,16 @@ NOW_MS = scripts.NOW_MS
 
 def entry(batch, *, position=0):
     """The one copyable batch of a fetch."""
-    found = read_committed.scan_batches(memoryview(batch), position=position, aborted=())
+    found = read_committed_batch_filter.scan_batches(
+        memoryview(batch), position=position, aborted=()
+    )
     (only,) = found.batches
     return only
 
 
 def opened(batch, *, position=0, transform=None):
     found = outbound_batches.decode_source_batch(entry(batch, position=position), transform)
-    return [(each.offset, records.decode_record_body(each.body).value) for each in found]
+    return [(each.offset, record_codec.decode_record_body(each.body).value) for each in found]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
@@ -43,7 +45,9 @@ def test_all_records_are_there_with_their_offsets(codec):
 
 def test_a_batch_of_one_is_opened_by_the_short_way_to_the_same():
     one = entry(scripts.data(10, b"a"))
-    assert outbound_batches.decode_source_batch(one) == records.decode_batch(one.header, one.batch)
+    assert outbound_batches.decode_source_batch(one) == record_codec.decode_batch(
+        one.header, one.batch
+    )
 
 
 @pytest.mark.parametrize("attributes", [0, 0x10, 0x40])
@@ -161,7 +165,7 @@ ANY = 1 << 31
 
 
 def entries(*held, position=0):
-    return read_committed.scan_batches(
+    return read_committed_batch_filter.scan_batches(
         memoryview(b"".join(held)), position=position, aborted=()
     ).batches
 
@@ -192,7 +196,7 @@ def content(out):
     assert (header.base_offset, header.attributes) == (0, out.attributes)
     assert header.max_timestamp == out.max_timestamp
     assert header.oldest_timestamp == out.oldest_timestamp
-    found = records.decode_batch(header, out.batch)
+    found = record_codec.decode_batch(header, out.batch)
     return [each._replace(offset=at) for each, at in zip(found, sources(out), strict=True)]
 
 
@@ -245,7 +249,7 @@ def test_a_gap_between_batches_begins_a_piece():
 
 def test_a_batch_of_which_nothing_is_left_is_stood_for_by_its_neighbours():
     held = entries(scripts.data(10, b"a"), scripts.data(11, b"b"), scripts.data(12, b"c"))
-    b_alone = [BatchRecord(11, NOW_MS, records.encode_record_body(RecordFields(None, b"b")))]
+    b_alone = [BatchRecord(11, NOW_MS, record_codec.encode_record_body(RecordFields(None, b"b")))]
     (out,) = made(held, opened=b_alone)
     assert (out.source, out.next_source, out.records, out.offset_spans) == (11, 13, 1, ())
     assert out.held_bytes == len(out.batch)
@@ -286,7 +290,7 @@ def test_pieces_count_within_their_own_batch():
 def test_the_codec_is_the_one_asked_for(codec):
     (out,) = made(entries(scripts.data(0, b"a" * 99, b"b")), codec=codec)
     assert out.attributes == codec
-    assert [records.decode_record_body(each.body).value for each in content(out)] == [
+    assert [record_codec.decode_record_body(each.body).value for each in content(out)] == [
         b"a" * 99,
         b"b",
     ]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.formats import record_batch, records
-from mm2.formats.records import BatchRecord
-from mm2.replication import batch_splitting, read_committed
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.formats import record_batch, record_codec
+from mm2.formats.record_codec import BatchRecord
+from mm2.replication import batch_size_limits, read_committed_batch_filter
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan, OutboundBatch
 from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
@@ -23,11 +23,11 @@ from tests.support import examples
 
 
 @pytest.fixture(
-    params=[batch_splitting.DECODE_PART_RECORDS, 2], ids=["whole", "in parts"], autouse=True
+    params=[batch_size_limits.DECODE_PART_RECORDS, 2], ids=["whole", "in parts"], autouse=True
 )
 def part_records(request, monkeypatch):
     """Of batches that must be opened, so many records are read at once."""
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", request.param)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", request.param)
     return request.param
 
 
@@ -47,7 +47,7 @@ class Sender:
         self.codec = rng.choice([None, None, None, 0, 1, 2, 3, 4])
         self.held = MemoryBudget(1 << 40)
         joining = BatchMergeLimits(
-            records=rng.choice([0, 1, 4, 16, batch_splitting.NO_RECORD_LIMIT]),
+            records=rng.choice([0, 1, 4, 16, batch_size_limits.NO_RECORD_LIMIT]),
             bytes=rng.choice([80, 500, 16 << 10]),
         )
         self.box = PartitionSendQueue(
@@ -86,7 +86,7 @@ class Sender:
                 return
 
     def fetch(self):
-        found = read_committed.scan_batches(
+        found = read_committed_batch_filter.scan_batches(
             memoryview(bytearray(self.log.fetch(self.position, self.rng.randint(1, 8)))),
             position=self.position,
             aborted=self.log.aborted_from(self.position),
@@ -141,7 +141,7 @@ def opened(out):
     ]
     assert sources[0] == out.source
     assert sources[-1] < out.next_source
-    found = records.decode_batch(header, out.batch)
+    found = record_codec.decode_batch(header, out.batch)
     assert max(each.timestamp for each in found) == out.max_timestamp
     return [each._replace(offset=at) for each, at in zip(found, sources, strict=True)]
 
@@ -151,7 +151,7 @@ def expected(sender, left_out=()):
         each
         for each in sender.log.seen
         if each.offset >= sender.start
-        and records.decode_record_body(each.body).value not in left_out
+        and record_codec.decode_record_body(each.body).value not in left_out
     ]
 
 
@@ -184,9 +184,11 @@ def test_a_transform_leaves_out_and_changes_what_it_says_and_nothing_else(seed):
     sender.run()
     wanted = []
     for each in expected(sender, left_out=gone):
-        fields = records.decode_record_body(each.body)
+        fields = record_codec.decode_record_body(each.body)
         value = b"new " + fields.value if fields.value is not None else None
-        wanted.append(each._replace(body=records.encode_record_body(fields._replace(value=value))))
+        wanted.append(
+            each._replace(body=record_codec.encode_record_body(fields._replace(value=value)))
+        )
     check(sender, wanted)
 
 

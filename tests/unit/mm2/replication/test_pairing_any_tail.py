@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.formats import record_batch, records
-from mm2.replication import batch_splitting, read_committed
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.formats import record_batch, record_codec
+from mm2.replication import batch_size_limits, read_committed_batch_filter
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan
 from mm2.replication.send_queue import PartitionSendQueue
-from mm2.replication.tail_matching import RequiredMatchingInput, TailMatcher
-from mm2.replication.target_tail import TargetTail
+from mm2.replication.target_log_tail import TargetTail
+from mm2.replication.target_log_tail_matching import RequiredMatchingInput, TailMatcher
 from tests.fakes import batches, odd_logs, scripts
 from tests.fakes.transforms import Filter
 from tests.support import examples
@@ -27,7 +27,7 @@ OURS = 7
 
 
 @pytest.fixture(
-    params=[batch_splitting.DECODE_PART_RECORDS, 2],
+    params=[batch_size_limits.DECODE_PART_RECORDS, 2],
     ids=["whole", "in parts"],
     autouse=True,
     scope="module",
@@ -35,7 +35,7 @@ OURS = 7
 def _part_records(request):
     """Of batches that are opened, so many records are read at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_splitting, "DECODE_PART_RECORDS", request.param)
+        patch.setattr(batch_size_limits, "DECODE_PART_RECORDS", request.param)
         yield
 
 
@@ -69,7 +69,7 @@ class Copied:
         )
         position, rng = 0, self.rng
         while position < self.log.end:
-            found = read_committed.scan_batches(
+            found = read_committed_batch_filter.scan_batches(
                 memoryview(bytearray(self.log.fetch(position, rng.randint(1, 5)))),
                 position=position,
                 aborted=self.log.aborted_from(position),
@@ -77,7 +77,9 @@ class Copied:
             )
             position = found.position
             box.push_batches(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
-            box.limits.merge_limits.records = rng.choice([0, 1, 8, batch_splitting.NO_RECORD_LIMIT])
+            box.limits.merge_limits.records = rng.choice(
+                [0, 1, 8, batch_size_limits.NO_RECORD_LIMIT]
+            )
             box.limits.reencoded_bytes_max = rng.choice([1, 200, 1 << 20])
             if rng.random() < 0.2:
                 box.limits.halve_record_limit(count=rng.randint(2, 8), until=position)
@@ -194,10 +196,10 @@ def changed(copied, target):
     base = max(at for at in copied.held if at <= target)
     view = memoryview(copied.held[base])
     header = record_batch.read_batch_header(view)
-    found = records.decode_batch(header, view)
+    found = record_codec.decode_batch(header, view)
     at = target - base
     found[at] = found[at]._replace(timestamp=found[at].timestamp + 1)
-    stored = records.encode_batch(
+    stored = record_codec.encode_batch(
         found, codec=header.attributes & record_batch.CODEC_MASK, keep_offsets=True
     )
     struct.pack_into(">q", stored, 43, OURS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mm2.formats import offset_map_records, record_batch
-from mm2.replication import producer_fencing, transactions
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication import partition_transactions, producer_fencing
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -110,7 +110,7 @@ def test_delivery_in_transactions_is_always_so():
     world = copying.begun(*LOG, delivery=ALWAYS)
     assert world.copy.transaction_mode.is_active
     world.copied(*LOG)
-    world.tick(transactions.MODE_HOLD_S).copied(batch(8))
+    world.tick(partition_transactions.MODE_HOLD_S).copied(batch(8))
     assert transactional(world.mirror) == [True] * 9
 
 
@@ -121,7 +121,7 @@ def test_a_transaction_is_committed_after_a_while_even_with_more_to_send():
     world = copying.begun(delivery=ALWAYS)
     world.offer(*LOG)
     assert world.send() == 5
-    world.now_s += transactions.COMMIT_INTERVAL_S
+    world.now_s += partition_transactions.COMMIT_INTERVAL_S
     world.acknowledge()
     assert world.send() == 0
     for _ in range(4):
@@ -173,7 +173,7 @@ def test_fresh_batches_among_old_ones_stay_in_transactions_and_then_leave_them()
     world = copying.begun()
     world.copied(old(0)).copied(batch(1))
     modes = [world.copy.transaction_mode.is_active]
-    world.now_s += transactions.MODE_HOLD_S
+    world.now_s += partition_transactions.MODE_HOLD_S
     world.copied(batch(2), batch(3))
     assert [*modes, world.copy.transaction_mode.is_active] == [True, False]
     assert transactional(world.mirror) == [True, True, False, False]
@@ -183,7 +183,7 @@ def test_an_open_transaction_is_committed_before_the_mode_ends():
     world = copying.begun()
     world.offer(old(0))
     world.send()
-    world.now_s += transactions.MODE_HOLD_S
+    world.now_s += partition_transactions.MODE_HOLD_S
     world.offer(batch(1))
     assert world.send() == 0
     world.acknowledge().tick()
@@ -265,7 +265,7 @@ def test_a_boundary_that_fails_forgets_the_queue_and_goes_back_to_it(question, a
     world.answers[question] = [answer]
     world.offer(*LOG)
     world.send()
-    world.now_s += transactions.COMMIT_INTERVAL_S
+    world.now_s += partition_transactions.COMMIT_INTERVAL_S
     while world.in_flight:
         world.acknowledge()
     assert world.standing.phase is phase

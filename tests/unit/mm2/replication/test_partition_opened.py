@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.formats import offset_map_records, record_batch, records
-from mm2.replication import batch_splitting, retry_delays
-from mm2.replication.batch_splitting import PartitionBatchLimits
-from mm2.replication.halt_messages import HaltCause
+from mm2 import suggested_commands
+from mm2.formats import offset_map_records, record_batch, record_codec
+from mm2.replication import batch_size_limits, partition_retry_delays
+from mm2.replication.batch_size_limits import PartitionBatchLimits
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -39,8 +39,8 @@ def values(world):
     found: list[bytes | None] = []
     for each in world.mirror:
         if not header(each).is_control:
-            opened = records.decode_batch(header(each), memoryview(each))
-            found.extend(records.decode_record_body(record.body).value for record in opened)
+            opened = record_codec.decode_batch(header(each), memoryview(each))
+            found.extend(record_codec.decode_record_body(record.body).value for record in opened)
     return found
 
 
@@ -104,7 +104,7 @@ def test_append_times_become_the_records_own():
     go_on(world)
     (_, stored) = world.mirror
     assert header(stored).attributes == 0
-    opened = records.decode_batch(header(stored), memoryview(stored))
+    opened = record_codec.decode_batch(header(stored), memoryview(stored))
     assert [each.timestamp for each in opened] == [copying.FRESH + 7] * 2
 
 
@@ -191,7 +191,7 @@ def test_a_single_record_that_is_too_large_stops_the_partition_for_a_while(code)
     assert world.standing.halt.cause is HaltCause.REFUSED_BY_TARGET
     assert "orders-4 offset 1 with" in world.standing.halt.message
     assert "max.message.bytes" in world.standing.halt.message
-    assert world.copy.send_queue.limits.refused_bytes == batch_splitting.NO_RECORD_LIMIT
+    assert world.copy.send_queue.limits.refused_bytes == batch_size_limits.NO_RECORD_LIMIT
     assert values(world) == [b"small"]
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
@@ -207,8 +207,8 @@ def test_the_one_record_that_the_target_does_not_take_is_named(code, bad, joined
     world.joining.records = joined
 
     def refuses(sent):
-        opened = records.decode_batch(header(sent), memoryview(sent))
-        found = [records.decode_record_body(each.body).value for each in opened]
+        opened = record_codec.decode_batch(header(sent), memoryview(sent))
+        found = [record_codec.decode_record_body(each.body).value for each in opened]
         return code if b"%d" % bad in found else 0
 
     refused = go_on(world, refuses)
@@ -249,7 +249,7 @@ def test_what_was_learned_of_the_target_is_forgotten_after_a_while():
     go_on(world, lambda sent: TOO_LARGE if len(sent) > 1000 else 0)
     assert world.copy.map.through == 2
     assert counts(log[1]) == [1, 1]
-    world.tick(batch_splitting.LEARNED_LIMIT_TTL_S - 10.0)
+    world.tick(batch_size_limits.LEARNED_LIMIT_TTL_S - 10.0)
     assert counts(log[2]) == [1, 1]
     world.tick(20.0)
     assert counts(log[3]) == [2]
@@ -264,9 +264,9 @@ def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
         waits += world.standing.phase is Phase.WAITING
         assert waits < 9
         world.tick(20.0)
-    assert waits == retry_delays.TRANSIENT_RETRIES
+    assert waits == partition_retry_delays.TRANSIENT_RETRIES
     assert "the batch of orders-4 offset 0 with" in world.standing.halt.message
-    assert operator_commands.extract_remedy_from_message(world.standing.halt.message)
+    assert suggested_commands.extract_remedy_from_message(world.standing.halt.message)
     go_on(world.tick(600.0))
     assert (values(world), world.standing.halt) == ([b"a"], None)
 
@@ -364,7 +364,7 @@ def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_i
 
 
 def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = copying.begun(batch(0, *held, codec=4), batch(9, b"next"), target_codec=3)
     go_on(world)
@@ -373,7 +373,7 @@ def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
 
 
 def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = copying.begun(batch(0, *held, codec=4), target_codec=3)
     world.offer(batch(0, *held, codec=4))
@@ -401,7 +401,7 @@ def again_in(world, *values, first, codec=4):
 
 
 def test_a_pause_amid_the_parts_before_the_place_does_not_go_back(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = World(batch(0, *held, codec=4), start=str(copying.OLD))
     again_in(world, *held, first=5)
@@ -419,7 +419,7 @@ def test_a_pause_amid_the_parts_before_the_place_does_not_go_back(monkeypatch):
 @pytest.mark.parametrize("delivery", list(DeliveryMode))
 @pytest.mark.parametrize("last", [b"x", b"kept"])
 def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypatch, delivery, last):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     big = batch(0, *[b"x"] * 6, last, timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Filter(b"x"), delivery=delivery)
     world.offer(big)
@@ -446,7 +446,7 @@ def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypat
 
 
 def test_between_parts_what_was_sent_is_committed_while_whole_parts_are_left_out(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     held = [b"a", b"b", *[b"x"] * 40, b"c"]
     big = batch(0, *held, timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Filter(b"x"))
@@ -474,7 +474,7 @@ def test_a_transform_that_fails_behind_parts_that_are_left_out_stops_the_partiti
                 raise ValueError("boom")
             return super().__call__(fields, timestamp_ms)
 
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
     big = batch(0, *[b"x"] * 5, b"boom", timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Fails(b"x"))
     world.offer(big)

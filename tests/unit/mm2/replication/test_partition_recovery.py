@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats import offset_map_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import MapSegmentKey, NewEraRequest, OffsetRun
-from mm2.formats.record_sets import DamagedBatchError
-from mm2.replication import halt_messages, partition_recovery, producer_fencing
-from mm2.replication.halt_messages import HaltCause
+from mm2.formats.record_set_splitter import DamagedBatchError
+from mm2.replication import partition_halt_messages, partition_recovery, producer_fencing
 from mm2.replication.offset_map_writer import MapWriter
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_recovery import RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     Delay,
@@ -214,16 +214,16 @@ def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_ski
     )
     played = taken(taking.known(unreadable=unreadable))
     assert played.outcome.cause is HaltCause.MAP_UNREADABLE
-    assert played.outcome.retry_after_s == halt_messages.MAP_RETRY_DELAY_S
+    assert played.outcome.retry_after_s == partition_halt_messages.MAP_RETRY_DELAY_S
     assert "the record at offset 17 of the flow's offset map" in played.outcome.message
     remedy = "mm2 offsets skip 'a->b' --offset 17 --config clusters.yaml"
-    assert operator_commands.extract_remedy_from_message(played.outcome.message) == remedy
+    assert suggested_commands.extract_remedy_from_message(played.outcome.message) == remedy
     assert played.stored == []
 
 
 def test_an_era_that_cannot_be_read_is_skipped_only_together_with_a_new_beginning():
     unreadable = UnreadableStateRecord(offset=17, why="era of version 9", is_era=True)
-    remedy = operator_commands.extract_remedy_from_message(
+    remedy = suggested_commands.extract_remedy_from_message(
         taken(taking.known(unreadable=unreadable)).outcome.message
     )
     assert remedy == ("mm2 offsets skip 'a->b' --offset 17 --from earliest --config clusters.yaml")
@@ -237,7 +237,7 @@ def test_progress_without_its_era_is_no_first_start(topics):
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.MAP_UNREADABLE, None)
     assert "in era (mirror generation) 1" in stop.message
-    assert operator_commands.extract_remedy_from_message(stop.message).startswith(
+    assert suggested_commands.extract_remedy_from_message(stop.message).startswith(
         "mm2 topic reset 'a->b' orders"
     )
     assert played.stored == []
@@ -290,8 +290,8 @@ def test_a_recreated_topic_stops_the_partition_for_good(field, says):
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
     assert says in stop.message
-    assert halt_messages.format_topic_id(OLD_ID) in stop.message
-    assert halt_messages.format_topic_id(NEW_ID) in stop.message
+    assert partition_halt_messages.format_topic_id(OLD_ID) in stop.message
+    assert partition_halt_messages.format_topic_id(NEW_ID) in stop.message
     assert played.stored == []
     assert played.kinds[-1] is ReadRecoveredState
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm2.formats import offset_map_records
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import AddToTransaction, CommitTransaction, InitProducer
 from tests.fakes import copying

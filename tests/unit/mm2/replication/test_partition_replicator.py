@@ -5,13 +5,13 @@ import pytest
 from mm2.formats import offset_map_records, record_batch
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
-from mm2.replication import offset_map_writer, replication_latency, retry_delays
-from mm2.replication.halt_messages import HaltCause
+from mm2.replication import offset_map_writer, partition_retry_delays, replication_latency
 from mm2.replication.in_flight_batches import SentBatch
 from mm2.replication.outbound_batches import OutboundBatch
+from mm2.replication.partition_halt_messages import HaltCause
 from mm2.replication.partition_replicator import PartitionCounters
 from mm2.replication.partition_state import PartitionPhase
-from mm2.replication.read_committed import SourceBatch
+from mm2.replication.read_committed_batch_filter import SourceBatch
 from mm2.replication.recovery_instructions import (
     AppendToFlowState,
     ReadRecoveredState,
@@ -326,7 +326,7 @@ def test_an_unknown_outcome_backs_off_and_takes_again():
     assert world.kinds == [RefreshTargetMetadata]
     world.tick()
     assert world.standing.phase is Phase.WAITING
-    world.tick(retry_delays.BACKOFF_INITIAL_S * 2)
+    world.tick(partition_retry_delays.BACKOFF_INITIAL_S * 2)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 0)
 
 
@@ -495,7 +495,7 @@ def test_a_damaged_batch_is_met_at_once_when_nothing_precedes_it():
 
 def test_damage_that_passes_is_read_past():
     world = copying.begun()
-    for _ in range(retry_delays.TRANSIENT_RETRIES):
+    for _ in range(partition_retry_delays.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         world.tick(20.0)
     world.copied(LOG[0])
@@ -504,7 +504,7 @@ def test_damage_that_passes_is_read_past():
 
 def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
     world = copying.begun()
-    for _ in range(retry_delays.TRANSIENT_RETRIES):
+    for _ in range(partition_retry_delays.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         assert world.standing.phase is Phase.WAITING
         world.tick(20.0)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mm2.replication.partition_replicator import SourcePosition
-from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.read_committed_batch_filter import UnreadableBatch
 from mm2.replication.send_queue import DroppedBatchPosition
 from tests.fakes import scripts
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from mm2.replication import retry_delays
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication import partition_retry_delays
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 
 Phase = PartitionPhase
@@ -34,10 +34,10 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
         found.begin_backoff("lost", 5.0, random=random)
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
-    assert max(waits) <= retry_delays.BACKOFF_MAX_S
+    assert max(waits) <= partition_retry_delays.BACKOFF_MAX_S
     found.reset_retries()
     found.begin_backoff("lost", 5.0, random=random)
-    assert found.wake_at_s - 5.0 <= 2 * retry_delays.BACKOFF_INITIAL_S
+    assert found.wake_at_s - 5.0 <= 2 * partition_retry_delays.BACKOFF_INITIAL_S
 
 
 def test_the_first_reason_stays_named_until_something_is_copied():
@@ -84,8 +84,8 @@ def retry_waits(found, stop, times):
 
 def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
     waits = retry_waits(PartitionState(), FOR_A_WHILE, 40)
-    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, retry_delays.HALT_RETRY_MAX_S]
-    assert waits[-1] == retry_delays.HALT_RETRY_MAX_S
+    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, partition_retry_delays.HALT_RETRY_MAX_S]
+    assert waits[-1] == partition_retry_delays.HALT_RETRY_MAX_S
 
 
 def test_a_batch_that_is_stored_ends_the_row():
@@ -109,9 +109,9 @@ def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
     found, now_s = PartitionState(), 5.0
     tries = [
         found.record_error_and_check_persistence(FOR_A_WHILE, now_s + each)
-        for each in range(retry_delays.TRANSIENT_RETRIES + 1)
+        for each in range(partition_retry_delays.TRANSIENT_RETRIES + 1)
     ]
-    assert tries == [False] * retry_delays.TRANSIENT_RETRIES + [True]
+    assert tries == [False] * partition_retry_delays.TRANSIENT_RETRIES + [True]
     found.halt_partition(FOR_A_WHILE, now_s)
     assert found.record_error_and_check_persistence(FOR_A_WHILE, found.wake_at_s + 1.0)
     found.reset_retries()

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.replication.halt_messages import HaltCause
+from mm2 import suggested_commands
+from mm2.replication.partition_halt_messages import HaltCause
+from mm2.replication.partition_retry_delays import TRANSIENT_RETRIES
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     FindReverseFlowProducers,
@@ -16,7 +17,6 @@ from mm2.replication.recovery_instructions import (
     NoResponse,
     ReverseFlowProducers,
 )
-from mm2.replication.retry_delays import TRANSIENT_RETRIES
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import copying, scripts
 from tests.fakes.copying import World
@@ -128,7 +128,7 @@ def test_an_answer_that_stays_away_is_told_to_people(answer, expected):
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (HaltCause.REVERSE_FLOW_UNREADABLE, 15.0)
     assert "no right to read it" in stop.message
-    (command,) = operator_commands.extract_remedy_from_message(stop.message).splitlines()
+    (command,) = suggested_commands.extract_remedy_from_message(stop.message).splitlines()
     assert f"{expected} {MAP}" in command
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from connect_runtime.api.errors import DataError
-from mm2.formats.records import RecordFields
+from mm2.formats.record_codec import RecordFields
 from mm2.replication import outbound_batches, record_transforms
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.record_transforms import TransformChain, TransformChainError

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from mm2.replication import mirror_generations, producer_fencing, recovery_outcomes
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import (
     FencingDenied,

@@ -6,14 +6,14 @@ import pytest
 
 from mm2.replication import (
     error_policy,
-    halt_messages,
+    partition_halt_messages,
     partition_recovery,
+    partition_retry_delays,
     producer_fencing,
-    retry_delays,
 )
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.offset_map_writer import MapWriter
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_recovery import PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.producer_fencing import FencingDenied, FencingInterrupted, NewerOwner
@@ -129,7 +129,7 @@ def test_a_take_that_fails_waits_and_is_tried_again():
     assert way.kinds == [RequestAcquisition, RefreshTargetMetadata]
     assert way.tick(0.01).kinds == way.kinds[:2]
     way.answers[RequestAcquisition] = scripts.DONE
-    assert way.tick(retry_delays.BACKOFF_INITIAL_S * 2).standing.phase is Phase.COPYING
+    assert way.tick(partition_retry_delays.BACKOFF_INITIAL_S * 2).standing.phase is Phase.COPYING
 
 
 def test_waiting_grows_while_nothing_is_copied():
@@ -158,7 +158,7 @@ def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
         assert "missing (deleted?)" in way.standing.reason
         way.tick(max(0.0, way.standing.wake_at_s - way.now_s))
         tries += 1
-    assert tries == retry_delays.TRANSIENT_RETRIES + 1
+    assert tries == partition_retry_delays.TRANSIENT_RETRIES + 1
     assert way.standing.phase is Phase.HALTED
     assert "missing (deleted?)" in way.standing.reason
     assert way.tick(error_policy.HALT_RETRY_DELAY_S).standing.phase is Phase.HALTED
@@ -225,8 +225,10 @@ def fenced_in_a_group(times):
 
 
 def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
-    assert fenced_in_a_group(retry_delays.TRANSIENT_RETRIES).standing.phase is Phase.COPYING
-    way = fenced_in_a_group(retry_delays.TRANSIENT_RETRIES + 1)
+    assert (
+        fenced_in_a_group(partition_retry_delays.TRANSIENT_RETRIES).standing.phase is Phase.COPYING
+    )
+    way = fenced_in_a_group(partition_retry_delays.TRANSIENT_RETRIES + 1)
     assert (way.standing.phase, way.standing.halt.cause) == (Phase.HALTED, HaltCause.FENCED)
     assert "may run in one group of nodes only" in way.standing.reason
     assert "The next attempt is in 30 s." in way.standing.reason
@@ -240,7 +242,7 @@ def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
 
 
 def test_fenced_again_and_again_by_nobody_is_not_told():
-    way = fenced_in_a_group(retry_delays.TRANSIENT_RETRIES)
+    way = fenced_in_a_group(partition_retry_delays.TRANSIENT_RETRIES)
     way.answers |= taking.answers()
     way.do(way.way.check_fence(taking.US, way.now_s))
     assert (way.standing.phase, way.standing.reason) == (
@@ -295,7 +297,9 @@ def test_while_the_map_is_unreadable_it_is_not_known_who_fenced_us():
     way.answers[ReadRecoveredState] = RecoveredState(unreadable=unreadable)
     way.do(way.way.on_script_failed(NewerOwner(fenced_producer=taking.US), way.now_s))
     assert way.standing.phase is Phase.HALTED
-    assert way.standing.halt == halt_messages.build_map_unreadable_halt(taking.where(), unreadable)
+    assert way.standing.halt == partition_halt_messages.build_map_unreadable_halt(
+        taking.where(), unreadable
+    )
 
 
 def test_an_outcome_that_is_none_is_a_programmers_error():

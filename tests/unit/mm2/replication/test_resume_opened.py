@@ -1,5 +1,5 @@
 """Tails that were made of other batches, that no longer pair, or that another transform wrote, of
-`mm2.replication.partition_resume`."""
+`mm2.replication.partition_resume_point`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, MapSegmentKey, OffsetRun
 from mm2.replication import (
-    batch_splitting,
+    batch_size_limits,
     outbound_batches,
-    partition_resume,
+    partition_resume_point,
     recovery_instructions,
-    tail_reader,
+    target_log_tail_reader,
 )
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.memory_budget import MemoryBudget
-from mm2.replication.partition_resume import ResumePosition
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_resume_point import ResumePosition
 from mm2.replication.recovery_instructions import (
     Delay,
     FindSourceOffset,
@@ -67,7 +67,7 @@ def paired(
         attempt, context=dataclasses.replace(attempt.context, memory_budget=room)
     )
     before = room.held_bytes
-    played = scripts.play(partition_resume.match_and_resume(attempt, where), given | answers)
+    played = scripts.play(partition_resume_point.match_and_resume(attempt, where), given | answers)
     assert room.held_bytes <= before
     return played
 
@@ -196,7 +196,7 @@ def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
     stop = paired(copied(40, b"a"), copied(41, b"b"), copied(42, b"c"), held=[A, B]).outcome
     assert (stop.cause, stop.retry_after_s) == (
         HaltCause.TAIL_MISMATCH,
-        tail_reader.SOURCE_RETRY_DELAY_S,
+        target_log_tail_reader.SOURCE_RETRY_DELAY_S,
     )
     assert "the source ends at 2, but the mirror has more records from offset 42" in stop.message
     assert "mm2 topic reset" in stop.message
@@ -300,7 +300,7 @@ NINE = [b"%d" % at for at in range(9)]
 
 @pytest.fixture
 def two_at_once(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
 
 
 @pytest.mark.usefixtures("two_at_once")
@@ -342,7 +342,7 @@ def test_pairing_waits_while_opened_batches_of_others_use_up_the_budget(waits):
 
     played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room, Delay=sleep)
     went_on(played, source=3, runs=[(0, 40)])
-    assert slept == [tail_reader.BUDGET_POLL_INTERVAL_S] * waits
+    assert slept == [target_log_tail_reader.BUDGET_POLL_INTERVAL_S] * waits
 
 
 @pytest.mark.usefixtures("two_at_once")
@@ -370,7 +370,7 @@ def test_pairing_begins_again_where_there_is_no_room_for_long():
     played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room)
     assert isinstance(played.outcome, RetryRecovery)
     assert "buffer.memory" in played.outcome.reason
-    assert sum(played.slept) == pytest.approx(tail_reader.BUDGET_TIMEOUT_S, abs=1.0)
+    assert sum(played.slept) == pytest.approx(target_log_tail_reader.BUDGET_TIMEOUT_S, abs=1.0)
     assert (room.decoded_bytes, played.stored) == (1 << 20, [])
 
 
@@ -408,7 +408,7 @@ def test_a_take_that_is_abandoned_amid_a_batch_holds_nothing():
     where = ResumePosition(era=1, source=0, target=40, source_epoch=8)
     log = Log(copied(40, *NINE, codec=4), MARKER)
     held = Log(source(0, *NINE, codec=3))
-    script = partition_resume.match_and_resume(attempt, where)
+    script = partition_resume_point.match_and_resume(attempt, where)
     question = next(script)
     while not isinstance(question, Delay):
         assert isinstance(question, READ | ReadSource)

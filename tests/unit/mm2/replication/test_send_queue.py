@@ -4,11 +4,11 @@ import tracemalloc
 
 import pytest
 
-from mm2.formats import record_batch, records
-from mm2.replication import batch_splitting, outbound_batches, read_committed
-from mm2.replication.batch_splitting import BatchMergeLimits
+from mm2.formats import record_batch, record_codec
+from mm2.replication import batch_size_limits, outbound_batches, read_committed_batch_filter
+from mm2.replication.batch_size_limits import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
-from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.read_committed_batch_filter import UnreadableBatch
 from mm2.replication.send_queue import DroppedBatchPosition, PartitionSendQueue
 from tests.fakes import batches, copying, messages, scripts
 from tests.fakes.batches import Record, Stamp
@@ -31,7 +31,7 @@ def box(*held, position=0, joining=0, old_before_ms=0, **more):
 
 def push(found, *held, position=0, old_before_ms=0, target_codec=None):
     joined = memoryview(bytearray(b"".join(held)))
-    scanned = read_committed.scan_batches(
+    scanned = read_committed_batch_filter.scan_batches(
         joined, position=position, aborted=(), target_codec=target_codec
     )
     assert scanned.obstacle is None
@@ -52,8 +52,8 @@ def taken(found):
 
 def values(out):
     header = record_batch.read_batch_header(out.batch)
-    opened = records.decode_batch(header, out.batch)
-    return [records.decode_record_body(each.body).value for each in opened]
+    opened = record_codec.decode_batch(header, out.batch)
+    return [record_codec.decode_record_body(each.body).value for each in opened]
 
 
 def told(outs):
@@ -166,7 +166,7 @@ def test_batches_with_more_records_than_are_joined_are_passed_between_them():
 
 
 def test_batches_of_more_bytes_than_are_joined_are_too():
-    large = batch(2, bytes(batch_splitting.ALWAYS_MERGED_BYTES))
+    large = batch(2, bytes(batch_size_limits.ALWAYS_MERGED_BYTES))
     held = [batch(0), batch(1), large, batch(3), batch(4)]
     assert [(each.source, each.records) for each in taken(box(*held, joining=16))] == [
         (0, 2),
@@ -179,7 +179,7 @@ def test_no_more_are_joined_than_fit_into_one_batch():
     held = [batch(at, bytes(9000)) for at in range(200)]
     outs = taken(box(*held, joining=16))
     assert sum(each.records for each in outs) == 200
-    assert all(len(each.batch) <= batch_splitting.ENCODED_BATCH_BYTES_MAX + 61 for each in outs)
+    assert all(len(each.batch) <= batch_size_limits.ENCODED_BATCH_BYTES_MAX + 61 for each in outs)
     assert len(outs) == 2
 
 
@@ -194,7 +194,7 @@ def test_no_more_are_joined_than_fit_once_they_are_unpacked():
 
 def test_batches_that_unpack_to_more_than_one_batch_holds_are_passed_through():
     held = [batch(at, bytes(700_000), codec=4) for at in range(3)]
-    assert all(len(each) < batch_splitting.ALWAYS_MERGED_BYTES for each in held)
+    assert all(len(each) < batch_size_limits.ALWAYS_MERGED_BYTES for each in held)
     assert told(taken(box(*held, joining=16))) == [(at, at + 1, 1, "") for at in range(3)]
 
 
@@ -208,7 +208,7 @@ def test_behind_a_batch_that_fills_one_alone_none_is_opened(monkeypatch):
 
     monkeypatch.setattr(outbound_batches, "decode_source_batch", counting)
     held = [
-        batch(at, bytes(2 * batch_splitting.ENCODED_BATCH_BYTES_MAX), codec=4) for at in range(3)
+        batch(at, bytes(2 * batch_size_limits.ENCODED_BATCH_BYTES_MAX), codec=4) for at in range(3)
     ]
     assert told(taken(box(*held, joining=16))) == [(at, at + 1, 1, "") for at in range(3)]
     assert counted == [0, 1]  # the last one has nothing to be joined with
@@ -463,7 +463,7 @@ SIX = [b"a", b"b", b"c", b"d", b"e", b"f"]
 
 @pytest.fixture
 def two_at_once(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 2)
 
 
 def staged(found):
@@ -515,7 +515,7 @@ def test_dropping_a_batch_of_which_only_parts_before_the_start_were_read_goes_ba
 
 
 def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_part(monkeypatch):
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 1)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 1)
     whole = batch(0, *[bytes(1000)] * 8, deltas=(*range(7), 8), last_delta=8)
     found, held = box(whole), []
     while found.queued_batches:
@@ -587,7 +587,7 @@ def test_a_batch_of_more_records_than_fit_into_one_is_not_opened_to_be_joined(mo
         raise AssertionError("it is opened")
 
     monkeypatch.setattr(outbound_batches, "decode_source_batch", unexpected)
-    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 29)
+    monkeypatch.setattr(batch_size_limits, "DECODE_PART_RECORDS", 29)
     joining = BatchMergeLimits()
     joining.record_idle_time(1.0, 1.0, slow_acks=True)
     found = PartitionSendQueue(MemoryBudget(1 << 30), merge_limits=joining)

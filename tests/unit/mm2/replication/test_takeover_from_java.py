@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from mm2 import operator_commands
+from mm2 import suggested_commands
 from mm2.formats import compression
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import Era, EraKey, OffsetRun
 from mm2.replication import (
-    halt_messages,
+    partition_halt_messages,
     partition_recovery,
-    partition_resume,
+    partition_resume_point,
     recovery_outcomes,
-    tail_reader,
     takeover_from_java,
+    target_log_tail_reader,
 )
-from mm2.replication.halt_messages import HaltCause, PartitionHalt
-from mm2.replication.partition_resume import ResumePosition
+from mm2.replication.partition_halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_resume_point import ResumePosition
 from mm2.replication.recovery_instructions import (
     FindSourceOffset,
     InstructionRefused,
@@ -29,7 +29,7 @@ from mm2.replication.recovery_instructions import (
 )
 from mm2.replication.recovery_outcomes import PartitionAcquired, RetryRecovery
 from mm2.replication.takeover_from_java import JavaCopyStart
-from mm2.replication.target_tail import ForeignBatch
+from mm2.replication.target_log_tail import ForeignBatch
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import scripts, taking
 from tests.fakes.java_mirror import ANCHOR, LETTERS, SOURCE, STRANGER, java, mirror, wrote
@@ -141,7 +141,9 @@ def test_without_an_answer_about_a_sync_the_take_begins_again(kind):
     attempt = taking.attempt(taking.known(ANCHOR, java=java(103, (102, 42))))
     position = ResumePosition(era=1, source=101, target=41)
     answers = taking.answers(ReadTarget=scripts.LOST)
-    again = scripts.play(partition_resume.match_and_resume(attempt, position), answers).outcome
+    again = scripts.play(
+        partition_resume_point.match_and_resume(attempt, position), answers
+    ).outcome
     assert isinstance(again, RetryRecovery)
 
 
@@ -302,10 +304,10 @@ def test_what_is_not_committed_yet_is_waited_for():
     assert "Look for an open transaction on the source" in again.halt_if_persistent.message
     assert "--from offset:106" in again.halt_if_persistent.message
     assert again.reason.startswith("a.orders-4: target offset 46 does not match any record")
-    assert operator_commands.REMEDY_PREFIX not in again.reason, (
+    assert suggested_commands.REMEDY_PREFIX not in again.reason, (
         "while it waits there is nothing to decide"
     )
-    assert len(played.slept) == 2 * (tail_reader.READ_ATTEMPTS_MAX - 1)
+    assert len(played.slept) == 2 * (target_log_tail_reader.READ_ATTEMPTS_MAX - 1)
 
 
 def test_where_others_may_write_too_nobody_waits_for_what_they_wrote():
@@ -332,7 +334,7 @@ def resumed(progress, *held, known=None, source=SOURCE, **changed):
     answers = taking.answers(found, **(given | {"ReadSource": source}))
     attempt = taking.attempt(found, **changed)
     position = ResumePosition(era=1, source=101, target=41, source_epoch=9)
-    return scripts.play(partition_resume.match_and_resume(attempt, position), answers)
+    return scripts.play(partition_resume_point.match_and_resume(attempt, position), answers)
 
 
 def test_what_java_copied_behind_our_anchor_stays_in_our_era():
@@ -428,6 +430,6 @@ def test_without_a_fence_a_stranger_may_be_an_owner_that_came_meanwhile():
     found = ForeignBatch(offset=42, producer_id=99)
     again = takeover_from_java.react_to_foreign_batch(attempt, found, copied=101)
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent == halt_messages.build_foreign_records_halt(
+    assert again.halt_if_persistent == partition_halt_messages.build_foreign_records_halt(
         attempt.setup, found, copied=101
     )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
 from mm2.sandbox import replication_proof
+from mm2.sandbox.compared_records import CondensedLog, RawRecord, RecordChunk
 from mm2.sandbox.log_comparison import DifferenceKind, LogComparison
-from mm2.sandbox.log_records import CondensedLog, RawRecord, RecordChunk
 from mm2.sandbox.replication_proof import ComparedLogs
 
 KIND = DifferenceKind

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.sandbox import log_comparison
+from mm2.sandbox.compared_records import (
+    BytesDigest,
+    RawRecord,
+    RecordChunk,
+    RecordContent,
+    condense_record,
+)
 from mm2.sandbox.log_comparison import (
     DifferenceKind,
     LogComparison,
     PartitionComparison,
     RecordDifference,
     TopicsComparison,
-)
-from mm2.sandbox.log_records import (
-    BytesDigest,
-    RawRecord,
-    RecordChunk,
-    RecordContent,
-    condense_record,
 )
 
 CREATE_TIME, LOG_APPEND_TIME = 1, 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
+from connect_runtime.system.system_clock import SystemClock
 from mm2.clusters.reachability_monitor import ReachabilityMonitor
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connect_runtime.rest import mounted_pages
-from connect_runtime.rest.mounted_pages import PageRequest, PageThreadPool
+from connect_runtime.rest import http_pages
+from connect_runtime.rest.http_pages import PageRequest, PageThreadPool
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import health_endpoints
 from mm2.status.health_endpoints import MainLoopHeartbeat
@@ -147,7 +147,7 @@ def test_without_a_flow_nothing_replicates(served):
 
 
 def test_whoever_ends_processes_is_answered_at_once_and_waits_for_nobody_else(served):
-    lanes = {path: mounted_pages.get_thread_pool(make) for path, make in served.pages.items()}
+    lanes = {path: http_pages.get_thread_pool(make) for path, make in served.pages.items()}
     assert lanes == {
         health_endpoints.LIVE_PATH: PageThreadPool.EVENT_LOOP,
         health_endpoints.READY_PATH: PageThreadPool.PROBES,

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from connect_runtime.system.threads import ThreadGroup, UnexpectedThreadEnd
+from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 from mm2 import exit_codes
 from mm2.status import process_socket
 from mm2.status.process_socket import (

@@ -11,8 +11,8 @@ from mm2 import exit_codes
 from mm2.status import replication_health, topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
 from mm2.status.replication_health import FlowHealth
-from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
+from mm2.status.time_to_data_loss import DeletionCause, RetentionRisk, RiskKind
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 Health, Side, State = FlowHealth, ClusterSide, ReportedFlowState

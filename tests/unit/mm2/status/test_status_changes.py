@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.connectors.status_registry import FlowState
 from mm2.status import topic_rows
 from mm2.status.status_changes import StatusChangeLog

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mm2.status import status_document
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind
-from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,
@@ -18,6 +17,7 @@ from mm2.status.status_document import (
     ReportedLag,
     TaskReport,
 )
+from mm2.status.time_to_data_loss import DeletionCause, RetentionRisk, RiskKind
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 State = ReportedFlowState

@@ -19,20 +19,20 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 from mm2.clusters import connect_group_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.mirror_state import MirrorState
-from mm2.config import config_loader, flow_plan
-from mm2.offsets.log_bounds import LogBounds
+from mm2.clusters.replication_progress import MirrorState
+from mm2.config import config_loader, flow_connector_configs
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.status import (
-    flow_state,
+    flow_status,
     replication_health,
     status_document,
     status_from_clusters,
     topic_rows,
 )
 from mm2.status.replication_health import FlowHealth
-from mm2.status.retention_estimate import TopicRetention
 from mm2.status.status_document import FlowProblem, ReportedFlowState, TaskReport
+from mm2.status.time_to_data_loss import TopicRetention
 from mm2.unreachable_cluster import ClusterSide
 
 FILE = """
@@ -46,10 +46,12 @@ SETTINGS = config_loader.parse_clusters_yaml(
 (FLOW,) = SETTINGS.flows
 PLAN = next(
     each
-    for each in flow_plan.plan_flows(SETTINGS, flow_plan.ALL_FLOWS, environment={})
+    for each in flow_connector_configs.plan_flows(
+        SETTINGS, flow_connector_configs.ALL_FLOWS, environment={}
+    )
     if each.name == FLOW.name
 )
-NAME = flow_plan.SOURCE_CONNECTOR
+NAME = flow_connector_configs.SOURCE_CONNECTOR
 State, Target = ReportedFlowState, TargetState
 Status = RunState
 ENDS = LogBounds(start=2, end=12)
@@ -115,7 +117,7 @@ def verdict(found):
             group(target=Target.STOPPED, hosts=()),
             State.STOPPED,
             8,
-            flow_state.describe_stopped_flow(PLAN.resume_command, 8),
+            flow_status.describe_stopped_flow(PLAN.resume_command, 8),
         ),
         (
             group(target=Target.PAUSED),
@@ -200,7 +202,10 @@ def test_warnings():
     assert report().warnings == (topic_rows.NO_MATCHING_TOPIC,)
     paused = ConnectorConfigEntry(config={}, target_state=Target.PAUSED)
     held = group()
-    entries = {**held.config.entries, flow_plan.CHECKPOINT_CONNECTOR: paused}
+    entries = {
+        **held.config.entries,
+        flow_connector_configs.CHECKPOINT_CONNECTOR: paused,
+    }
     held = dataclasses.replace(held, config=ClusterConfigState(entries=entries))
     assert "MirrorCheckpointConnector is paused" in report(held, mirrored()).warnings[0]
     assert (

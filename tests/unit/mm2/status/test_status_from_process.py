@@ -5,16 +5,16 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import FlowState, IncidentCount, TaskPlacement, TaskState
-from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.log_start_and_end_offsets import LogBounds
 from mm2.status import status_document, status_from_process, topic_rows
 from mm2.status.process_health import ReplicationActivity
-from mm2.status.retention_estimate import RetentionRisk, RiskKind, TopicRetention
 from mm2.status.status_document import PartitionReport, ReportedFlowState, TaskReport
 from mm2.status.status_from_process import SourcePartitionSnapshot, StatusHistory
+from mm2.status.time_to_data_loss import RetentionRisk, RiskKind, TopicRetention
 from mm2.topics.flow_config import Flow, FlowThrottles
-from mm2.topics.mirror_plan import ConfigEntry
+from mm2.topics.mirror_topic_plan import ConfigEntry
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 from tests.support import statuses
 

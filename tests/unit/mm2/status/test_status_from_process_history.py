@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState
 from mm2.status import status_from_process

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.system.threads import ThreadGroup
+from connect_runtime.system.supervised_threads import ThreadGroup
 from mm2 import exit_codes
 from mm2.status import status_document, status_query
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidenceKind

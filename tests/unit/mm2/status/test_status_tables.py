@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2 import operator_commands, text_format
+from mm2 import suggested_commands, text_format
 from mm2.status import status_tables
-from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,
@@ -13,6 +12,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.status.status_query import StatusQueryResult
+from mm2.status.time_to_data_loss import DeletionCause, RetentionRisk, RiskKind
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=90_000, cause=DeletionCause.TIME, share=0.1)
@@ -119,7 +119,7 @@ def test_warnings_the_last_troubles_and_notes():
 def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
     problems = (
         FlowProblem(
-            text=f"task 0: killed. {operator_commands.format_remedy('x')}",
+            text=f"task 0: killed. {suggested_commands.format_remedy('x')}",
             at_ms=AT_MS - 9_000,
             resolved_ms=AT_MS,
         ),

@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 
-from mm2 import operator_commands
-from mm2.config import config_loader, operator_overrides
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2 import suggested_commands
+from mm2.config import config_loader, pause_and_throttle_overrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.status import topic_explanation
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
 from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
@@ -19,9 +19,8 @@ clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
 flows:
 - {from: east, to: west, topics: 'orders.*, bills, __x', topics.exclude: '.*-old'%s}
 """
-STOPPED = (
-    f"it is damaged. The next attempt is in 30 s. {operator_commands.format_remedy('mm2 resume x')}"
-)
+RESUME = suggested_commands.format_remedy("mm2 resume x")
+STOPPED = f"it is damaged. The next attempt is in 30 s. {RESUME}"
 
 
 FAR = dict.fromkeys(("copied_to", "lag_records", "lag_ms"))
@@ -211,7 +210,7 @@ def held(name, holds, *partitions):
         ),
         (OperatorOverrides(paused_topics=frozenset({"bills"})), "passed through"),
         (
-            operator_overrides.parse_overrides(
+            pause_and_throttle_overrides.parse_overrides(
                 {"throttle": "5MB", "live.throttle.topic.orders": "500kB"}, is_paused=False
             ),
             "passed through, throttled to 5.0 MB/s (the flow), throttled to 500.0 kB/s (the topic)",

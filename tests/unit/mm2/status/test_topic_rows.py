@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.config.operator_overrides import OperatorOverrides
+from mm2.config.pause_and_throttle_overrides import OperatorOverrides
 from mm2.connectors.status_registry import TaskState
 from mm2.replication.partition_state import PartitionPhase
 from mm2.status import topic_rows

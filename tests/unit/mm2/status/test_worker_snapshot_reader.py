@@ -14,16 +14,20 @@ from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
-from mm2.config import config_loader, flow_plan, operator_overrides
-from mm2.config.flow_plan import FlowPlan
-from mm2.config.operator_overrides import OverrideKind
+from mm2.config import (
+    config_loader,
+    flow_connector_configs,
+    pause_and_throttle_overrides,
+)
+from mm2.config.flow_connector_configs import FlowPlan
+from mm2.config.pause_and_throttle_overrides import OverrideKind
 from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot
-from mm2.status import flow_state
-from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
+from mm2.status import flow_status
+from mm2.status.flow_status import FlowWorkerState, GroupStatus, WorkerSnapshot
 from mm2.status.worker_snapshot_reader import WorkerSnapshotReader
 from tests.fakes.rest_herder import FakeHerder
 
-NAME = flow_plan.SOURCE_CONNECTOR
+NAME = flow_connector_configs.SOURCE_CONNECTOR
 FILE = """clusters=a,b
 a.bootstrap.servers=a:1
 b.bootstrap.servers=b:1
@@ -48,7 +52,9 @@ def plan() -> FlowPlan:
     found = config_loader.parse_mm2_properties(
         FILE, file="mm2", folder=pathlib.Path("/"), environment={}
     )
-    (made,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
+    (made,) = flow_connector_configs.plan_flows(
+        found, flow_connector_configs.ALL_FLOWS, environment={}
+    )
     return made
 
 
@@ -102,9 +108,11 @@ def test_without_a_worker_there_is_the_board_alone(plan):
 
 def test_tasks_that_make_checkpoints_are_counted_however_they_are(member, plan):
     assert see(member, plan).checkpoint_tasks == 0
-    tasks = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
+    tasks = [
+        ConnectorTaskId(flow_connector_configs.CHECKPOINT_CONNECTOR, number) for number in range(2)
+    ]
     member.assignment = ConnectorsAndTasks.from_items(
-        [NAME, flow_plan.CHECKPOINT_CONNECTOR, *tasks]
+        [NAME, flow_connector_configs.CHECKPOINT_CONNECTOR, *tasks]
     )
     assert see(member, plan).checkpoint_tasks == 2
     assert see(None, plan).checkpoint_tasks == 0
@@ -144,7 +152,7 @@ def test_a_connector_of_before_is_not_the_plans(member, plan):
 
 def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
     view = WorkerSnapshotReader()
-    assert see(member, plan, view=view).overrides == operator_overrides.NO_OVERRIDES
+    assert see(member, plan, view=view).overrides == pause_and_throttle_overrides.NO_OVERRIDES
     write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
     found = see(member, plan, view=view).overrides
     assert (found.paused, found.budgets.flow) == (False, 1_000_000)
@@ -155,7 +163,7 @@ def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
 
 
 def test_what_operators_hold_beside_the_source_connector(member, plan):
-    view, name = WorkerSnapshotReader(), flow_plan.CHECKPOINT_CONNECTOR
+    view, name = WorkerSnapshotReader(), flow_connector_configs.CHECKPOINT_CONNECTOR
     member.herder.write(
         config_records.encode_connector_creation(name, dict(plan.connectors[name]), None)
     )
@@ -166,8 +174,10 @@ def test_what_operators_hold_beside_the_source_connector(member, plan):
 
 
 def test_failed_connectors_and_checkpoint_tasks_of_this_node_are_reported(member, plan):
-    mine = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
-    elsewhere = ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, 2)
+    mine = [
+        ConnectorTaskId(flow_connector_configs.CHECKPOINT_CONNECTOR, number) for number in range(2)
+    ]
+    elsewhere = ConnectorTaskId(flow_connector_configs.CHECKPOINT_CONNECTOR, 2)
     member.assignment = ConnectorsAndTasks(connectors=(NAME,), tasks=tuple(mine))
     member.herder.say(mine[0], RunState.RUNNING)
     for each in (mine[1], elsewhere):
@@ -180,5 +190,5 @@ def test_failed_connectors_and_checkpoint_tasks_of_this_node_are_reported(member
         f"connector {NAME} failed: no key",
         "checkpoint task 1 failed: no right",
     )
-    shown = flow_state.compute_flow_status(seen)
+    shown = flow_status.compute_flow_status(seen)
     assert shown.connector_failures == seen.connector_failures

@@ -4,9 +4,9 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.replication import transactional_ids
-from mm2.topics import naming, topic_filters, topic_selection
+from mm2.topics import replication_policy, topic_filters, topic_selection
 from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind, TargetTopicAccess
-from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.topics.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 
 def test_names_of_a_flow():
@@ -47,8 +47,12 @@ def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     other = Flow(
         source="west", target="east", topics=topic_filters.compile_topic_filter([".*"], [])
     )
-    assert not topic_selection.should_replicate_topic(other, naming.format_offset_map_topic("east"))
-    assert not topic_selection.should_replicate_topic(other, naming.format_incidents_topic("east"))
+    assert not topic_selection.should_replicate_topic(
+        other, replication_policy.format_offset_map_topic("east")
+    )
+    assert not topic_selection.should_replicate_topic(
+        other, replication_policy.format_incidents_topic("east")
+    )
 
 
 class _KeepingEveryName(DefaultReplicationPolicy):
@@ -79,9 +83,9 @@ class _KeepingEveryName(DefaultReplicationPolicy):
         ("east", _KeepingEveryName(), "heartbeats"),
         ("east", _KeepingEveryName(), "east.checkpoints.internal"),
         ("east", _KeepingEveryName(), "mm2-offset-syncs.east.internal"),
-        ("east", _KeepingEveryName(), naming.format_offset_map_topic("east")),
-        ("east", _KeepingEveryName(), naming.format_incidents_topic("east")),
-        ("east", _KeepingEveryName(), naming.format_connect_topic("status", "north")),
+        ("east", _KeepingEveryName(), replication_policy.format_offset_map_topic("east")),
+        ("east", _KeepingEveryName(), replication_policy.format_incidents_topic("east")),
+        ("east", _KeepingEveryName(), replication_policy.format_connect_topic("status", "north")),
     ],
 )
 def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy, topic):
@@ -94,7 +98,7 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
     remote = flow.format_remote_topic(topic)
     assert not topic_selection.should_replicate_topic(flow, topic)
     assert topic_selection.explain_mismatch(flow, topic)
-    if not naming.is_internal_topic(policy, topic):
+    if not replication_policy.is_internal_topic(policy, topic):
         assert topic_selection.has_reserved_mirror_name(flow, topic)
         assert topic_selection.explain_mismatch(flow, topic) == (
             f"its mirror would be {remote}, a topic that only mm2 may write on west"

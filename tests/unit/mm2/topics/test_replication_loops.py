@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import naming, replication_loops, topic_selection
+from mm2.topics import replication_loops, replication_policy, topic_selection
 from mm2.topics.flow_config import Flow, StartPosition, StartPositionKind
-from mm2.topics.naming import IdentityReplicationPolicy
 from mm2.topics.replication_loops import OffsetSyncsLocation
+from mm2.topics.replication_policy import IdentityReplicationPolicy
 
 DEFAULT = Flow(source="A", target="B")
 IDENTITY = dataclasses.replace(DEFAULT, policy=IdentityReplicationPolicy(source_alias="A"))
@@ -60,7 +60,7 @@ def test_the_topics_of_the_way_back_bear_our_targets_name():
     back = Flow(source="B", target="A")
     assert replication_loops.format_reverse_offset_map_topic(
         DEFAULT
-    ) == naming.format_offset_map_topic(back.source)
+    ) == replication_policy.format_offset_map_topic(back.source)
     assert (
         replication_loops.format_reverse_connect_offsets_topic(DEFAULT) == "mm2-offsets.B.internal"
     )

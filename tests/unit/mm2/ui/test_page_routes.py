@@ -6,19 +6,19 @@ import re
 
 import pytest
 
-from connect_runtime.rest import mounted_pages, rest_app
-from connect_runtime.rest.mounted_pages import PageRequest
-from connect_runtime.rest.namespace_router import NamespaceRouter
-from connect_runtime.rest.page_middleware import PageMiddleware
+from connect_runtime.rest import http_pages, rest_app
+from connect_runtime.rest.http_page_middleware import PageMiddleware
+from connect_runtime.rest.http_pages import PageRequest
+from connect_runtime.rest.path_prefix_router import NamespaceRouter
 from connect_runtime.rest.rest_settings import RestSettings
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
     GroupSearchResult,
     StatusRegistry,
 )
-from mm2.ui import json_documents, page_routes
-from mm2.ui.command_runner import CommandResult
+from mm2.ui import page_routes, status_page_json
 from mm2.ui.page_routes import StatusSite
+from mm2.ui.status_page_command_runner import CommandResult
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest, seen_flows
 
@@ -71,7 +71,7 @@ class Browser:
 
     def json(self, path, *, status=200, by="", **query):
         page = self.get(path, by=by, **query)
-        assert (page.status, page.content_type) == (status, mounted_pages.JSON_CONTENT_TYPE)
+        assert (page.status, page.content_type) == (status, http_pages.JSON_CONTENT_TYPE)
         return json.loads(page.body)
 
 
@@ -178,7 +178,7 @@ def test_documents_are_of_the_flow_that_is_named(browser):
     assert [each["flow"] for each in overview["flows"]] == ["east->west", "west->east"]
     for name in ("flow", "groups", "incidents", "plan"):
         found = browser.json(f"/ui/api/{name}", flow="east->west")
-        assert found["version"] == json_documents.DOCUMENT_VERSION
+        assert found["version"] == status_page_json.DOCUMENT_VERSION
         missing = browser.json(f"/ui/api/{name}", flow="east", status=404)
         assert missing["error"] == "no such flow"
         assert missing["flows"] == ["east->west", "west->east"]
@@ -246,13 +246,13 @@ def test_documents_of_one_look_are_made_once(browser):
 
 def test_topics_are_looked_for_in_what_was_made_already(browser, monkeypatch):
     """However many different texts are asked for."""
-    made, details = [], json_documents.make_flow_detail
+    made, details = [], status_page_json.make_flow_detail
 
     def detail(*given):
         made.append(1)
         return details(*given)
 
-    monkeypatch.setattr(json_documents, "make_flow_detail", detail)
+    monkeypatch.setattr(status_page_json, "make_flow_detail", detail)
     for text in ("", "ord", "x", *map(str, range(500))):
         found = browser.json("/ui/api/flow", flow="east->west", topic=text)
         assert found["topics_found"] == (text in "orders")

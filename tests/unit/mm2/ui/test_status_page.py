@@ -4,7 +4,7 @@ import json
 import pathlib
 import threading
 
-from connect_runtime.rest.mounted_pages import PageRequest
+from connect_runtime.rest.http_pages import PageRequest
 from mm2.config import config_loader
 from mm2.ui.status_page import StatusPage
 from tests.support import eventually, seen_flows, statuses

@@ -42,7 +42,7 @@ def archive(tmp_path_factory):
 def test_only_the_rooms_of_a_copy_travel(archive):
     names = zipfile.ZipFile(archive).namelist()
     assert "mm2/copier/spark/executor_job.py" in names
-    assert "connect_runtime/network/transport.py" in names
+    assert "connect_runtime/network/tcp_and_tls_transport.py" in names
     tops = {"/".join(name.split("/")[:2]) for name in names}
     assert tops <= {
         *executor_dependencies.SHIPPED_PACKAGES,
@@ -61,7 +61,11 @@ def test_the_same_sources_make_the_same_bytes(archive, tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    ["mm2.copier.spark.executor_job", "mm2.copier.control_client", "mm2.copier.copy_process"],
+    [
+        "mm2.copier.spark.executor_job",
+        "mm2.copier.control_channel_client",
+        "mm2.copier.copy_process",
+    ],
 )
 def test_a_copy_needs_nothing_that_executors_lack(archive, module):
     program = PROGRAM.format(refused=NOT_ON_EXECUTORS, bundle=str(archive), module=module)

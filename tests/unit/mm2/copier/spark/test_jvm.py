@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system.file_access import DirectoryNotPrivateError
+from connect_runtime.system.secure_file_access import DirectoryNotPrivateError
 from mm2.copier.spark import jvm
 from mm2.copier.spark import settings as spark_settings
 from mm2.copier.spark.jvm import ClassArchive

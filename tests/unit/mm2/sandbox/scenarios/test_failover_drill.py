@@ -12,9 +12,9 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.config import java_properties
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.config import config_loader
-from mm2.failover.move_request import FailoverKind
+from mm2.failover.failover_request import FailoverKind
 from mm2.sandbox import cluster_security, sandbox_cluster
 from mm2.sandbox.cluster_security import ClusterSecurity
 from mm2.sandbox.sandbox_cluster import SandboxCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.system_clock import SystemClock
 from mm2.config import config_loader
 from mm2.sandbox import cluster_security
 from mm2.sandbox.cluster_security import ClusterSecurity
