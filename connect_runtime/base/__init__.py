@@ -1,7 +1,7 @@
 """Basic types that every layer uses: ids, errors, time, metrics and limits. No I/O.
 
 Main types: `TopicPartition` and `ConnectorTaskId` (`ids`), `RetriableError` and `FatalError`
-(`errors`), `Clock` and `Deadline` (`timing`), `Backoff`, `MetricRegistry` (`metrics`).
+(`errors`), `Clock` and `Deadline` (`clock_and_deadline`), `Backoff`, `MetricRegistry` (`metrics`).
 
 Imports only the standard library.
 """

@@ -36,8 +36,9 @@ _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
 _MAX_NESTING = 200
-"""Maximum nesting of arrays and objects without a schema. All converters and `java_text` can write
-values of this depth. Each level takes up to three levels of Python's stack."""
+"""Maximum nesting of arrays and objects without a schema. All converters and
+`java_value_formatting` can write values of this depth. Each level takes up to three levels of
+Python's stack."""
 _MAX_EQUAL_HASHES = 100
 """Maximum number of map keys with the same hash. Inserting many of them takes quadratic time, and
 unlike strings, numbers can be chosen so that their hashes are equal."""

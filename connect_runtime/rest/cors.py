@@ -3,8 +3,8 @@
 Follows the Jetty handler that Kafka Connect uses: the headers define which responses the browser
 may pass to a page. Preflight requests from all origins are answered, but only allowed origins
 receive CORS headers. Unlike Jetty's handler, this server also rejects changes that pages of other
-origins request (`host_check`). Credentials are never allowed. An origin is a literal with `*` as
-wildcard, or a regular expression.
+origins request (`host_and_origin_middleware`). Credentials are never allowed. An origin is a
+literal with `*` as wildcard, or a regular expression.
 """
 
 from __future__ import annotations

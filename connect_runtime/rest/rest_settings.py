@@ -114,7 +114,7 @@ class RestSettings:
     """True if users must log in with HTTP basic authentication."""
     allowed_hosts: tuple[str, ...] = ()
     """Accepted host names in addition to the worker's own
-    (`request_origin.ALLOWED_HOST_NAMES_KEY`)."""
+    (`host_and_origin_rules.ALLOWED_HOST_NAMES_KEY`)."""
     identity: WorkerIdentity = field(default_factory=WorkerIdentity)
 
     def needs_https(self) -> bool:

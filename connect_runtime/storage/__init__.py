@@ -5,8 +5,8 @@ Java. The topic state applies the topic's records one by one and returns immutab
 backing store writes records to a log and reads them back.
 
 `SharedLog` is the interface to a log. Distributed workers use topics (`connect_runtime.kafka`).
-Standalone workers use logs in memory and in a file (`standalone_logs`). `ClusterConfigState` is the
-snapshot of the config topic, which most of the runtime reads.
+Standalone workers use logs in memory and in a file (`memory_and_offset_file_logs`).
+`ClusterConfigState` is the snapshot of the config topic, which most of the runtime reads.
 
 May import `connect_runtime.base`, `.system` and `.api`. Uses no Kafka client.
 """

@@ -3,7 +3,8 @@ to source offset.
 
 The key is the JSON array `["C",{partition}]`. The value is the offset as a JSON object, or null to
 delete the offset. Keys are compared by their bytes, so the order of the partition's fields matters.
-Write the fields as the connector provides them, or in the order of Java's HashMap (`java_json`).
+Write the fields as the connector provides them, or in the order of Java's HashMap
+(`java_hash_map_json`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Guard process between a program and its child, so that the child never outlives the program.
 
-Uses only the standard library. `processes.start_process` starts it by path, as `child_guard.py
-REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
+Uses only the standard library. `processes.start_process` starts it by path, as
+`child_process_guard.py REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
 
 - `LIFE_FD` is the read end of a pipe. Only the program has the write end, so end of file means that
   the program has exited or released the child. A fork of the program without exec also keeps the

@@ -1,8 +1,8 @@
 """Starts child processes that never outlive this program.
 
-A guard process (`child_guard.py`, about 8 MB) runs between the program and each child. The child
-runs in its own session, so that Ctrl-C in the terminal reaches only the program, which decides the
-order in which its children stop.
+A guard process (`child_process_guard.py`, about 8 MB) runs between the program and each child. The
+child runs in its own session, so that Ctrl-C in the terminal reaches only the program, which
+decides the order in which its children stop.
 """
 
 from __future__ import annotations

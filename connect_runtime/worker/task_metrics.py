@@ -312,7 +312,7 @@ RecordErrorKind = RecordError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMetricsInfo:
     """A task's id and the values of its info attributes
-    (`metrics_registry.TASK.info_attributes`)."""
+    (`connect_metrics_registry.TASK.info_attributes`)."""
 
     task: ConnectorTaskId
     clock: Clock

@@ -1,4 +1,4 @@
-"""Runs one connector on its own thread, as directed by `connector_lifecycle`."""
+"""Runs one connector on its own thread, as directed by `connector_state_machine`."""
 
 from __future__ import annotations
 

@@ -204,8 +204,8 @@ class WorkerMetrics:
     def add_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
         """Expose the metrics of a started connector. Return the callback for its status changes.
 
-        `about` contains the values of the attributes in `metrics_registry.CONNECTOR`, except the
-        status.
+        `about` contains the values of the attributes in `connect_metrics_registry.CONNECTOR`,
+        except the status.
         """
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Runs one task on its own thread, as directed by `task_lifecycle`.
+"""Runs one task on its own thread, as directed by `task_state_machine`.
 
 `WorkerTask` contains the behavior that all tasks share. `TypeSpecificTask` has one implementation
 each for source, sink and pipeline tasks. An exception of the `TypeSpecificTask` or the plugin fails

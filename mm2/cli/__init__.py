@@ -5,7 +5,7 @@ exit codes. A subcommand is a click command that returns its exit code. `options
 several commands share. `flow_reports` gets the status of flows from the process that runs them, or
 from the clusters if no such process is running.
 
-`main`, `terminal` and the exit codes must load quickly: `mm2 --version` and shell completion load
-no Kafka client. Commands import Kafka's and Spark's libraries inside their functions, after
-validating the input. This is the top package, so it may import all other packages.
+`main`, `terminal_output` and the exit codes must load quickly: `mm2 --version` and shell
+completion load no Kafka client. Commands import Kafka's and Spark's libraries inside their
+functions, after validating the input. This is the top package, so it may import all other packages.
 """

@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSelectionOptions:
-    """Command-line options that select flows; see `flow_plan.FlowSelection`."""
+    """Command-line options that select flows; see `flow_connector_configs.FlowSelection`."""
 
     names: tuple[str, ...]
     near: tuple[str, ...]

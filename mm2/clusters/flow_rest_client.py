@@ -76,7 +76,7 @@ class FlowRestClient:
         self._patch_config(config, pause_and_throttle_overrides.resume_topic(config, topic))
 
     def set_throttle(self, limit: str | None, *, topic: str | None) -> None:
-        """Set or remove a rate limit (see `operator_overrides.set_throttle`). Also raises
+        """Set or remove a rate limit (see `pause_and_throttle_overrides.set_throttle`). Also raises
         `NoSuchTopicError`."""
         if topic is not None and limit is not None:
             self._find_topic_tasks(topic)

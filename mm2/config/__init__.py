@@ -7,9 +7,11 @@ as Java's `MirrorMakerConfig` does. The connectors parse their configuration wit
 `mirror_connector_config` (`MirrorSourceConfig`, `MirrorCheckpointConfig`, `MirrorHeartbeatConfig`).
 
 To add a flow key, declare it in `mm2_only_keys`. Keys of MirrorMaker 2 are declared in
-`mirror_connector_keys` (as in Java), with their form in `clusters.yaml` in `flow_keys` and their
-help in `key_help`. Each other section of the file has its own module.
+`mirror_connector_config_keys` (as in Java), with their form in `clusters.yaml` in
+`flow_config_keys` and their help in `config_key_descriptions`. Each other section of the file has
+its own module.
 
-No I/O, except in `config_loader`, `clusters_section` (certificate files) and `flow_plan` (plugin
-discovery). May import topics, replication, and connect_runtime's configuration packages.
+No I/O, except in `config_loader`, `clusters_section` (certificate files) and
+`flow_connector_configs` (plugin discovery). May import topics, replication, and connect_runtime's
+configuration packages.
 """

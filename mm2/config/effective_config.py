@@ -1,8 +1,8 @@
 """Derives the effective configuration of workers and connectors, with the origin of each value.
 
-The configuration is derived from the plan that `mm2 run` executes (`flow_plan`). To trace the
-origin of a value, the derivation is repeated with each property's value replaced by its name.
-Secrets and values of config providers (`${…}`) are hidden.
+The configuration is derived from the plan that `mm2 run` executes (`flow_connector_configs`). To
+trace the origin of a value, the derivation is repeated with each property's value replaced by its
+name. Secrets and values of config providers (`${…}`) are hidden.
 """
 
 from __future__ import annotations

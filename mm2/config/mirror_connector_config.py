@@ -207,7 +207,7 @@ class _ConfigReader:
         load: ClassLoader = java_class_placeholders.resolve_class,
     ) -> None:
         """Create a reader. `load` resolves class names; for class names from the configuration
-        file, use `java_classes.import_class`."""
+        file, use `java_class_placeholders.import_class`."""
         self.props = props
         self.load = load
         self.values = definition.parse(props, load=load)

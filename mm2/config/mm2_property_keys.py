@@ -1,8 +1,8 @@
 """Keys of `mm2.properties` (Kafka 4.3), and how mm2 handles each key.
 
-A key is used (`flow_keys`), mapped to another key (`mm2_properties`), ignored with a warning, or
-refused. Keys that have no effect in mm2 are ignored. Keys that would change the data or the set of
-replicated topics are refused (`flow_keys.REFUSED_KEYS`).
+A key is used (`flow_config_keys`), mapped to another key (`mm2_properties`), ignored with a
+warning, or refused. Keys that have no effect in mm2 are ignored. Keys that would change the data
+or the set of replicated topics are refused (`flow_config_keys.REFUSED_KEYS`).
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def resume_topic(config: Props, topic: str) -> dict[str, str]:
 def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) -> dict[str, str]:
     """Return the configuration with a rate limit of the flow or of one topic.
 
-    `limit` is text for `value_types.parse_throttle`; None removes the override.
+    `limit` is text for `config_value_types.parse_throttle`; None removes the override.
     """
     key = (
         mirror_connector_config_keys.OVERRIDE_THROTTLE

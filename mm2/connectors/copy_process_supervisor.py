@@ -446,8 +446,8 @@ class CopySupervisor:
     # Messages of the copy process
 
     def handle_message(self, message: dict[str, Any], now_s: float) -> None:
-        """Handle a message from the copy process (`control_messages`) or the end of its connection.
-        A malformed message ends the copy process, and a new one is started."""
+        """Handle a message from the copy process (`control_channel_messages`) or the end of its
+        connection. A malformed message ends the copy process, and a new one is started."""
         self._reported_at_s = now_s
         try:
             self._dispatch_message(message, now_s)

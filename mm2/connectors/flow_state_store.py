@@ -42,7 +42,7 @@ from mm2.replication.recovery_instructions import (
 
 LEDGER_READ_TIMEOUT_S = 4.0
 """Time limit for reading a flow's offset map and incident topics to their end. Shorter than
-`control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
+`control_channel_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ not be able to run code.
 
 The first message of a connection is the copy process's `hello`, answered by `welcome` or `refused`.
 Hello and welcome contain the protocol version, and a side that does not support it refuses the
-connection. Every message is an object with a string under `type`. `control_messages` defines the
-types after the greeting.
+connection. Every message is an object with a string under `type`. `control_channel_messages`
+defines the types after the greeting.
 
 The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (its directory
 has mode 0700, so only its user may open it), or `tls://host:9443#sha256=<64 hex digits>` across

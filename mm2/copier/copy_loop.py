@@ -51,7 +51,7 @@ MAX_CONCURRENT_ACQUISITIONS = 256
 fencing earlier producers and finding the position at which replication resumes."""
 REPORTS_PER_MESSAGE = 5_000
 """Maximum number of progress reports per message. More would approach the limit
-`control_frames.MAX_COPY_FRAME_VALUES`."""
+`control_channel_wire_format.MAX_COPY_FRAME_VALUES`."""
 
 
 class CopyLoop:

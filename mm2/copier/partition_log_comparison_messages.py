@@ -47,7 +47,7 @@ class LogCompareRequest:
     """Memory limit for one partition."""
     all_differ: bool = False
     """True if all records of a log are assumed to differ from each other, as in
-    `log_alignment.align_logs`."""
+    `partition_log_alignment.align_logs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

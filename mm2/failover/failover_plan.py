@@ -1,8 +1,8 @@
 """Defines `FailoverPlan`: what a failover would do and cost if it were executed now, and the
 verdict.
 
-Building a plan changes nothing. `move_steps` defines the order of the steps, and `journal` records
-the completed steps.
+Building a plan changes nothing. `failover_steps` defines the order of the steps, and `journal`
+records the completed steps.
 """
 
 from __future__ import annotations

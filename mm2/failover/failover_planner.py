@@ -43,7 +43,7 @@ class FencedFlowState:
     """Result of fencing the flow's writers."""
     agreed_ends: MatchingEndOffsets | None = None
     """End offsets that were equal on both clusters before the flow was stopped; see
-    `move_plan.build_failover_plan`."""
+    `failover_plan.build_failover_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the failover began; see `ClusterPairSnapshot`."""
 

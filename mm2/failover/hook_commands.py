@@ -22,7 +22,7 @@ at the beginning."""
 
 
 HookCommands = Mapping[str, HookCommand]
-"""Hook commands by step name; see `move_steps.HOOK_STEPS`."""
+"""Hook commands by step name; see `failover_steps.HOOK_STEPS`."""
 
 
 def run_hook(hook: HookCommand, step: FailoverStep, *, request: FailoverRequest, flow: str) -> str:

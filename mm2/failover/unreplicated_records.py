@@ -1,7 +1,7 @@
 """Finds unreplicated records on the clusters, and exports them to a file (`--export`).
 
-The export has one JSON object per line. The first line is a header. `unreplicated_tails` decides
-which offset ranges are searched.
+The export has one JSON object per line. The first line is a header. `unreplicated_offset_ranges`
+decides which offset ranges are searched.
 """
 
 from __future__ import annotations

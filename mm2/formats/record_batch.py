@@ -8,7 +8,7 @@ Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`)
     27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16
     53 base sequence i32 | 57 record count i32 | 61 records
 
-Formats before v2 have the magic byte at the same position (see `record_sets`).
+Formats before v2 have the magic byte at the same position (see `record_set_splitter`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka clients of mm2: the interfaces that the rest of mm2 calls, and their implementations.
 
-`client_interfaces` declares one protocol per concern: `Admin` (topics and configs),
+`kafka_client_interfaces` declares one protocol per concern: `Admin` (topics and configs),
 `ConsumerGroups`, `LogOffsets` (offsets and timestamps), `AclAdmin`, `StateTopics`, `RecordWriter`
 and `FlowStateLog` (a flow's own topics). The other modules implement these protocols with
 confluent-kafka or with `connect_runtime`'s connections. `KafkaCluster` creates the clients of one

@@ -1,7 +1,7 @@
 """Reads offsets and record batches from partition leaders, without librdkafka.
 
-`leader_calls` groups and retries the requests. Every byte of a response is validated, because a
-broker may be hostile. Message formats before v2, which brokers before 4.0 may return, are
+`partition_leader_requests` groups and retries the requests. Every byte of a response is validated,
+because a broker may be hostile. Message formats before v2, which brokers before 4.0 may return, are
 converted.
 """
 

@@ -93,9 +93,9 @@ def scan_batches(
     """Classify the batches of one partition in a fetch response (read_committed).
 
     `position` is the fetched offset, `end` the last stable offset in the response (-1 if unknown).
-    Batches that `record_sets.iter_batches` omits are left for the next fetch. A message in an old
-    format may decompress to `max_bytes`. `reverse_producers` maps each known producer id to True if
-    the id belongs to the reverse flow; None without a reverse flow.
+    Batches that `record_set_splitter.iter_batches` omits are left for the next fetch. A message in
+    an old format may decompress to `max_bytes`. `reverse_producers` maps each known producer id to
+    True if the id belongs to the reverse flow; None without a reverse flow.
     """
     found = SourceScan(position=position)
     end = end if end >= 0 else OFFSET_MAX

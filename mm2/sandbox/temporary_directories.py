@@ -57,8 +57,8 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return the user's cache directory (see `file_access.find_user_cache_directory`). Raises
-    `SandboxError` if the user has no home directory and the temporary replacement belongs to
+    """Return the user's cache directory (see `secure_file_access.find_user_cache_directory`).
+    Raises `SandboxError` if the user has no home directory and the temporary replacement belongs to
     another user."""
     try:
         return secure_file_access.find_user_cache_directory()

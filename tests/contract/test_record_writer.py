@@ -1,4 +1,4 @@
-"""The contract of `record_writer.RecordWriter`, on the fake and on a real cluster."""
+"""The contract of `single_partition_producer.RecordWriter`, on the fake and on a real cluster."""
 
 from __future__ import annotations
 

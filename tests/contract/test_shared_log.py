@@ -1,4 +1,4 @@
-"""The contract of `shared_log.SharedLog`, on the fake and on a real cluster."""
+"""The contract of `internal_topic_log.SharedLog`, on the fake and on a real cluster."""
 
 from __future__ import annotations
 

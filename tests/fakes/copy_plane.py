@@ -63,7 +63,7 @@ class FakeHandle:
 
 @dataclass
 class FakePlane:
-    """Engine, server and `data_plane.DataPlane` in one."""
+    """Engine, server and `shared_copy_engine.DataPlane` in one."""
 
     failure: str = ""
     released: int = 0

@@ -1,4 +1,4 @@
-"""A `run_loop.Running` that copies nothing: tests say what its flows look like."""
+"""A `node_main_loop.Running` that copies nothing: tests say what its flows look like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `shared_log.SharedLog` in memory: any number of logs over one topic.
+"""A `internal_topic_log.SharedLog` in memory: any number of logs over one topic.
 
 Records are in the topic, and told to every log that is started, as soon as they are sent; while the
 topic is away they wait. What is told runs on the sender's thread, or on the one that ends the wait.

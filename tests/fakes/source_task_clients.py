@@ -50,7 +50,7 @@ class FakeWriter:
 
 @dataclass
 class FakeClusters:
-    """Implements `task_clients.Clients`, and makes itself."""
+    """Implements `task_client_factory.Clients`, and makes itself."""
 
     source_cluster: FakeCluster = field(default_factory=FakeCluster)
     target_cluster: FakeCluster = field(default_factory=FakeCluster)

@@ -14,7 +14,7 @@ from tests.support.mirror import Mirror
 
 
 def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
-    """Every command of a remedy (`operator_commands.extract_remedy_from_message`), each of
+    """Every command of a remedy (`suggested_commands.extract_remedy_from_message`), each of
     which must succeed; what they print.
 
     Kafka's tools look for an administrator's properties in `folder`. `worker` is the address of the

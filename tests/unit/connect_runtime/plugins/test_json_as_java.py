@@ -1,4 +1,5 @@
-"""`java_json.txt` is what Apache Kafka 4.3.1's JsonConverter wrote: a name, a tab, the bytes."""
+"""`java_hash_map_json.txt` is what Apache Kafka 4.3.1's JsonConverter wrote: a name, a tab, the
+bytes."""
 
 from __future__ import annotations
 
