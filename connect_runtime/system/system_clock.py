@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class SystemClock:
-    """The clock of the operating system; implements `base.timing.Clock`."""
+    """The clock of the operating system; implements `base.clock_and_deadline.Clock`."""
 
     def now_s(self) -> float:
         return time.monotonic()

@@ -153,7 +153,7 @@ def make_report(
         at_ms=at_ms,
         state=state,
         reason=reason,
-        since_ms=_find_state_start_ms(group, state),
+        since_ms=_get_state_since_ms(group, state),
         nodes=tuple(sorted({each.node for each in tasks} - {""})),
         tasks=tasks,
         partitions=partitions,
@@ -215,7 +215,7 @@ def _find_flow_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_Repo
     return _ReportState.RUNNING, next((f"task {each.number}: {each.reason}" for each in failed), "")
 
 
-def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
+def _get_state_since_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
     """Return the time when the flow entered its state: the timestamp of the record in the Connect
     group's topics that contains the state. Return None if no record contains it, for example
     because the flow's processes have ended."""

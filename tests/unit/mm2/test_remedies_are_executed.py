@@ -36,57 +36,57 @@ ON_MIRROR = f"{HALTS}::test_what_stands_on_the_mirror_and_not_on_the_source_is_l
 WITHOUT_IDS = f"{HALTS}::test_topics_without_ids_that_go_and_come_back"
 
 REPLICATES_AGAIN = {
-    "replication.halt_messages.halt_if_topic_recreated": CHANGES,
-    "replication.halt_messages.build_foreign_records_halt": CHANGES,
-    "replication.halt_messages.build_source_truncated_halt": (
+    "replication.partition_halt_messages.halt_if_topic_recreated": CHANGES,
+    "replication.partition_halt_messages.build_foreign_records_halt": CHANGES,
+    "replication.partition_halt_messages.build_source_truncated_halt": (
         f"{REMEDIES}::test_a_source_that_lost_its_log_is_replicated_again"
     ),
-    "replication.halt_messages.build_source_gap_halt": (
+    "replication.partition_halt_messages.build_source_gap_halt": (
         f"{SYSTEM}test_source_gaps.py::test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy"
     ),
-    "replication.halt_messages.build_source_diverged_halt": (
+    "replication.partition_halt_messages.build_source_diverged_halt": (
         f"{SYSTEM}test_brokers_that_change.py"
         "::test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_topic"
     ),
-    "replication.halt_messages.build_timestamps_rewritten_halt": REJECTED,
-    "replication.halt_messages.build_mirror_unreadable_halt": (
+    "replication.partition_halt_messages.build_timestamps_rewritten_halt": REJECTED,
+    "replication.partition_halt_messages.build_mirror_unreadable_halt": (
         f"{REMEDIES}::test_a_mirror_that_cannot_be_read_is_appended_to"
     ),
-    "replication.halt_messages.build_map_unreadable_halt": (
+    "replication.partition_halt_messages.build_map_unreadable_halt": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "replication.halt_messages.build_era_missing_halt": (
+    "replication.partition_halt_messages.build_era_missing_halt": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "replication.halt_messages.build_unreadable_batch_halt": (
+    "replication.partition_halt_messages.build_unreadable_batch_halt": (
         f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"
     ),
-    "replication.halt_messages.build_own_open_transaction_halt": HANGING,
+    "replication.partition_halt_messages.build_own_open_transaction_halt": HANGING,
     "replication.mirror_generations._build_mirror_not_empty_halt": REJECTED,
     "replication.error_policy._format_skip_command": REJECTED,
-    "replication.halt_messages._build_record_size_remedy": REJECTED,
-    "replication.halt_messages._build_batch_size_remedy": REJECTED,
-    "replication.halt_messages._build_timestamp_remedy": REJECTED,
-    "replication.halt_messages._build_topic_acl_remedy": RIGHTS,
-    "replication.halt_messages._build_read_acl_remedy": RIGHTS,
-    "replication.halt_messages._build_transactional_id_acl_remedy": TAKEN_AWAY,
-    "replication.halt_messages._build_cluster_acl_remedy": (
+    "replication.partition_halt_messages._build_record_size_remedy": REJECTED,
+    "replication.partition_halt_messages._build_batch_size_remedy": REJECTED,
+    "replication.partition_halt_messages._build_timestamp_remedy": REJECTED,
+    "replication.partition_halt_messages._build_topic_acl_remedy": RIGHTS,
+    "replication.partition_halt_messages._build_read_acl_remedy": RIGHTS,
+    "replication.partition_halt_messages._build_transactional_id_acl_remedy": TAKEN_AWAY,
+    "replication.partition_halt_messages._build_cluster_acl_remedy": (
         f"{HALTS}::test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids"
     ),
-    "replication.halt_messages.build_reverse_flow_unknown_halt": TAKEN_AWAY,
-    "replication.halt_messages.build_fenced_halt": (
+    "replication.partition_halt_messages.build_reverse_flow_unknown_halt": TAKEN_AWAY,
+    "replication.partition_halt_messages.build_fenced_halt": (
         f"{HALTS}::test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped"
     ),
-    "replication.halt_messages.build_foreign_open_transaction_halt": ON_MIRROR,
-    "replication.halt_messages.build_ahead_of_source_halt": ON_MIRROR,
-    "replication.tail_reader._halt_if_tail_ahead": ON_MIRROR,
-    "replication.halt_messages.build_mirror_unknown_halt": WITHOUT_IDS,
-    "replication.halt_messages.build_source_missing_halt": WITHOUT_IDS,
+    "replication.partition_halt_messages.build_foreign_open_transaction_halt": ON_MIRROR,
+    "replication.partition_halt_messages.build_ahead_of_source_halt": ON_MIRROR,
+    "replication.target_log_tail_reader._halt_if_tail_ahead": ON_MIRROR,
+    "replication.partition_halt_messages.build_mirror_unknown_halt": WITHOUT_IDS,
+    "replication.partition_halt_messages.build_source_missing_halt": WITHOUT_IDS,
     "connectors.partition_setup_builder.PartitionSetupBuilder._build_findings": REJECTED,
-    "replication.halt_messages._build_missing_topic_remedy": (
+    "replication.partition_halt_messages._build_missing_topic_remedy": (
         f"{SETUPS}::test_a_topic_that_is_gone_is_left_out"
     ),
-    "replication.halt_messages._build_codec_remedy": (
+    "replication.partition_halt_messages._build_codec_remedy": (
         f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"
     ),
     "kafka.flow_state_topics.FlowStateTopics._check_partition_count": OWN_TOPICS,
@@ -98,24 +98,24 @@ REPLICATES_AGAIN = {
     "status.status_from_process._list_warnings": LACKING,
     "status.topic_explanation.PartitionExplanation.format_line": LACKING,
     "connectors.mirror_topic_writer.collect_topic_warnings": WARNED,
-    "status.flow_state.describe_overrides": WARNED,
-    "status.retention_watch.SourceRetentionReader._log_warnings": WARNED,
+    "status.flow_status.describe_overrides": WARNED,
+    "status.retention_risk_monitor.SourceRetentionReader._log_warnings": WARNED,
     "status.topic_explanation._explain_partition": OPERATORS,
 }
 """Typed while the flow runs; afterwards records are replicated."""
 
 SHOWN = {
-    "replication.halt_messages._build_invalid_record_remedy": PRINTED,
-    "replication.halt_messages._build_mirror_check_remedy": PRINTED,
-    "replication.halt_messages._build_source_check_remedy": PRINTED,
-    "replication.halt_messages.build_describe_producers_remedy": PRINTED,
+    "replication.partition_halt_messages._build_invalid_record_remedy": PRINTED,
+    "replication.partition_halt_messages._build_mirror_check_remedy": PRINTED,
+    "replication.partition_halt_messages._build_source_check_remedy": PRINTED,
+    "replication.partition_halt_messages.build_describe_producers_remedy": PRINTED,
     "connectors.partition_setup_builder.PartitionSetupBuilder._check_partition": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""
 
 _MAKES = {"format_remedy", "format_reset_remedy", "format_skip_remedy", "_build_abort_remedy"}
-_HELPERS = {f"replication.halt_messages.{name}" for name in _MAKES} | {
-    "operator_commands.format_remedy"
+_HELPERS = {f"replication.partition_halt_messages.{name}" for name in _MAKES} | {
+    "suggested_commands.format_remedy"
 }
 
 
@@ -169,6 +169,6 @@ def test_it_is_there_and_types_commands(test):
 
 def test_a_function_that_prints_a_remedy_is_found():
     assert {
-        "replication.halt_messages.halt_if_topic_recreated",
+        "replication.partition_halt_messages.halt_if_topic_recreated",
         "replication.mirror_generations._build_mirror_not_empty_halt",
     } <= set(sites())

@@ -59,7 +59,7 @@ def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
 def test_a_log_whose_thread_died_ends_the_worker(tmp_path, kind, logs):
     for name in logs:
         process = kind(tmp_path)
-        log = getattr(process.core.kind, name)
+        log = getattr(process.core.mode, name)
         log._threads.on_unexpected_end(
             UnexpectedThreadEnd(name=f"reads {log.name}", error=ValueError("bad"))
         )

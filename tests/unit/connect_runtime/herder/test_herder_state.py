@@ -80,7 +80,7 @@ def test_nothing_is_asked_about_no_work(m):
 def test_reading_configs_takes_up_what_was_read(m):
     said, ok = run(herder_state.read_config_topic(m), ActionSucceeded())
     assert (said, ok) == ([ReadConfigTopic(3.0)], True)
-    assert m.config.offset == 8
+    assert m.applied_config.offset == 8
     _, ok = run(herder_state.read_config_topic(m), ActionTimedOut())
     assert (ok, m.is_config_topic_readable) == (False, False)
 

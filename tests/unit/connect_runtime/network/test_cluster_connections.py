@@ -541,7 +541,7 @@ def test_a_broker_that_wants_a_rebootstrap_is_not_believed(world):
     )
     link = world.connect(broker.address)
     world.settle(3.0)
-    assert link.view.generation == 0
+    assert link.view.change_count == 0
     broker.scripts["metadata"] = broker.tell_metadata
     world.until(lambda: link.view.brokers)
 

@@ -110,8 +110,8 @@ def test_a_child_outlives_the_thread_that_started_it():
 
 _PARENT = """
 import os, signal, sys, threading
-from connect_runtime.system import processes
-child = processes.start_process(["sleep", "60"])
+from connect_runtime.system import child_processes
+child = child_processes.start_process(["sleep", "60"])
 if "forked" in sys.argv:  # a fork that never execs holds a copy of every descriptor
     forked = os.fork()
     if forked == 0:

@@ -7,13 +7,13 @@ import pytest
 
 ENDS = """
 import atexit, sys, threading
-from connect_runtime.system import process_lifecycle
+from connect_runtime.system import process_start_and_exit
 
 atexit.register(print, "collected")
 threading.Thread(target=threading.Event().wait).start()
 sys.stdout.write("all")
 {before}
-process_lifecycle.exit_process(3)
+process_start_and_exit.exit_process(3)
 """
 
 
@@ -32,10 +32,10 @@ _LOADED = "print('kio.static.primitive' in sys.modules, 'hypothesis.strategies' 
 
 
 @pytest.mark.parametrize(
-    ("begin", "seen"), [("process_lifecycle.prevent_test_imports()", "True False"), ("", None)]
+    ("begin", "seen"), [("process_start_and_exit.prevent_test_imports()", "True False"), ("", None)]
 )
 def test_what_is_for_tests_is_not_loaded_with_kio(begin: str, seen: str | None):
-    code = f"import sys\nfrom connect_runtime.system import process_lifecycle\n{begin}\n"
+    code = f"import sys\nfrom connect_runtime.system import process_start_and_exit\n{begin}\n"
     code += f"import kio.static.primitive\n{_LOADED}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
@@ -47,8 +47,8 @@ def test_what_is_for_tests_is_not_loaded_with_kio(begin: str, seen: str | None):
 def test_who_has_it_keeps_it():
     code = (
         "import hypothesis.strategies, sys\n"
-        "from connect_runtime.system import process_lifecycle\n"
-        "process_lifecycle.prevent_test_imports()\n"
+        "from connect_runtime.system import process_start_and_exit\n"
+        "process_start_and_exit.prevent_test_imports()\n"
         "import hypothesis\n"
         "print(hypothesis.__name__)"
     )

@@ -58,12 +58,12 @@ def test_a_terminal_that_goes_away_stops_what_runs_in_it(outlives, stopped):
     """In a process of its own, whose terminal is closed."""
     program = (
         "import signal, sys\n"
-        "from connect_runtime.system import clock, signals\n"
+        "from connect_runtime.system import signals, system_clock\n"
         f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if outlives else 'SIG_DFL'})\n"
         "with signals.StopSignals() as stop, signals.ReloadSignal() as again:\n"
         "    sys.stdout.write('ready'); sys.stdout.flush()\n"
         "    patience_s = 20.0 if len(sys.argv) == 2 else 1.0\n"
-        "    asked = clock.wait_until(stop.stop_requested.is_set, timeout_s=patience_s)\n"
+        "    asked = system_clock.wait_until(stop.stop_requested.is_set, timeout_s=patience_s)\n"
         "    open(sys.argv[-1], 'w').write(f'{asked} {again.reload_requested.is_set()}')\n"
     )
     with tempfile.TemporaryDirectory() as folder:

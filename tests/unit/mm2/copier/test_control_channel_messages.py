@@ -145,7 +145,7 @@ known = st.builds(
     RecoveredState,
     era_number=I32,
     era=st.none() | eras,
-    anchor=st.none() | anchors,
+    resume_point=st.none() | anchors,
     is_era_empty=st.booleans(),
     era_ordinal=I32,
     producers=st.dictionaries(NUMBERS, I32, max_size=3),

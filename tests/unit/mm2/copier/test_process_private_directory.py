@@ -41,8 +41,9 @@ def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
 def test_one_of_a_process_that_was_killed_goes(tmp_path):
     program = (
         "import os, pathlib, signal, sys\n"
-        "from mm2.copier import run_directory\n"
-        "made = run_directory.create_run_directory('mm2-x-', parent=pathlib.Path(sys.argv[1]))\n"
+        "from mm2.copier import process_private_directory\n"
+        "parent = pathlib.Path(sys.argv[1])\n"
+        "made = process_private_directory.create_run_directory('mm2-x-', parent=parent)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)

@@ -63,7 +63,11 @@ def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     found = PartitionState()
     found.halt_partition(stop, 5.0)
     again = ". The next attempt is in 30 s." if stop is FOR_A_WHILE else ""
-    assert (found.phase, found.halt, found.reason) == (Phase.HALTED, stop, stop.text + again)
+    assert (found.phase, found.halt, found.reason) == (
+        Phase.HALTED,
+        stop,
+        stop.coded_message + again,
+    )
     assert (found.wake_at_s, found.needs_tick_soon, found.is_idle) == (wake_at_s, restless, True)
     found.closing = True
     assert found.needs_tick_soon

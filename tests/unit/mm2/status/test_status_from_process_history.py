@@ -31,7 +31,7 @@ def test_since_when_it_is_as_it_is():
     stopped = statuses.flow(statuses.partition(phase="halted", reason="why"))
     assert observed(copying, further).get_state_since_ms(FLOW, PLACE) == 1
     found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="halted")))
-    assert (found.get_state_since_ms(FLOW, PLACE), found.find_state_start_ms(FLOW)) == (3, 1)
+    assert (found.get_state_since_ms(FLOW, PLACE), found.get_state_since_ms(FLOW)) == (3, 1)
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -57,7 +57,7 @@ def test_a_pause_is_a_state_of_its_own():
     going = statuses.flow(statuses.partition())
     paused = statuses.flow(statuses.partition(), holds=OperatorOverrides(paused=True))
     found = observed(going, paused)
-    assert (found.get_state_since_ms(FLOW), found.find_state_start_ms(FLOW, PLACE)) == (2, 2)
+    assert (found.get_state_since_ms(FLOW), found.get_state_since_ms(FLOW, PLACE)) == (2, 2)
 
 
 def test_what_is_no_longer_shown_is_forgotten():

@@ -205,4 +205,4 @@ def test_by_which_rule_a_topic_is_mirrored():
     ],
 )
 def test_a_start_is_said_as_setups_have_it(start, text):
-    assert start.text == text
+    assert start.config_text == text
