@@ -474,7 +474,7 @@ def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
 def check_segment(key: MapSegmentKey, data: bytes) -> None:
     """Raise the errors of `decode_map_value` if the segment cannot be decoded.
 
-    Takes about 1 % of the time of `decode_map_value`, because the runs (ranges with a constant
+    Takes about 2 % of the time of `decode_map_value`, because the runs (ranges with a constant
     offset difference) are not decoded.
     """
     if len(data) > SEGMENT_VALUE_BYTES_MAX:
