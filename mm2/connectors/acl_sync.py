@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from connect_runtime.base import plurals
 from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2 import suggested_commands
@@ -22,6 +23,9 @@ from mm2.topics.flow_config import Flow
 
 READING_ACLS = "reading ACLs"
 WRITING_ACLS = "creating ACLs"
+LIMITING_ACLS = "limiting ACLs"
+LOGGED_ACLS_MAX = 20
+"""Maximum number of created ACLs that one sync logs individually."""
 
 _LOG = logging.getLogger(__name__)
 _CLUSTERS_WITHOUT_AUTHORIZER: set[str] = set()
@@ -65,11 +69,28 @@ class AclSync:
         if acls is None:
             return None
         plan = acl_sync_plan.plan_acls(
-            self._flow, acls, self._read_target_acls(end), mirrored_topics=mirrored_topics
+            self._flow,
+            acls,
+            self._read_target_acls(end),
+            mirrored_topics=mirrored_topics,
+            acls_max=acl_sync_plan.MIRROR_ACLS_MAX,
         )
+        self._report_acl_limit(plan)
         if plan.create:
             self._create_acls(plan, end)
         return plan
+
+    def _report_acl_limit(self, plan: AclPlan) -> None:
+        if not plan.beyond_limit:
+            self._warnings.reset(LIMITING_ACLS)
+            return
+        self._warnings.warn(
+            LIMITING_ACLS,
+            f"{plurals.format_count(plan.beyond_limit, 'ACL', 'are')} not copied from "
+            f"{self._flow.source}, because the mirror topics of a flow may have at most "
+            f"{acl_sync_plan.MIRROR_ACLS_MAX} ACLs: remove unneeded ACLs from the source and from "
+            "the mirror topics",
+        )
 
     def _read_source_acls(self, timeout_s: float) -> list[TopicAcl] | None:
         try:
@@ -96,9 +117,11 @@ class AclSync:
 
     def _create_acls(self, planned: AclPlan, end: Deadline) -> None:
         refused = self._target.create_acls(planned.create, end.remaining_s(self._clock.now_s()))
-        for each in planned.create:
-            if each not in refused:
-                _LOG.info("created mirror topic ACL: %s", each)
+        created = [each for each in planned.create if each not in refused]
+        for each in created[:LOGGED_ACLS_MAX]:
+            _LOG.info("created mirror topic ACL: %.400s", each)
+        if len(created) > LOGGED_ACLS_MAX:
+            _LOG.info("created %d more mirror topic ACLs", len(created) - LOGGED_ACLS_MAX)
         if not refused:
             self._warnings.reset(WRITING_ACLS)
             return
@@ -110,7 +133,7 @@ class AclSync:
         grant_command = self._operator.target.build_allow_cluster_command("Alter", "Describe")
         is_denied = isinstance(first, NotAuthorizedError)
         remedy = f". {suggested_commands.format_remedy(grant_command)}" if is_denied else ""
-        self._warnings.warn(WRITING_ACLS, f"{first}{more}{remedy}")
+        self._warnings.warn(WRITING_ACLS, f"{first!s:.1000}{more}{remedy}")
 
     def _log_missing_authorizer(self, cluster: str) -> None:
         if cluster not in _CLUSTERS_WITHOUT_AUTHORIZER:

@@ -62,6 +62,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._assignments: list[list[str]] | None = None
         self._logged_exclusions: frozenset[str] = frozenset()
         self._groups_beyond_capacity: frozenset[str] = frozenset()
+        self._groups_beyond_limit: frozenset[str] = frozenset()
 
     def _reset_state(self) -> None:
         """Reset the connector's state, because a worker restarts the same instance when the
@@ -220,7 +221,9 @@ class MirrorCheckpointConnector(SourceConnector):
             group: None if group in failed else self._topics_by_group[group] for group in names
         }
         known = self._groups
-        selected = group_selection.select_groups(config.flow, topics, followed=known or ())
+        selected = group_selection.select_groups(
+            config.flow, topics, followed=known or (), groups_max=group_selection.GROUPS_MAX
+        )
         change = group_selection.compute_selection_change(known or (), selected)
         self._log_group_changes(selected, change, failed, filtered.unmatched)
         self._groups = selected.groups
@@ -245,6 +248,16 @@ class MirrorCheckpointConnector(SourceConnector):
                     group,
                 )
         self._logged_exclusions = left_out
+        beyond_limit = selected.beyond_limit
+        if beyond_limit and beyond_limit != self._groups_beyond_limit:
+            _LOG.warning(
+                "%s not replicated, because a flow replicates at most %d groups: exclude groups "
+                "with groups.exclude; among them %.80s",
+                plurals.format_count(len(beyond_limit), "group", "are"),
+                group_selection.GROUPS_MAX,
+                min(beyond_limit),
+            )
+        self._groups_beyond_limit = beyond_limit
         if change:
             _LOG.info(
                 "%s selected for offset translation: %d new, %d removed",

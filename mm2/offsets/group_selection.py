@@ -10,6 +10,7 @@ that mm2 is not authorized to read does not block the other groups.
 from __future__ import annotations
 
 import functools
+import heapq
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ groups."""
 UNSUPPORTED_GROUP_TYPES = ("share", "streams")
 """Group types of KIP-932 (share groups) and KIP-1071 (streams groups). Like MirrorMaker 2, mm2
 writes checkpoints for consumer groups only."""
+GROUPS_MAX = 100_000
+"""Maximum number of groups of a flow. Any client of the source can create groups, and each group
+costs CPU time whenever the groups are assigned to tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,8 @@ class SelectedGroups:
     `groups`."""
     unwritable: frozenset[str] = frozenset()
     """Groups whose ids cannot be represented in a task configuration."""
+    beyond_limit: frozenset[str] = frozenset()
+    """Groups that were left out because the flow has the maximum number of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +122,12 @@ def select_groups(
     topics: Mapping[str, Collection[str] | None],
     *,
     followed: Collection[str] = (),
+    groups_max: int = GROUPS_MAX,
 ) -> SelectedGroups:
-    """Select the groups for which checkpoints are written. `topics` maps each candidate group to
-    the topics for which it has committed offsets, or to None if its offsets cannot be read.
-    `followed` contains the groups for which checkpoints are currently written."""
+    """Select at most `groups_max` groups for which checkpoints are written: first those in
+    `followed`, for which checkpoints are currently written, then those with the shortest ids.
+    `topics` maps each candidate group to the topics for which it has committed offsets, or to None
+    if its offsets cannot be read."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     has_checkpoints = functools.cache(
         functools.partial(topic_selection.should_checkpoint_topic, flow)
@@ -131,8 +139,20 @@ def select_groups(
     }
     wanted |= unread.intersection(followed)
     unwritable = frozenset(filter(task_assignment.is_group_unsafe_for_task_config, wanted))
+    wanted -= unwritable
+    selected = wanted.intersection(followed)
+    selected.update(
+        heapq.nsmallest(
+            max(0, groups_max - len(selected)),
+            wanted - selected,
+            key=lambda group: (len(group), group),
+        )
+    )
     return SelectedGroups(
-        groups=frozenset(wanted) - unwritable, unread=unread, unwritable=unwritable
+        groups=frozenset(selected),
+        unread=unread,
+        unwritable=unwritable,
+        beyond_limit=frozenset(wanted - selected),
     )
 
 

@@ -666,7 +666,12 @@ class OffsetMap:
         partition = self._partitions.setdefault(
             TopicPartition(name.topic, name.partition), PartitionMap()
         )
-        decoded = offset_map_records.decode_map_value(name, value) if value is not None else None
+        decoded = None
+        if isinstance(name, MapSegmentKey):
+            if value is not None:
+                offset_map_records.check_segment(name, value)
+        elif value is not None:
+            decoded = offset_map_records.decode_map_value(name, value)
         match name:
             case EraKey():
                 _set_or_delete_table_entry(partition.era_records, name, decoded)

@@ -35,6 +35,10 @@ _MIRROR_OPERATIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Operations on the mirror topic by permission and operation on the source topic. Other ACLs are
 not synced. An allowed READ implies DESCRIBE, but a denied READ does not."""
 
+MIRROR_ACLS_MAX = 50_000
+"""Maximum number of ACLs of all mirror topics of a flow. mm2 never removes ACLs, so the source
+could otherwise fill the target's metadata."""
+
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class TopicAcl:
@@ -85,6 +89,9 @@ class AclPlan:
 
     create: tuple[TopicAcl, ...]
     present: int = 0
+    beyond_limit: int = 0
+    """Number of missing ACLs that are not created, because the mirror topics have the maximum
+    number of ACLs."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.create))
@@ -96,15 +103,26 @@ def plan_acls(
     target: Collection[TopicAcl] | None = None,
     *,
     mirrored_topics: Collection[str],
+    acls_max: int = MIRROR_ACLS_MAX,
 ) -> AclPlan:
-    """Plan the missing ACLs. `mirrored_topics` are the source topics that the flow mirrors.
+    """Plan the missing ACLs, so that the mirror topics have at most `acls_max` ACLs.
+    `mirrored_topics` are the source topics that the flow mirrors.
 
-    If `target` is None (not authorized to read the target's ACLs), all ACLs are created, because
-    Kafka accepts ACLs that already exist.
+    If `target` is None (not authorized to read the target's ACLs), the first `acls_max` ACLs are
+    created, because Kafka accepts ACLs that already exist. DENY ACLs are created before ALLOW ACLs,
+    because leaving out a DENY could grant access that the source denies.
     """
     found = derive_mirror_acls(flow, source, mirrored_topics=mirrored_topics)
-    missing = tuple(each for each in found if target is None or each not in target)
-    return AclPlan(create=missing, present=len(found) - len(missing))
+    existing = frozenset(target or ())
+    mirrors = frozenset(map(flow.format_remote_topic, mirrored_topics))
+    missing = [each for each in found if each not in existing]
+    room = max(0, acls_max - sum(each.name in mirrors for each in existing))
+    denials_first = sorted(missing, key=lambda acl: acl.permission != DENY)
+    return AclPlan(
+        create=tuple(denials_first[:room]),
+        present=len(found) - len(missing),
+        beyond_limit=max(0, len(missing) - room),
+    )
 
 
 def derive_mirror_acls(

@@ -17,6 +17,7 @@ used.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -77,17 +78,17 @@ def assign_sticky(
     wanted = set(partitions)
     held = _drop_duplicate_items(before[:tasks_max])
     shares = [sorted(wanted & share) for share in held]
+    # Among tasks with equally many partitions, one that must restart anyway comes first.
+    by_size = [(len(share), len(share) == len(held[at]), at) for at, share in enumerate(shares)]
+    heapq.heapify(by_size)
     for partition in sorted(wanted.difference(*shares)):
-        smallest = min(
-            range(len(shares)),
-            key=lambda at: (len(shares[at]), _is_assignment_unchanged(shares, held, at)),
-            default=-1,
-        )
-        if len(shares) < tasks_max and (smallest < 0 or shares[smallest]):
+        if len(shares) < tasks_max and (not by_size or by_size[0][0]):
+            heapq.heappush(by_size, (1, False, len(shares)))
             shares.append([partition])
         else:
-            assert smallest >= 0, tasks_max
+            size, _, smallest = by_size[0]
             shares[smallest].append(partition)
+            heapq.heapreplace(by_size, (size + 1, False, smallest))
     ended: list[list[AssignedItem]] = [[] for _ in before[tasks_max:]]
     return [sorted(share) for share in shares] + ended
 
@@ -162,14 +163,6 @@ def _drop_duplicate_items(before: Sequence[Iterable[AssignedItem]]) -> list[set[
         found.append(set(share) - seen)
         seen |= found[-1]
     return found
-
-
-def _is_assignment_unchanged(
-    shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
-) -> bool:
-    """Return whether the plan leaves the task's assignment unchanged. Used as a sort key: among
-    otherwise equal tasks, a partition is assigned to a task that must restart anyway."""
-    return at < len(held) and set(shares[at]) == held[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import pytest
@@ -147,3 +148,25 @@ def test_a_cluster_that_does_not_answer_is_raised(pair):
     pair.target.writing = UnreachableError("nobody")
     with pytest.raises(RetriableError, match="nobody"):
         pair.made.sync_acls(TOPICS, 5.0)
+
+
+def test_few_created_acls_are_logged_one_by_one_and_each_line_is_bounded(pair, caplog):
+    pair.source.bindings = {
+        dataclasses.replace(acl("t", "READ"), principal=f"User:{at}" + "x" * 10_000)
+        for at in range(acl_sync.LOGGED_ACLS_MAX + 5)
+    }
+    with caplog.at_level(logging.INFO):
+        pair.made.sync_acls(TOPICS, 5.0)
+    lines = [each.getMessage() for each in caplog.records]
+    assert len(pair.target.created) == acl_sync.LOGGED_ACLS_MAX + 5
+    assert len(lines) == acl_sync.LOGGED_ACLS_MAX + 1
+    assert max(map(len, lines)) < 500
+    assert lines[-1] == "created 5 more mirror topic ACLs"
+
+
+def test_acls_beyond_the_limit_are_reported(pair, caplog, monkeypatch):
+    monkeypatch.setattr(acl_sync_plan, "MIRROR_ACLS_MAX", 2)
+    pair.made.sync_acls(TOPICS, 5.0)
+    assert {each.permission for each in pair.target.bindings} == {acl_sync_plan.DENY}
+    assert "2 ACLs are not copied from A" in caplog.text
+    assert "at most 2 ACLs: remove unneeded ACLs" in caplog.text

@@ -18,6 +18,7 @@ from connect_runtime.plugins.plugin_aliases import Kind
 from connect_runtime.system import system_clock
 from connect_runtime.worker import plugin_instantiation
 from mm2.connectors.checkpoint_connector import MirrorCheckpointConnector
+from mm2.offsets import group_selection
 from tests.fakes.checkpoint_clients import FakeClusters
 from tests.fakes.groups import FakeGroup
 from tests.fakes.plugin_contexts import Context
@@ -230,3 +231,16 @@ def test_a_name_that_takes_too_long_to_match_is_told_and_the_others_are_followed
     running.start(groups="(?:(?>.*a.*b)|x)*(?:a+)+|a")
     assert running.assigned() == ["a"]
     assert f"group {'x' * 80} is not replicated: groups: matching the regular" in caplog.text
+
+
+def test_groups_beyond_the_limit_are_logged_once(running, caplog, monkeypatch):
+    monkeypatch.setattr(group_selection, "GROUPS_MAX", 2)
+    for group in ("a", "b", "c", "dd"):
+        running.clusters.source.commit(group, {T0: 1})
+    running.start(refresh_groups_interval_seconds="1")
+    assert running.assigned(1) == ["a,b"]
+    running.clusters.source.commit("e", {T0: 1})
+    assert system_clock.wait_until(lambda: "3 groups are" in caplog.text, timeout_s=WAIT_S)
+    (line, _) = [each.getMessage() for each in caplog.records if "at most" in each.getMessage()]
+    assert line.startswith("2 groups are not replicated, because a flow replicates at most 2 ")
+    assert "groups.exclude; among them c" in line

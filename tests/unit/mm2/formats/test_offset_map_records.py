@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.formats import offset_map_records
+from mm2.formats import offset_map_records, primitive_types
 from mm2.formats.offset_map_records import (
     Era,
     EraKey,
@@ -214,7 +214,7 @@ def test_a_record_that_was_cut_off_is_refused(record, data):
         offset_map_records.decode_map_key(
             whole_key[: data.draw(st.integers(0, len(whole_key) - 1))]
         )
-    with pytest.raises((struct.error, IndexError)):
+    with pytest.raises((struct.error, IndexError, ValueError)):
         offset_map_records.decode_map_value(
             key, whole_value[: data.draw(st.integers(0, len(whole_value) - 1))]
         )
@@ -273,3 +273,44 @@ def test_a_segment_that_no_topic_would_take_is_unreadable_before_it_is_decoded(m
     )
     with pytest.raises(ValueError, match=f"the segment has {len(value)} bytes"):
         offset_map_records.decode_map_value(SEGMENT_KEY, value)
+
+
+def test_a_segment_with_more_runs_than_the_limit_is_unreadable_before_it_is_decoded(monkeypatch):
+    limit = offset_map_records.SEGMENT_RUNS_MAX
+    runs = tuple(OffsetRun(100 + at, at) for at in range(limit + 1))
+    most = offset_map_records.encode_map_value(dataclasses.replace(OPEN, runs=runs[:-1]))
+    decoded = offset_map_records.decode_map_value(SEGMENT_KEY, most)
+    assert isinstance(decoded, MapSegment)
+    assert decoded.runs == runs[:-1]
+    too_many = offset_map_records.encode_map_value(dataclasses.replace(OPEN, runs=runs))
+    monkeypatch.setattr(
+        offset_map_records, "read_offset_runs", lambda *_, **__: pytest.fail("decoded")
+    )
+    with pytest.raises(ValueError, match=f"{limit + 1} runs, but at most {limit}"):
+        offset_map_records.decode_map_value(SEGMENT_KEY, too_many)
+
+
+@given(st.lists(st.binary(max_size=3) | st.binary(min_size=9, max_size=11)), st.integers(0, 6))
+def test_a_segment_that_is_accepted_without_decoding_can_be_decoded(parts, count):
+    empty = offset_map_records.encode_map_value(dataclasses.replace(OPEN, runs=()))
+    runs = b"".join(parts)
+    value = empty[:-1] + bytes([count]) + runs
+    try:
+        found = offset_map_records.read_offset_runs(runs, 0, count=count)
+        is_whole = len(runs) == _find_end(runs, varints=2 * count)
+        expected = is_whole and (not found or found[0][0] >= SEGMENT_KEY.first_source)
+    except (ValueError, IndexError):
+        expected = False
+    try:
+        offset_map_records.check_segment(SEGMENT_KEY, value)
+    except offset_map_records.UNREADABLE_RECORD_ERRORS:
+        assert not expected
+    else:
+        assert expected
+
+
+def _find_end(data: bytes, *, varints: int) -> int:
+    at = 0
+    for _ in range(varints):
+        _, at = primitive_types.read_varint(data, at)
+    return at

@@ -128,3 +128,13 @@ def test_groups_whose_ids_have_no_room_are_left_out_the_longest_first():
     assert left_out == {"e" * 30}
     again, _ = group_selection.limit_group_assignments([["0", *ids]], found, bytes_max=60)
     assert again == [["0", *found[0]]]
+
+
+def test_groups_beyond_the_limit_are_left_out_and_followed_ones_stay():
+    topics = {group: ["t2"] for group in ("c", "b", "dd", "followed", "x,y")}
+    found = group_selection.select_groups(FLOW, topics, followed=["followed"], groups_max=3)
+    assert found.groups == {"followed", "b", "c"}
+    assert found.beyond_limit == {"dd"}
+    assert found.unwritable == {"x,y"}
+    all_followed = group_selection.select_groups(FLOW, topics, followed=topics, groups_max=3)
+    assert all_followed.beyond_limit == frozenset()

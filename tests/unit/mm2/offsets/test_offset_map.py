@@ -578,3 +578,20 @@ def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names(
     key[0] = 9
     known.apply_record_or_keep_unreadable(bytes(key), b"x", offset=1)
     assert [each.partition for each in known.list_unreadable_records()] == [T7, None]
+
+
+def test_segments_are_applied_without_decoding_their_runs(monkeypatch):
+    """Otherwise a few hundred kilobytes of the topic, decompressed, take hours to read."""
+    runs = tuple((at, at) for at in range(1, 100))
+    value = offset_map_records.encode_map_value(segment_of(*runs, through=200))
+    monkeypatch.setattr(
+        offset_map_records, "read_offset_runs", lambda *_, **__: pytest.fail("decoded")
+    )
+    known = OffsetMap()
+    key = offset_map_records.encode_map_key(segment_key(0))
+    known.apply_record_or_keep_unreadable(key, value, offset=1)
+    assert known.list_unreadable_records() == []
+    monkeypatch.setattr(offset_map_records, "SEGMENT_RUNS_MAX", 98)
+    known.apply_record_or_keep_unreadable(key, value, offset=2)
+    (unreadable,) = known.list_unreadable_records(T7)
+    assert "99 runs, but at most 98" in unreadable.why

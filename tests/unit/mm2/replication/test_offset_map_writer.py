@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.replication import offset_map_writer, target_log_tail_matching
+from mm2.replication import (
+    batch_size_limits,
+    offset_map_writer,
+    outbound_batches,
+    target_log_tail_matching,
+)
 from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.recovery_outcomes import PartitionAcquired
 from mm2.replication.target_log_tail_matching import SegmentSplitPoint
@@ -436,3 +441,26 @@ def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
         assert written > older
         newer.on_segments_stored(older)
         assert not newer.is_all_progress_recorded
+
+
+def test_no_segment_has_more_runs_than_readers_accept():
+    """The most runs: those of tail matching since the last junction, and those of two batches of
+    the smallest records, each after a gap."""
+    spans_max = batch_size_limits.ENCODED_BATCH_BYTES_MAX // 15 + 1
+    count = target_log_tail_matching.JUNCTION_RUNS - 1 + spans_max
+    written = writer()
+    for at in range(count):
+        written.add_matched_batch(100 + 2 * at, at)
+    for first in (count, count + spans_max, count + 2 * spans_max):
+        spans = tuple(
+            outbound_batches.OffsetSpan(100 + 2 * (first + place), place)
+            for place in range(spans_max)
+        )
+        batch = copying.outgoing_of(100 + 2 * first)._replace(records=spans_max, offset_spans=spans)
+        written.add_acknowledged_batch(batch, target=first, crc=1, now_s=0.0)
+    items = written.create_write_instruction(0.0).items
+    assert len(items) > 2
+    for item in items:
+        key = offset_map_records.decode_map_key(item.key)
+        assert item.value is not None
+        assert isinstance(offset_map_records.decode_map_value(key, item.value), MapSegment)

@@ -97,3 +97,49 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_taken_away():
 
 def test_fields_and_back():
     assert TopicAcl.from_fields(*acl().to_fields()) == acl()
+
+
+def test_mirror_topics_have_at_most_the_maximum_number_of_acls_and_denials_come_first():
+    source = [acl(principal=f"User:{name}") for name in "abcd"]
+    denied = acl(principal="User:z", permission="DENY")
+    present = [acl("A.t", principal="User:a"), acl("A.t", principal="User:gone"), acl("other")]
+
+    def plan(acls_max: int, target: Collection[TopicAcl] | None) -> AclPlan:
+        return acl_sync_plan.plan_acls(
+            FLOW, [*source, denied], target, mirrored_topics=MIRRORED, acls_max=acls_max
+        )
+
+    found = plan(4, present)
+    assert [(each.permission, each.principal) for each in found.create] == [
+        ("DENY", "User:z"),
+        ("ALLOW", "User:b"),
+    ]
+    assert (found.present, found.beyond_limit) == (1, 2)
+    assert plan(1, present).create == ()
+    assert plan(6, present).beyond_limit == 0
+    unread = plan(2, None)
+    assert (len(unread.create), unread.beyond_limit) == (2, 3)
+
+
+class CountingAcl(TopicAcl):
+    """An ACL that counts comparisons with others."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountingAcl.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = TopicAcl.__hash__
+
+
+def test_source_acls_are_not_compared_with_every_acl_of_the_target():
+    source = [acl(principal=f"User:{at}") for at in range(200)]
+    target = [
+        CountingAcl(name="A.t", principal=f"User:x{at}", host="*", operation="READ", permission="X")
+        for at in range(200)
+    ]
+    CountingAcl.compared = 0
+    found = acl_sync_plan.plan_acls(FLOW, source, target, mirrored_topics=MIRRORED)
+    assert len(found.create) == 200
+    assert CountingAcl.compared < 1_000

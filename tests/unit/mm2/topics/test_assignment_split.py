@@ -120,3 +120,28 @@ def test_fewer_tasks_than_before_leave_the_first_where_they_are():
 def test_what_two_tasks_hold_stays_with_the_first():
     a, b = (TopicPartition(name, 0) for name in "ab")
     assert task_assignment.assign_sticky([a, b], [[a], [a, b]], 2) == [[a], [b]]
+
+
+class CountingId(str):
+    """A group id that counts how often ids are hashed."""
+
+    __slots__ = ()
+    hashed = 0
+
+    def __hash__(self) -> int:
+        CountingId.hashed += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize("tasks_max", [1, 50])
+def test_a_later_plan_takes_time_in_proportion_to_its_items(tasks_max):
+    groups = [CountingId(at) for at in range(1_000)]
+    CountingId.hashed = 0
+    plan = task_assignment.assign_sticky(groups, [groups[:5]], tasks_max)
+    assert sorted(map(len, plan)) == [1_000 // tasks_max] * tasks_max
+    assert CountingId.hashed < 10 * len(groups)
+
+
+def test_a_new_partition_goes_to_a_task_that_must_restart_anyway():
+    a, b, c, d = (TopicPartition(name, 0) for name in "abcd")
+    assert task_assignment.assign_sticky([a, b, d], [[a], [b, c]], 2) == [[a], [b, d]]
