@@ -161,9 +161,7 @@ def test_ignored_connectors_that_a_leader_assigns_are_neither_started_nor_failed
     node.configs.start(1.0)
     put(node)
     put(node, "foreign")
-    what = ConnectorsAndTasks(
-        connectors=("c", "foreign"), tasks=(ConnectorTaskId("foreign", 0),)
-    )
+    what = ConnectorsAndTasks(connectors=("c", "foreign"), tasks=(ConnectorTaskId("foreign", 0),))
     assert node.questions.execute_action(StartConnectorsAndTasks(what)).failed == ()
     assert node.worker.runs == {"c": {"name": "c"}}
     assert not caplog.records
