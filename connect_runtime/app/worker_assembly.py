@@ -180,6 +180,7 @@ class WorkerAssembly:
             clock=self._clock,
             on_change=self._on_config_change,
             fenced=kind.fenced_writer,
+            allowed_connectors=kind.settings.allowed_connectors,
         )
         self._statuses = StatusBackingStore(kind.status_log, clock=self._clock)
         self._offsets = LogOffsetBackingStore(kind.offset_log)

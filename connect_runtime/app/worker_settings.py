@@ -159,6 +159,9 @@ class WorkerSettings:
     plugins: PluginRegistry
     resolve_connector_config: ResolveConnectorConfig
     herder: HerderSettings
+    allowed_connectors: frozenset[str] | None = None
+    """Names of the connectors that this worker may run; None for all. It ignores all other
+    connectors in the config topic."""
     warnings: tuple[str, ...] = ()
     """Warnings to log once."""
 

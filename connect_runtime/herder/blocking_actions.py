@@ -338,6 +338,9 @@ class BlockingActionRunner:
         view = self._deps.configs.snapshot()
         failed: list[tuple[WorkItem, str]] = []
         for item in what.items:
+            name = item if isinstance(item, str) else item.connector
+            if not self._deps.configs.is_connector_allowed(name):
+                continue  # assigned by a leader that allows it, such as a Java worker
             try:
                 self._start_connector_or_task(item, view)
             except ConnectError as error:

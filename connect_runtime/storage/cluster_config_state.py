@@ -91,6 +91,9 @@ class ClusterConfigState:
     entries: Mapping[str, ConnectorConfigEntry] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    ignored_connectors: frozenset[str] = frozenset()
+    """Names of configured connectors that this worker ignores, at most
+    `config_topic.MAX_IGNORED_NAMES`."""
 
     def _get_connector_entry(self, connector: str) -> ConnectorConfigEntry:
         return self.entries.get(connector, _NO_ENTRY)

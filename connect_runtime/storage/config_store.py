@@ -43,7 +43,8 @@ class ConfigBackingStore:
     Writes that are reserved for the leader use the fenced writer `fenced` if it is given. Every
     write raises `RetriableError` after the timeout (the record may have been written),
     `WritePrivilegeLost` if another leader has taken over, and all errors that `SharedLog.send` and
-    `SharedLog.read_to_end` raise.
+    `SharedLog.read_to_end` raise. Connectors that are not among `allowed_connectors` are ignored;
+    None allows all connectors.
     """
 
     def __init__(
@@ -53,15 +54,17 @@ class ConfigBackingStore:
         clock: Clock,
         on_change: OnConfigChange,
         fenced: FencedWriter | None = None,
+        allowed_connectors: frozenset[str] | None = None,
     ) -> None:
         self._log = log
+        self._allowed_connectors = allowed_connectors
         self._clock = clock
         self._on_change = on_change
         self._fenced = fenced
         self._found_key: SessionKey | None = None
         self._found_ms = 0
         self._view: TopicStateListener[ConfigTopicState, ConfigChange] = TopicStateListener(
-            create_fold=ConfigTopicState,
+            create_fold=lambda: ConfigTopicState(allowed_connectors=allowed_connectors),
             on_change=on_change,
             on_replayed=self._on_replay_completed,
             apply_record=_apply_config_record,
@@ -81,6 +84,10 @@ class ConfigBackingStore:
         """Return the cluster's configuration as read so far."""
         with self._view.lock:
             return self._view.state.snapshot()
+
+    def is_connector_allowed(self, name: str) -> bool:
+        """Return False if this worker ignores connectors with this name."""
+        return self._allowed_connectors is None or name in self._allowed_connectors
 
     def refresh(self, timeout_s: float) -> None:
         """Read the config topic to its current end. Raises the same errors as

@@ -40,9 +40,16 @@ from connect_runtime.storage.java_hash_map_json import Json, MalformedJson
 
 MAX_CONFIGS_PER_TASK = 8
 """Maximum number of configurations kept per task. Older configurations are dropped."""
+MAX_IGNORED_NAMES = 1000
+"""Maximum number of names of ignored connectors that are kept."""
 _SHOWN_KEY_CHARS = 300
 """Maximum number of characters of a skipped record's key in a message."""
 _ConfigsByTask = Mapping[int, tuple[PublishedTaskConfig, ...]]
+_CONNECTOR_KINDS = frozenset(ConfigRecordKind) - {
+    ConfigRecordKind.LOGGER,
+    ConfigRecordKind.SESSION_KEY,
+}
+"""Kinds of records that belong to a connector."""
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
 
@@ -163,6 +170,9 @@ class ConfigTopicState:
     """
 
     replaying: bool = True
+    allowed_connectors: frozenset[str] | None = None
+    """Names of the connectors whose records are applied; None for all connectors. Other connectors
+    are ignored as if they did not exist."""
     task_config_history: TaskConfigHistory = field(default_factory=TaskConfigHistory)
     """The most recent configurations of all tasks."""
     _offset: int = cluster_config_state.NO_OFFSET
@@ -171,6 +181,8 @@ class ConfigTopicState:
     _uncommitted: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
     _removed: set[str] = field(default_factory=set)
     """Names of connectors that were deleted and have not been created again."""
+    _ignored: set[str] = field(default_factory=set)
+    """Names of configured connectors that are not allowed; at most `MAX_IGNORED_NAMES`."""
     _snapshot: ClusterConfigState | None = None
 
     def apply_record(
@@ -220,6 +232,7 @@ class ConfigTopicState:
                 offset=self._offset,
                 session_key=self._session_key,
                 entries=MappingProxyType(dict(self._entries)),
+                ignored_connectors=frozenset(self._ignored),
             )
         return self._snapshot
 
@@ -228,10 +241,15 @@ class ConfigTopicState:
         if kind is ConfigRecordKind.TASK:
             task = config_records.parse_task_id(rest)
             _require_allowed_name_length(task.connector)
-            self._add_uncommitted_task(task, value)
+            if self._is_connector_allowed(task.connector):
+                self._add_uncommitted_task(task, value)
             return None
         if kind is not ConfigRecordKind.LOGGER:
             _require_allowed_name_length(rest)
+        if kind in _CONNECTOR_KINDS and not self._is_connector_allowed(rest):
+            if kind is ConfigRecordKind.CONNECTOR:
+                self._record_ignored_connector(rest, exists=value is not None)
+            return None
         match kind:
             case ConfigRecordKind.TARGET_STATE:
                 return self._apply_target_state(rest, value, wall_ms)
@@ -249,6 +267,15 @@ class ConfigTopicState:
             case ConfigRecordKind.SESSION_KEY:
                 self._session_key = config_records.decode_session_key(value)
                 return SessionKeyChanged(self._session_key)
+
+    def _is_connector_allowed(self, name: str) -> bool:
+        return self.allowed_connectors is None or name in self.allowed_connectors
+
+    def _record_ignored_connector(self, name: str, *, exists: bool) -> None:
+        if not exists:
+            self._ignored.discard(name)
+        elif len(self._ignored) < MAX_IGNORED_NAMES:
+            self._ignored.add(name)
 
     def _get_connector_entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()

@@ -68,7 +68,11 @@ def sandbox_group() -> None:
     metavar="|".join(release.short_version for release in kafka_releases.ALL_RELEASES),
     help="Kafka version of the brokers; ZooKeeper is started for versions that need it.",
 )
-@click.option("--secure", is_flag=True, help="Enable TLS, SCRAM authentication and ACLs.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Enable TLS, SCRAM authentication and ACLs; not for versions that need ZooKeeper.",
+)
 @click.option(
     "--in-containers",
     is_flag=True,

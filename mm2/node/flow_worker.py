@@ -29,6 +29,7 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
 )
 from connect_runtime.kafka.client_errors import AuthenticationError
+from connect_runtime.storage import config_topic
 from mm2.config import flow_connector_configs
 from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.pause_and_throttle_overrides import OverrideKind
@@ -49,6 +50,7 @@ CAUSE_WAIT_S = 2.0
 STABLE_RUN_S = 60.0
 """A worker that ran for at least this many seconds counts as stable: the restart delay is reset
 after it ends."""
+_MAX_SHOWN_CONNECTORS = 3
 Life = FlowWorkerState
 _ENGINE_STARTING_TEXT = "Spark is starting; other nodes run the flow's tasks until it is ready"
 
@@ -101,6 +103,7 @@ class FlowWorker:
         self._publisher = ConfigPublisher(plan)
         self._failures = FailureTracker(RestartPlanner(plan.restart_max))
         self._given_up = ""
+        self._has_logged_ignored_connectors = False
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._rebalances: tuple[FleetMember | None, int] = (None, rebalances)
         """The current group member, and the rebalance count of the previous members. Thread-safe,
@@ -287,7 +290,11 @@ class FlowWorker:
         flow_ends = self.plan.ends
         try:
             member = self._fleet.create_member(
-                dataclasses.replace(self.plan.worker, resolve_connector_config=self._resolver),
+                dataclasses.replace(
+                    self.plan.worker,
+                    resolve_connector_config=self._resolver,
+                    allowed_connectors=frozenset(self.plan.connectors),
+                ),
                 namespace=(flow_ends.source, flow_ends.target),
                 prefix=flow_ends.rest_path,
                 on_leading=self._publisher.notify_leadership,
@@ -351,6 +358,7 @@ class FlowWorker:
         now_s = self._clock.now_s()
         if self._reason and member.herder.is_ready():
             self._reason = self._trouble = self._logged = ""
+        self._log_ignored_connectors_once(member)
         self._publisher.write_or_compare_configs(member, now_s)
         tasks = member.herder.get_config_state().tasks(flow_connector_configs.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
@@ -374,6 +382,22 @@ class FlowWorker:
                     self._failures.restarts.record_restart_rejection(name, now_s)
                 else:
                     self._failures.restarts.record_restart_result(name, failed=failed)
+
+    def _log_ignored_connectors_once(self, member: FleetMember) -> None:
+        ignored = member.herder.get_config_state().ignored_connectors
+        if not ignored or self._has_logged_ignored_connectors:
+            return
+        self._has_logged_ignored_connectors = True
+        _log.warning(
+            "%s: ignoring %s%d stored connector(s) that are not the flow's, such as %s: the flow "
+            "runs only %s. Run other connectors in a Connect worker (connect-distributed) with its "
+            "own internal topics",
+            self.plan.name,
+            "at least " if len(ignored) >= config_topic.MAX_IGNORED_NAMES else "",
+            len(ignored),
+            ", ".join(repr(each) for each in sorted(ignored)[:_MAX_SHOWN_CONNECTORS]),
+            ", ".join(self.plan.connectors),
+        )
 
     def _explain_unconfigured_flow(self, member: FleetMember) -> str:
         """Return why the flow cannot run: its configuration was rejected and no earlier

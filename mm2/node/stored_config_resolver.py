@@ -14,6 +14,7 @@ from connect_runtime.base import config_placeholders
 from connect_runtime.storage.cluster_config_state import RawConfig
 from mm2.config import mirror_connector_config_keys
 from mm2.config.flow_connector_configs import FlowPlan
+from mm2.replication import record_transforms
 from mm2.topics import task_assignment
 
 _CONNECTION_PREFIXES = ("source.", "target.", "producer.", "consumer.", "admin.")
@@ -28,10 +29,10 @@ class StoredConfigResolver:
     """Resolves stored connector and task configurations with the settings in this node's file.
     Thread-safe.
 
-    Connection settings, classes and values with placeholders (`${provider:path:key}`) are taken
-    from this node's plan, all other values from the stored configuration. If the nodes' files
-    differ, for example during a rolling update, each node connects with the settings in its own
-    file.
+    Connection settings, classes, transforms, predicates and values with placeholders
+    (`${provider:path:key}`) are taken from this node's plan, all other values from the stored
+    configuration. If the nodes' files differ, for example during a rolling update, each node
+    connects with the settings in its own file.
     """
 
     def __init__(self, plan: FlowPlan) -> None:
@@ -68,9 +69,13 @@ class StoredConfigResolver:
 
 
 def _is_protected(key: str) -> bool:
-    """Return True for the keys of connection settings and classes, which are never taken from the
-    stored configuration."""
-    return key.startswith(_CONNECTION_PREFIXES) or key.endswith(_CLASS_SUFFIX)
+    """Return True for the keys of connection settings, classes, transforms and predicates, which
+    are never taken from the stored configuration."""
+    return (
+        key in record_transforms.LIST_KEYS
+        or key.startswith((*_CONNECTION_PREFIXES, *record_transforms.KEY_PREFIXES))
+        or key.endswith(_CLASS_SUFFIX)
+    )
 
 
 def _has_reference(value: str | None) -> bool:

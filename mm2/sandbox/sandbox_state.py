@@ -55,6 +55,13 @@ class SandboxRequest:
         if self.brokers not in {1, 3}:
             raise SandboxError(f"a cluster has 1 or 3 brokers, not {self.brokers}")
         release = kafka_releases.find_release(self.kafka_version)
+        if self.secure and release.zookeeper:
+            raise SandboxError(
+                f"Kafka {release.version} cannot be secure: its ZooKeeper requires no login, so "
+                "every local user could replace the passwords and ACLs of the cluster; start a "
+                "newer release with --secure, or start this release without it on a machine that "
+                "you do not share with other users"
+            )
         if self.in_containers:
             containers.find_image(release)
 

@@ -110,8 +110,20 @@ class Cluster:
     forwarded: list[PeerRequest] = field(default_factory=list)
     refusals: list[Exception] = field(default_factory=list)
 
-    def node(self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED) -> Node:
-        made = Node(self, name, group=self.coordinator.member(name, offers=offers), offers=offers)
+    def node(
+        self,
+        name: str,
+        *,
+        offers: ConnectProtocol = ConnectProtocol.SESSIONED,
+        allowed_connectors: frozenset[str] | None = None,
+    ) -> Node:
+        made = Node(
+            self,
+            name,
+            group=self.coordinator.member(name, offers=offers),
+            offers=offers,
+            allowed_connectors=allowed_connectors,
+        )
         self.nodes[f"http://{name}/"] = made
         return made
 
@@ -153,6 +165,7 @@ class Node:
         *,
         group: FakeGroup | None,
         offers: ConnectProtocol,
+        allowed_connectors: frozenset[str] | None = None,
     ) -> None:
         self.is_standalone = group is None
         self.worker = FakeWorker()
@@ -169,6 +182,7 @@ class Node:
             FakeSharedLog(cluster.configs),
             clock=CLOCK,
             on_change=self._changed,
+            allowed_connectors=allowed_connectors,
         )
         self.statuses = StatusBackingStore(FakeSharedLog(cluster.statuses), clock=CLOCK)
         self.worker.on_reached = self._reached

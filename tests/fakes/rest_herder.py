@@ -146,6 +146,9 @@ class FakeHerder:
     def __post_init__(self) -> None:
         self._configs.finish_replay()
 
+    def ignore_connectors_except(self, allowed: Iterable[str]) -> None:
+        self._configs.allowed_connectors = frozenset(allowed)
+
     # Known at once
 
     def is_ready(self) -> bool:

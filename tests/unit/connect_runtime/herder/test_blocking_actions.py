@@ -156,6 +156,18 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     assert node.worker.runs == {}
 
 
+def test_ignored_connectors_that_a_leader_assigns_are_neither_started_nor_failed(cluster, caplog):
+    node = cluster.node("a", allowed_connectors=frozenset({"c"}))
+    node.configs.start(1.0)
+    put(node)
+    put(node, "foreign")
+    what = ConnectorsAndTasks(connectors=("c", "foreign"), tasks=(ConnectorTaskId("foreign", 0),))
+    assert node.questions.execute_action(StartConnectorsAndTasks(what)).failed == ()
+    assert node.worker.runs == {"c": {"name": "c"}}
+    assert not caplog.records
+    assert node.questions.execute_action(StopConnectorsAndTasks(what)) == DONE
+
+
 def test_a_connector_without_target_state_is_to_run(node):
     put(node)
     node.questions.execute_action(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))

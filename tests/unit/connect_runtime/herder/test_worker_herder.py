@@ -91,6 +91,35 @@ def test_work_of_a_worker_that_leaves_is_run_by_the_other(pair):
     until(lambda: isinstance(second.ask(DescribeConnector("c")), ConnectorDescription))
 
 
+@pytest.mark.parametrize("restricted", ["leader", "follower"])
+def test_ignored_connectors_start_on_no_restricted_worker_and_disturb_no_other(
+    cluster, caplog, restricted
+):
+    """As in groups with Java workers, which ignore no connector."""
+    only_c = frozenset({"c"})
+    first = cluster.node("a", allowed_connectors=only_c if restricted == "leader" else None)
+    second = cluster.node("b", allowed_connectors=only_c if restricted == "follower" else None)
+    names = ["c", "x0", "x1", "x2"]
+    for each in (first, second):
+        each.worker.plans.update({name: [{"t": "0"}, {"t": "1"}] for name in names})
+    first.start()
+    until(lambda: first.configs.snapshot().session_key is not None)
+    for name in names[1:]:
+        first.configs.put_connector(name, {"name": name})
+    second.start()
+    until(second.herder.is_ready)
+    assert isinstance(first.put("c"), PutConnectorResult)
+
+    until(lambda: {"c"} | tasks("c", 2) <= set(running((first, second))))
+
+    ignoring = first if restricted == "leader" else second
+    assert {"c"} | tasks("c", 2) >= ignoring.worker.runs.keys()
+    if restricted == "leader":
+        assert {"c"} | tasks("c", 2) == set(running((first, second)))
+    assert ignoring.configs.snapshot().ignored_connectors == set(names[1:])
+    assert "failed to start" not in caplog.text
+
+
 def test_a_follower_names_the_leader(pair):
     reply = pair[1].put("c")
     assert reply == ForwardRequest("http://a/", "Only the leader can set connector configs.")

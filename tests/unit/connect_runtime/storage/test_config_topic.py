@@ -636,3 +636,38 @@ def test_the_message_about_a_skipped_record_has_a_largest_size(key):
     found = ConfigTopicState().apply_record((key + "x" * 1_000_000).encode(), b"{}", offset=0)
     assert isinstance(found, SkippedRecord)
     assert len(found.reason) < 1_000
+
+
+def ignoring(*records):
+    log = ConfigTopicState(allowed_connectors=frozenset({"c"}))
+    feed(log, *records)
+    log.finish_replay()
+    return log
+
+
+def test_connectors_that_are_not_allowed_are_only_counted():
+    others = (
+        connector("x"),
+        target("STOPPED", "x"),
+        task(0, name="x"),
+        commit(1, "x"),
+        ("tasks-fencing-x", {"task-count": 1}),
+    )
+    log = ignoring(*others, connector(), task(0), commit(1))
+    assert feed(log, *others, ("restart-connector-x", {"include-tasks": True})) == [None] * 6
+    assert log.snapshot().connectors() == ["c"]
+    assert log.snapshot().entries.keys() == {"c"}
+    assert log.snapshot().ignored_connectors == {"x"}
+    assert not log.task_config_history.get_task_configs("x")
+    assert log.snapshot().offset == 14
+    log.check_invariants()
+
+
+def test_deleted_connectors_are_no_longer_counted():
+    log = ignoring(connector("x"), connector("y"), ("connector-x", None))
+    assert log.snapshot().ignored_connectors == {"y"}
+
+
+def test_names_of_ignored_connectors_are_limited():
+    log = ignoring(*(connector(f"x{each}") for each in range(config_topic.MAX_IGNORED_NAMES + 9)))
+    assert len(log.snapshot().ignored_connectors) == config_topic.MAX_IGNORED_NAMES

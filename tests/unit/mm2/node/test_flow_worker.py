@@ -161,6 +161,24 @@ def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
     assert flow.worker.plugin_metrics == ()
 
 
+def test_other_stored_connectors_are_ignored_and_logged_once(caplog):
+    names = [f"x{each}" for each in range(9)]
+    members = [Member(), Member()]
+    for member in members:
+        member.herder.ignore_connectors_except(plan().connectors)
+        for name in names:
+            member.herder.write(config_records.encode_connector_creation(name, {}, None))
+    flow = Flow()
+    flow.fleet.next.extend(members)
+    flow.does(flow.looks, flow.looks, ends(members[0]), flow.looks, flow.looks)
+    assert [each.allowed_connectors for each in flow.fleet.settings] == [
+        frozenset(plan().connectors)
+    ] * 2
+    assert members[1].stored.keys() == plan().connectors.keys()
+    (line,) = [each.getMessage() for each in caplog.records if "ignoring" in each.getMessage()]
+    assert "a->b: ignoring 9 stored connector(s) that are not the flow's, such as 'x0', " in line
+
+
 def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog):
     flow = Flow()
     refusal = RetriableError("b:1 does not respond")

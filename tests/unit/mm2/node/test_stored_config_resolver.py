@@ -25,6 +25,12 @@ a.sasl.jaas.config=${file:/FOLDER/secrets:jaas}
 b.bootstrap.servers=b:1
 a->b.enabled=true
 a->b.topics=${env:TOPICS}
+a->b.transforms=stamp
+a->b.transforms.stamp.type=tests.support.own_classes:Stamp
+a->b.transforms.stamp.stamp=ours
+a->b.transforms.stamp.predicate=keyed
+a->b.predicates=keyed
+a->b.predicates.keyed.type=tests.support.own_classes:HasKey
 """
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -93,6 +99,13 @@ def test_what_a_leader_with_another_file_replicates_is_followed(plan):
         ("consumer.bootstrap.servers", "attacker:1"),
         ("connector.class", "org.apache.kafka.connect.file.FileStreamSourceConnector"),
         ("replication.policy.class", "antigravity.Policy"),
+        ("transforms", "theirs"),
+        ("transforms", None),
+        ("transforms.stamp.type", "tests.support.own_classes:Text"),
+        ("transforms.stamp.stamp", "theirs"),
+        ("transforms.theirs.type", "tests.support.own_classes:Text"),
+        ("predicates", None),
+        ("predicates.keyed.type", "tests.support.own_classes:Sometimes"),
         ("topics", "${file:secrets:other}"),
         ("topics", "${env:TOPICS},${env:OTHER}"),
         ("groups", "${env:TOPICS}"),

@@ -152,6 +152,10 @@ def test_the_lock_says_who_lives(home):
         (SandboxRequest(names=("a-b", "a_b")), "both would use the variable A_B"),
         (SandboxRequest(names=("a",), brokers=2), "1 or 3 brokers"),
         (SandboxRequest(names=("a",), kafka_version="2.7"), "'2.7'.* can run 2.8 .*3.9.*4.3"),
+        (
+            SandboxRequest(names=("a",), kafka_version="2.8", secure=True),
+            "Kafka 2.8.2 cannot be secure: its ZooKeeper requires no login",
+        ),
     ],
 )
 def test_what_no_sandbox_can_be_is_refused(request_, message):
