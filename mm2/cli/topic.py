@@ -134,7 +134,7 @@ class _TopicResetCommand:
         """
         from mm2.cli import library_log_redirection
         from mm2.clusters import flow_kafka_clients, reachability_probe
-        from mm2.clusters.flow_pair import FlowPair
+        from mm2.clusters.flow_cluster_pair import FlowPair
 
         flow = self._order.flow
         reachability_probe.require_reachable_clusters(

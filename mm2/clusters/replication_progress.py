@@ -21,7 +21,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.clusters import fencing_results, incident_log, log_end_offsets
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
-from mm2.clusters.flow_pair import FlowClusters, FlowSide
+from mm2.clusters.flow_cluster_pair import FlowClusters, FlowSide
 from mm2.clusters.log_end_offsets import DescribedTopics
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.incident_records import IncidentKind

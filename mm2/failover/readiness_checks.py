@@ -15,7 +15,7 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import replication_progress
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.failover import failover_journal_file, failover_steps, flow_stop
 from mm2.failover.failover_request import ClusterIds, FailoverRequest
 from mm2.failover.failover_steps import FailoverStep

@@ -24,7 +24,7 @@ from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import topic_creation
 from mm2.sandbox.traffic.edge_cases import topic_writers
-from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
+from mm2.sandbox.traffic.edge_cases.raw_batch_writer import RawLog
 from mm2.sandbox.traffic.edge_cases.record_features import (
     ALL_CODECS,
     RecordFeature,
