@@ -65,7 +65,7 @@ class LeaderTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorTarget:
+class CoordinatorKey:
     """Request target: the coordinator of a group or transactional id, depending on `kind`."""
 
     kind: int
@@ -80,7 +80,7 @@ class CoordinatorTarget:
 
 
 RequestTarget: TypeAlias = (
-    NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorTarget
+    NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorKey
 )
 
 

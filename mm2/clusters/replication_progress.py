@@ -47,9 +47,10 @@ def read_offset_syncs(
     *,
     partitions_max: int = offset_syncs.SYNC_PARTITIONS_MAX,
 ) -> OffsetSyncsByPartition:
-    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2. Syncs
-    of topics with invalid names, and of more than `partitions_max` partitions, are ignored with a
-    warning.
+    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2.
+
+    Syncs of topics with invalid names are ignored with a warning. Once the result contains
+    `partitions_max` partitions, syncs of further partitions are ignored as well.
 
     Raises `RetriableError` or `FatalError` if the topic cannot be read.
     """

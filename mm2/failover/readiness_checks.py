@@ -121,7 +121,7 @@ class ReadinessChecks:
                 lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
-            may_stop=query_cluster_or_default(self._is_stop_authorized, None),
+            may_stop=query_cluster_or_default(self._is_flow_stop_authorized, None),
             denied_ids=query_cluster_or_default(lambda: self.find_denied_ids(names), ()),
             denied_groups=query_cluster_or_default(
                 lambda: self._find_denied_groups(sorted(groups)), ()
@@ -139,7 +139,7 @@ class ReadinessChecks:
             **self.commands_by_login,
         )
 
-    def _is_stop_authorized(self) -> bool | None:
+    def _is_flow_stop_authorized(self) -> bool | None:
         with contextlib.closing(self.connect_as_worker()) as asking:
             held = asking.read_topic_operations([self.config_topic], self.timeout_s)[
                 self.config_topic

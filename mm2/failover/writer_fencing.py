@@ -270,7 +270,7 @@ UNREACHABLE_TIMEOUT_S = 30.0
 this. By then a crashed broker has lost its leadership (broker.session.timeout.ms is 9 s, with
 ZooKeeper 18 s), and another broker leads the partition if it has another replica."""
 MAX_NAMES = 10
-_NOT_ATTEMPTED = "the timeout expired before it was attempted"
+_NOT_ATTEMPTED = "the timeout expired before fencing was attempted"
 
 
 class FencingRounds:

@@ -161,8 +161,8 @@ class TopicReader:
                 )
 
 
-class KafkaStateTopics:
-    """Implementation of `StateTopics`, which documents the methods. Connects on first use."""
+class KafkaStateTopicReader:
+    """Implements `StateTopics`, where the methods are documented. Connects on first use."""
 
     def __init__(
         self,

@@ -262,7 +262,7 @@ class ConnectTopicCluster(FlowSide, Protocol):
     def create_writer(self, topic: str) -> RecordWriter: ...
 
 
-def create_config_topic_task_restarter(
+def create_task_restarter_via_config_topic(
     side: ConnectTopicCluster, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
     """Create a function that restarts tasks through the config topic of the Connect group

@@ -162,7 +162,7 @@ def test_what_a_drill_measured():
         reread=2,
         rto_s=7.5,
         all_s=9.0,
-        report={"reread_max": None, "reread": "unknown (at least 0 records)"},
+        report={"reread_max": None, "reread": "unknown"},
     )
     said = "\n".join(drill.format_drill_result(result))
     assert "RTO          7.5 s" in said

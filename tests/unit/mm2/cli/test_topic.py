@@ -157,7 +157,7 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(connect_group_state, "read_connect_group", lambda *args, **kwargs: found)
     monkeypatch.setattr(
         topic_reset,
-        "create_config_topic_task_restarter",
+        "create_task_restarter_via_config_topic",
         lambda *args, **kwargs: lambda _: "restarted all tasks",
     )
 
@@ -193,7 +193,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     else:
         fail = raising(AWAY)
         monkeypatch.setattr(
-            topic_reset, "create_config_topic_task_restarter", lambda *args, **kwargs: fail
+            topic_reset, "create_task_restarter_via_config_topic", lambda *args, **kwargs: fail
         )
     assert reset(config, "--json") == exit_codes.FAILED
     told = capsys.readouterr()
