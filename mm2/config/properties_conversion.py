@@ -85,8 +85,8 @@ class InexpressibleKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlattenedFile:
-    """A YAML file converted to flat properties. `notes` lists keys that have a different effect than
-    in the YAML file; they require no action by the user."""
+    """A YAML file converted to flat properties. `notes` lists keys that have a different effect in
+    properties than in the YAML file; they require no action by the user."""
 
     pairs: tuple[FlatProperty, ...]
     inexpressible: tuple[InexpressibleKey, ...]

@@ -169,7 +169,7 @@ class StatusHistory:
     def get_state_since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
         """Return the wall-clock time when the current state began; None if the flow or partition is
         not reported. The time is computed from the monotonic clock, so that it is correct even if
-        the wall clock was adjusted in the meantime."""
+        the wall clock was adjusted since then."""
         found = self._since.get((flow, partition))
         if found is None:
             return None
