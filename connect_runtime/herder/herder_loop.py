@@ -218,7 +218,7 @@ class HerderLoop:
             self._shut_down()
 
     def _shut_down(self) -> None:
-        """Clean up after the loop has ended for any reason. Every step runs even if another step
+        """Clean up after the loop has stopped for any reason. Every step runs even if another step
         fails."""
         deps = self._deps
         self._begin_stage(herder_actions.STAGE_CLOSING)

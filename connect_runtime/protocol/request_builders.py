@@ -66,7 +66,8 @@ class LeaderTarget:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorKey:
-    """Request target: the coordinator of a group or transactional id, depending on `kind`."""
+    """Request target: the coordinator of the group or transactional id `key`. `kind` is the
+    key type of FindCoordinator."""
 
     kind: int
     key: str
@@ -75,7 +76,7 @@ class CoordinatorKey:
         return f"the coordinator of {self.describe_group_or_transactional_id()}"
 
     def describe_group_or_transactional_id(self) -> str:
-        """Describe the group or transactional id of this target, for error messages."""
+        """Describe the group or transactional id, for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 

@@ -159,6 +159,7 @@ class _SerializationReader:
         return handle - _FIRST_HANDLE
 
     def _read_array_reference(self) -> bytes:
+        """Read a back reference, and return the byte array that it refers to."""
         handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:

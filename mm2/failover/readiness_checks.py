@@ -140,6 +140,8 @@ class ReadinessChecks:
         )
 
     def _is_flow_stop_authorized(self) -> bool | None:
+        """Return whether the worker's principal may write to the config topic, which is needed to
+        stop the flow; None if unknown."""
         with contextlib.closing(self.connect_as_worker()) as asking:
             held = asking.read_topic_operations([self.config_topic], self.timeout_s)[
                 self.config_topic

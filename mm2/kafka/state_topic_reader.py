@@ -172,8 +172,8 @@ class KafkaStateTopicReader:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """Create the client. `listing` and `reading` are logins to the same cluster: one for
-        listing topics, the other for reading records."""
+        """Create the reader without connecting. `listing` and `reading` contain addresses and
+        credentials of the same cluster: one for listing topics, the other for reading records."""
         self._listing = listing
         self._reading = reading
         self._client_id = client_id

@@ -369,8 +369,8 @@ class EraRuns:
     def _find_runs_around_offset(
         self, at: int, *, order: _RunKey
     ) -> tuple[_StoredRun | None, OffsetRun | None]:
-        """Find the last valid offset run (range with a constant delta) at or before source offset
-        `at`, and the first run after it."""
+        """Return the last valid offset run (range with a constant delta) that begins at or before
+        offset `at`, and the first run after it. `order` selects source or target offsets."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
             before, found = _find_neighboring_runs(mine, at, end=end, order=order)
