@@ -337,8 +337,8 @@ class PipelineTaskContext(TaskContext, Protocol):
         """
 
     def report(self, progress: PipelineProgress) -> None:
-        """Report progress to the worker; returns immediately.
+        """Report the task's progress to the worker; returns immediately.
 
-        The offsets are committed within about a second, or within `offset.flush.interval.ms` if it
-        is shorter.
+        The worker commits `progress.offsets` within about a second, or within
+        `offset.flush.interval.ms` if it is shorter.
         """

@@ -252,11 +252,10 @@ def _validate_elements(described: Schema, value: Any, where: tuple[str, ...]) ->
 
 
 def is_compatible_struct_schema(of_value: Schema, described: Schema) -> bool:
-    """Return True if a struct with the schema `of_value` is a valid value for the schema
-    `described`.
+    """Return True if a struct with schema `of_value` is a valid value for schema `described`.
 
-    The schemas must be equal. One difference is allowed: if `described` has a default struct, a
-    value with the schema of that default is valid even if the two schemas have different defaults.
+    This is the case if the schemas are equal. It is also the case if `of_value` is the schema of
+    the default struct of `described`, and the two schemas differ only in their default.
     """
     if of_value == described:
         return True

@@ -35,7 +35,7 @@ from connect_runtime.herder.session_keys import SignedUserRequest
 from connect_runtime.herder.worker_herder import WorkerHerder
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.protocol import consumer_group_requests, request_builders
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 from connect_runtime.rest import host_and_origin_middleware, rest_app
 from connect_runtime.rest.audit_log import AuditedRequest, AuditLogMiddleware
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
@@ -288,7 +288,7 @@ def _has_group_members(settings: DistributedSettings) -> bool:
         rng=random.Random(),  # noqa: S311 - spreads retries
     )
     question = AdminRequest(
-        to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+        to=CoordinatorKey(request_builders.GROUP_COORDINATOR, group),
         message=consumer_group_requests.build_describe_classic_groups_request(group),
         doing=f"describing group {group}",
     )

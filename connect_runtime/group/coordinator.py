@@ -1,4 +1,4 @@
-"""Group coordinator lookup, and classification of the error codes in the coordinator's responses.
+"""Looks up the group coordinator and handles the error codes in its responses.
 
 Java: AbstractCoordinator.
 """
@@ -49,7 +49,7 @@ _COORDINATOR_ERRORS = {
     15: CoordinatorErrorAction.FIND_COORDINATOR,
     16: CoordinatorErrorAction.FIND_COORDINATOR,
 }
-"""Actions for COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
+"""Handling of COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
 _JOIN_ERRORS = {
     **_COORDINATOR_ERRORS,
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,

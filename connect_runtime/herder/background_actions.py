@@ -242,7 +242,7 @@ class BackgroundActionRunner:
                 )
 
     def refuse_all_requests(self) -> None:
-        """Refuse all pending requests, because the herder has ended."""
+        """Refuse all pending requests, because the herder has stopped."""
         self._replies.refuse_all_requests(SHUTTING_DOWN_REPLY)
 
     def _set_logger_level(self, namespace: str, level: str) -> None:

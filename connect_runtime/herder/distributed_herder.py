@@ -212,9 +212,9 @@ class DistributedHerder:
         self._closed = False
 
     @property
-    def pending_action(self) -> BlockingAction | None:
-        """The blocking action in progress, for which `ActionCompleted` is expected; None if there
-        is none."""
+    def pending_blocking_action(self) -> BlockingAction | None:
+        """The blocking action that the herder waits for: the caller runs it and then passes
+        `ActionCompleted` to the herder. None if there is none."""
         return self._blocking_action
 
     @property

@@ -235,7 +235,7 @@ class RevokeAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroupPermanently:
-    """Leave the group permanently, because the herder has ended."""
+    """Leave the group permanently, because the herder has stopped."""
 
 
 # Background actions of the worker and its stores

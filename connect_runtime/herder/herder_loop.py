@@ -218,7 +218,7 @@ class HerderLoop:
             self._shut_down()
 
     def _shut_down(self) -> None:
-        """Clean up after the loop has ended for any reason. Every step runs even if another step
+        """Clean up after the loop has stopped for any reason. Every step runs even if another step
         fails."""
         deps = self._deps
         self._begin_stage(herder_actions.STAGE_CLOSING)
@@ -232,8 +232,8 @@ class HerderLoop:
     def _run_loop_iteration(self) -> None:
         deps = self._deps
         deps.group.report_herder_loop_alive()
-        if self._herder.pending_action is not None:
-            self._run_blocking_action(self._herder.pending_action)
+        if self._herder.pending_blocking_action is not None:
+            self._run_blocking_action(self._herder.pending_blocking_action)
             return
         deps.inbox.wait_for_event(self._compute_wait_s())
         if not self._process_new_events():

@@ -61,7 +61,8 @@ from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 INTERNAL_ERROR_STATUS = 500
 SHUTTING_DOWN_MESSAGE = "Worker is shutting down"
 NO_TICKET = -1
-"""Ticket of the herder's own requests. Replies to this ticket are dropped."""
+"""Ticket (the number that assigns a reply to its request) of requests that the herder makes itself.
+Replies with this ticket are discarded."""
 
 
 def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderProcedure[None]:

@@ -120,7 +120,7 @@ def _route_leader_request(
         return decision
     match request:
         case PutTaskConfigs():
-            return check_task_configs_allowed(request, state.config)
+            return check_task_configs_request_allowed(request, state.config)
         case FenceZombieTasks() if not request.is_source:
             return RequestRefused(
                 BAD_REQUEST_STATUS, f"Connector {request.connector} is not a source connector"
@@ -182,10 +182,10 @@ def _route_restart(connector: str, item: WorkItem, *, state: RoutingState) -> Ro
     return ForwardRequest(state.leader_url, "Only the leader can process restart requests.")
 
 
-def check_task_configs_allowed(
+def check_task_configs_request_allowed(
     request: PutTaskConfigs, config: ClusterConfigState
 ) -> RoutingDecision:
-    """Refuse task configs for a stopped connector."""
+    """Refuse a request that sets task configs of a stopped connector."""
     stopped = config.target_state(request.connector) is TargetState.STOPPED
     if request.configs and stopped:
         return RequestRefused(

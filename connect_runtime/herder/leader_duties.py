@@ -1,5 +1,5 @@
-"""Performs the leader's duties: deletes stale statuses, fences config writers and rotates the
-session key."""
+"""Performs the leader's duties: deletes stale statuses, fences the config topic producers of former
+leaders, and rotates the session key."""
 
 from __future__ import annotations
 

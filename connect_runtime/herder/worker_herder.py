@@ -90,7 +90,7 @@ class WorkerHerderDependencies:
 
 
 class WorkerHerder:
-    """Implements `Herder`, which documents the methods."""
+    """Implements `Herder`. The methods are documented in `Herder`."""
 
     def __init__(self, deps: WorkerHerderDependencies) -> None:
         self._deps = deps

@@ -28,7 +28,7 @@ from connect_runtime.protocol import consumer_group_requests, request_builders, 
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     OffsetQuery,
     RequestBuilder,
@@ -220,7 +220,7 @@ class AdminClient:
     def describe_classic_group(self, group: str, timeout_s: float) -> Any:
         """Return a group with its members as an entity of a DescribeGroups response."""
         response = self._send_admin_request(
-            CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+            CoordinatorKey(request_builders.GROUP_COORDINATOR, group),
             consumer_group_requests.build_describe_classic_groups_request(group),
             timeout_s,
             doing=f"describing group {group}",

@@ -22,7 +22,7 @@ from connect_runtime.network.tcp_and_tls_transport import Poller
 from connect_runtime.protocol import consumer_group_requests
 from connect_runtime.protocol.request_builders import (
     ControllerTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     RequestBuilder,
     RequestTarget,
 )
@@ -203,7 +203,7 @@ class AdminRequestClient:
             failure = self.translate_error_code(code, request.doing)
             repeats = code in _RETRIABLE_ERRORS
             if code in consumer_group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
-                request.to, CoordinatorTarget
+                request.to, CoordinatorKey
             ):
                 self._connections.forget_coordinator(request.to.kind, request.to.key)
             if code == NOT_CONTROLLER and isinstance(request.to, ControllerTarget):

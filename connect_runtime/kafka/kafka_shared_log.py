@@ -194,7 +194,7 @@ class SharedLogReader:
             return []
 
     def mark_thread_ended(self, reason: BaseException) -> None:
-        """Record that the reader's thread has ended, and wake all threads that wait for its
+        """Record that the reader's thread has exited, and wake all threads that wait for its
         progress."""
         with self._moved:
             self._ended = reason

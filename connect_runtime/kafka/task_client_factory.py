@@ -27,7 +27,7 @@ from connect_runtime.kafka.source_task_producer import KafkaRecordProducer
 from connect_runtime.network.cluster_connections import ConnectionSettings
 from connect_runtime.protocol import consumer_group_requests, request_builders
 from connect_runtime.protocol.consumer_group_requests import CommittedOffset
-from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
+from connect_runtime.protocol.request_builders import CoordinatorKey, RequestBuilder
 from connect_runtime.protocol.tls_settings import KeyStoreFileReader
 from connect_runtime.worker.task_client_interfaces import (
     ConsumerGroupInUseError,
@@ -120,7 +120,7 @@ class KafkaGroupOffsets:
     ) -> Any:
         """Send an idempotent request to the group's coordinator."""
         question = AdminRequest(
-            to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+            to=CoordinatorKey(request_builders.GROUP_COORDINATOR, group),
             message=message,
             doing=doing,
             accepted_errors=fine,

@@ -38,7 +38,7 @@ from connect_runtime.protocol.cluster_metadata import ClusterMetadata, Coordinat
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     LeaderTarget,
     NodeTarget,
     RequestBuilder,
@@ -202,7 +202,7 @@ class ClusterConnections:
     def forget_coordinator(self, kind: int, key: str) -> None:
         """Drop a coordinator that returned COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR, so that
         the coordinator is looked up again."""
-        self._coordinators.forget_coordinator(CoordinatorTarget(kind, key))
+        self._coordinators.forget_coordinator(CoordinatorKey(kind, key))
 
     # state
 
@@ -339,7 +339,7 @@ class ClusterConnections:
             case LeaderTarget(topic, partition):
                 leader = self.view.get_leader(topic, partition)
                 return None if leader is None else leader.node_id
-            case CoordinatorTarget() as coordinator:
+            case CoordinatorKey() as coordinator:
                 node = self._coordinators.get_coordinator_node_id(coordinator)
                 return node if node in self.view.brokers else None
 
@@ -350,14 +350,14 @@ class ClusterConnections:
             return
         self._parked.setdefault(call.to, []).append(call)
         match call.to:
-            case CoordinatorTarget() as coordinator:
+            case CoordinatorKey() as coordinator:
                 self._look_up_coordinator(coordinator)
             case AnyNodeTarget() if self.view.brokers:
                 pass  # all are connecting or backing off: the next available one gets the call
             case _:
                 self.view.request_refresh()
 
-    def _look_up_coordinator(self, coordinator: CoordinatorTarget) -> None:
+    def _look_up_coordinator(self, coordinator: CoordinatorKey) -> None:
         if self._coordinators.get_coordinator_node_id(coordinator) is None:
             self._coordinators.request_lookup(coordinator)
         else:  # the coordinator is not in the metadata: refresh both

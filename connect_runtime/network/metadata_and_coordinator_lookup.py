@@ -20,7 +20,7 @@ from connect_runtime.protocol import cluster_metadata, request_builders
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     RequestBuilder,
     RequestTarget,
@@ -160,7 +160,7 @@ class ClusterDiscovery:
 
     # coordinators
 
-    def _look_up_coordinators(self, batch: Sequence[CoordinatorTarget]) -> None:
+    def _look_up_coordinators(self, batch: Sequence[CoordinatorKey]) -> None:
         if not self._one_by_one:
             keys = [coordinator.key for coordinator in batch]
             self._send_coordinator_lookup(
@@ -174,7 +174,7 @@ class ClusterDiscovery:
             self._send_coordinator_lookup(message, (coordinator,))
 
     def _send_coordinator_lookup(
-        self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]
+        self, message: RequestBuilder, batch: Sequence[CoordinatorKey]
     ) -> None:
         self._cluster.call(
             AnyNodeTarget(),
@@ -185,7 +185,7 @@ class ClusterDiscovery:
         )
 
     def _on_coordinators_found(
-        self, batch: Sequence[CoordinatorTarget], reply: ClientResponse
+        self, batch: Sequence[CoordinatorKey], reply: ClientResponse
     ) -> None:
         if isinstance(reply.failure, UnsupportedVersion):
             self._one_by_one = True  # a broker before 3.0 (KIP-699)
@@ -194,7 +194,7 @@ class ClusterDiscovery:
             return
         found: Sequence[Any] = getattr(reply.body, "coordinators", (reply.body,))
         by_key = {getattr(each, "key", batch[0].key): each for each in found}
-        again: list[CoordinatorTarget] = []
+        again: list[CoordinatorKey] = []
         for coordinator in batch:
             each = by_key.get(coordinator.key)
             code = -1 if each is None else int(each.error_code)

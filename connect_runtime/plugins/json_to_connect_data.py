@@ -62,7 +62,8 @@ class JsonReader:
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
     _expansion: SchemaExpansionLimit = field(default_factory=SchemaExpansionLimit)
-    """Counts the data that schemas add to the current schema or record."""
+    """Limits the data that a schema adds to the current record (default values, names of absent
+    fields), or to the defaults of the current schema."""
 
     # Schemas
 

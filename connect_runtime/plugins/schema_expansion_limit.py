@@ -28,7 +28,8 @@ of values therefore applies first."""
 
 @dataclass(slots=True)
 class SchemaExpansionLimit:
-    """Counts the data that schemas add to one record, or to the defaults of one schema.
+    """Limits the data that a schema adds to one record (default values, names of absent fields), or
+    to the defaults of one schema.
 
     Raises `DataError` as soon as a limit is exceeded. A default of a fixed-size type, such as an
     integer, is not counted, because it is about as large as the null that it replaces.

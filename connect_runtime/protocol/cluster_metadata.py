@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.protocol import varints
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 
 NO_NODE = -1
 OLDER_EPOCH_GRACE_S = 10.0
@@ -265,23 +265,23 @@ class CoordinatorCache:
 
     rng: random.Random
     retry: Backoff
-    _nodes: dict[CoordinatorTarget, int] = field(default_factory=dict)
-    _waiting: dict[CoordinatorTarget, None] = field(default_factory=dict)
-    _in_flight: set[CoordinatorTarget] = field(default_factory=set)
+    _nodes: dict[CoordinatorKey, int] = field(default_factory=dict)
+    _waiting: dict[CoordinatorKey, None] = field(default_factory=dict)
+    _in_flight: set[CoordinatorKey] = field(default_factory=set)
     _not_before_s: float = -math.inf
     _failed_s: float = -math.inf
 
-    def get_coordinator_node_id(self, coordinator: CoordinatorTarget) -> int | None:
+    def get_coordinator_node_id(self, coordinator: CoordinatorKey) -> int | None:
         """Return the node id of the broker that is the coordinator; None if it is not cached."""
         return self._nodes.get(coordinator)
 
-    def request_lookup(self, coordinator: CoordinatorTarget) -> None:
+    def request_lookup(self, coordinator: CoordinatorKey) -> None:
         """Schedule a coordinator lookup, unless the coordinator is cached or its lookup is in
         flight."""
         if coordinator not in self._nodes and coordinator not in self._in_flight:
             self._waiting[coordinator] = None
 
-    def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
+    def forget_coordinator(self, coordinator: CoordinatorKey) -> None:
         """Drop a coordinator from the cache, because it is unreachable or returned NOT_COORDINATOR
         (16)."""
         self._nodes.pop(coordinator, None)
@@ -297,7 +297,7 @@ class CoordinatorCache:
         waiting."""
         return self._not_before_s if self._waiting else math.inf
 
-    def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
+    def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorKey, ...]:
         """Select coordinators to look up with one request, all for groups or all for transactional
         ids, and mark their lookups as in flight. Returns () if no lookup is due. The caller sends
         the request, and then calls `store_lookup_result`, `retry_lookups` or `drop_lookup` for each
@@ -311,13 +311,13 @@ class CoordinatorCache:
         self._in_flight.update(batch)
         return batch
 
-    def store_lookup_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
+    def store_lookup_result(self, coordinator: CoordinatorKey, node_id: int) -> None:
         """Cache the node id that a coordinator lookup returned."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
 
-    def retry_lookups(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
+    def retry_lookups(self, coordinators: Iterable[CoordinatorKey], now_s: float) -> None:
         """Schedule failed coordinator lookups again after a backoff. Use for lookups without a
         response or with a retriable error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
@@ -328,7 +328,7 @@ class CoordinatorCache:
             self._in_flight.discard(coordinator)
             self._waiting[coordinator] = None
 
-    def drop_lookup(self, coordinator: CoordinatorTarget) -> None:
+    def drop_lookup(self, coordinator: CoordinatorKey) -> None:
         """Drop a coordinator lookup that failed with a fatal error. The caller fails the requests
         that wait for the coordinator."""
         self._in_flight.discard(coordinator)

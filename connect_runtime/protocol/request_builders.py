@@ -65,8 +65,9 @@ class LeaderTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorTarget:
-    """Request target: the coordinator of a group or transactional id, depending on `kind`."""
+class CoordinatorKey:
+    """Request target: the coordinator of the group or transactional id `key`. `kind` is the
+    key type of FindCoordinator."""
 
     kind: int
     key: str
@@ -75,12 +76,12 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe_group_or_transactional_id()}"
 
     def describe_group_or_transactional_id(self) -> str:
-        """Describe the group or transactional id of this target, for error messages."""
+        """Describe the group or transactional id, for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
 RequestTarget: TypeAlias = (
-    NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorTarget
+    NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorKey
 )
 
 

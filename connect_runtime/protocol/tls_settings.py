@@ -168,7 +168,9 @@ class _TlsSettingsReader:
         if password and password != self._reader.get("ssl.keystore.password"):
             problem = "it differs from ssl.keystore.password"
             self._reader.add_error(
-                "ssl.key.password", problem, ("a PKCS12 store has a single password")
+                "ssl.key.password",
+                problem,
+                "remove it, because a PKCS12 store has one password for the store and its key",
             )
         store = self._read_store("keystore")
         if store is None:

@@ -1,7 +1,7 @@
-"""JSON documents of responses, in the format of Apache Kafka (connect/runtime/rest/entities).
+"""JSON response bodies, in the format of Apache Kafka (connect/runtime/rest/entities).
 
-Members have the same order as in Java. Strict clients reject unknown members, so documents contain
-no additional members unless noted.
+Members are in the same order as in Java. Strict clients reject unknown members, so no members are
+added unless a docstring says so.
 """
 
 from __future__ import annotations

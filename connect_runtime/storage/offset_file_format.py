@@ -132,7 +132,7 @@ class _SerializationReader:
         if tag == _NULL_TAG:
             return None
         if tag == _REFERENCE_TAG:
-            return self._read_referenced_array()
+            return self._read_array_reference()
         if tag != _ARRAY_TAG:
             raise self.create_error(f"expected a byte array, not {tag:#04x}")
         self._read_array_class()
@@ -158,7 +158,8 @@ class _SerializationReader:
         handle: int = struct.unpack(">I", self.read_bytes(4, "a reference"))[0]
         return handle - _FIRST_HANDLE
 
-    def _read_referenced_array(self) -> bytes:
+    def _read_array_reference(self) -> bytes:
+        """Read a back reference, and return the byte array that it refers to."""
         handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:

@@ -30,7 +30,7 @@ class ProcessStartError(FatalError):
 
 
 class ChildProcess:
-    """A child process that is running or has ended. Thread-safe, but only one thread at a time may
+    """A child process that is running or has exited. Thread-safe, but only one thread at a time may
     call `wait`."""
 
     def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
@@ -54,7 +54,7 @@ class ChildProcess:
         return self.poll()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child. Does nothing if the child has ended.
+        """Send a signal to the child. Does nothing if the child has exited.
 
         After SIGSTOP, waits until all threads of the child have stopped. They stop one by one, and
         a thread that is still running could write output after this method has returned.

@@ -191,7 +191,7 @@ def find_untrusted_file_writer(file: Path, opened: int) -> UntrustedWriter | Non
     Returns None if there is none.
 
     `opened` is the descriptor of the file. The open file itself is checked, too, in case the file
-    at the path was replaced in the meantime. Every directory and symbolic link on the path is
+    at the path was replaced after it was opened. Every directory and symbolic link on the path is
     checked. In a sticky directory, users cannot replace other users' files. A read-only mount
     counts as safe, and so does every file directly in it, whatever its owner and mode: Kubernetes
     mounts config maps as directories of mode 0777, and containers get files of the host's users.

@@ -70,7 +70,7 @@ class ConnectionAdmission(Protocol):
         """Return whether to keep this new connection. May close other connections to make room."""
 
     def on_connection_closed(self, accepted: AcceptedConnection) -> None:
-        """Handle the end of a connection, even if it was not admitted."""
+        """Handle a closed connection. Also called for a connection that was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):

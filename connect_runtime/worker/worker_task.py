@@ -47,8 +47,8 @@ from connect_runtime.worker.task_state_machine import (
 
 def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
     """Format an exception for a connector or task status: the error message on the first lines,
-    followed by the stack trace. User interfaces may show only the first line. `hide` replaces
-    config provider values."""
+    followed by the stack trace. User interfaces may show only the first line. `hide` is a
+    function that replaces values of config providers with their `${…}` references."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
@@ -57,7 +57,8 @@ def log_connector_or_task_failure(
     logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
 ) -> None:
     """Log that a connector or task (`subject`) failed. For expected errors, the stack trace is
-    logged only at DEBUG. `hide` replaces config provider values in the text."""
+    logged only at DEBUG. `hide` is a function that replaces values of config providers with their
+    `${…}` references."""
     stack = _format_exception_stack(error)
     hidden = hide(stack)
     more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)

@@ -35,7 +35,7 @@ READY = number(
         about="Yes if all conditions in the adjacent table are met. An unknown condition, "
         "or a node that does not respond, counts as not met. The condition for "
         "checkpoints applies only if checkpoints were written within the last day. "
-        "Before a failover, run mm2 failover --from … --to …, which changes nothing "
+        "Before a failover, run mm2 failover --from … --to …. It changes nothing "
         "without --execute.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2Absent", "Mm2FlowUnreported"),

@@ -216,7 +216,7 @@ def run_failover(order: FailoverOptions) -> int:
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_log_redirection
     from mm2.clusters import flow_kafka_clients, reachability_probe
-    from mm2.clusters.flow_pair import FlowPair
+    from mm2.clusters.flow_cluster_pair import FlowPair
     from mm2.failover.failover_components import FailoverComponentFactory, FailoverTimeouts
 
     clock = SystemClock()

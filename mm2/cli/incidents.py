@@ -133,7 +133,7 @@ def _read_all_incidents(
     """Read the incidents from all targets in parallel within `timeout_s`. At most half of this time
     is spent waiting for the targets to respond."""
     from mm2.clusters import flow_kafka_clients, incident_log, reachability_probe
-    from mm2.clusters.flow_pair import FlowPair
+    from mm2.clusters.flow_cluster_pair import FlowPair
 
     clock = SystemClock()
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mm2.cli.offset_translation_output import TranslationResult
     from mm2.client.offset_translator import OffsetTranslator, TranslationClusterPair
     from mm2.client.translation_outcomes import Place
-    from mm2.clusters.flow_pair import FlowPair
+    from mm2.clusters.flow_cluster_pair import FlowPair
     from mm2.connectors.flow_state_store import FlowStateStore
     from mm2.repair.offset_map_rebuild import RebuildContext
 
@@ -119,7 +119,7 @@ def rebuild_command(
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_log_redirection
     from mm2.clusters import flow_kafka_clients
-    from mm2.clusters.flow_pair import FlowPair
+    from mm2.clusters.flow_cluster_pair import FlowPair
     from mm2.repair import offset_map_rebuild
     from mm2.repair.offset_map_rebuild import MapRebuild
 

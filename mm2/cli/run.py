@@ -235,7 +235,7 @@ def _run_flows(
         observed.source,
         port=metrics_port,
         beside=served,
-        hosts=flow_connector_configs.resolve_status_page_hosts(settings, environment=os.environ),
+        hosts=flow_connector_configs.derive_status_page_hosts(settings, environment=os.environ),
     )
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)

@@ -134,7 +134,7 @@ class _TopicResetCommand:
         """
         from mm2.cli import library_log_redirection
         from mm2.clusters import flow_kafka_clients, reachability_probe
-        from mm2.clusters.flow_pair import FlowPair
+        from mm2.clusters.flow_cluster_pair import FlowPair
 
         flow = self._order.flow
         reachability_probe.require_reachable_clusters(
@@ -201,7 +201,7 @@ class _TopicResetCommand:
         self._result["running"] = state.value
         partitions = [each.partition for each in decisions]
         if state is not FlowActivity.NO and state is not FlowActivity.STOPPED:
-            by_record = topic_reset.create_config_topic_task_restarter(
+            by_record = topic_reset.create_task_restarter_via_config_topic(
                 both.target, props, now=self._clock, hosts=group.hosts or ()
             )
             self._report_result_lines("restarted", [_restart_tasks(api, by_record, partitions)])

@@ -24,7 +24,7 @@ from mm2.config import (
 )
 from mm2.kafka.kafka_client_interfaces import ClusterClients, TopicTail
 from mm2.kafka.kafka_cluster import KafkaCluster
-from mm2.kafka.state_topic_reader import KafkaStateTopics
+from mm2.kafka.state_topic_reader import KafkaStateTopicReader
 from mm2.topics.replication_policy import ReplicationPolicy
 
 ClientProperties = Mapping[str, object]
@@ -56,12 +56,12 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
     return policy_and_filter_factory.build_replication_policy(texts, parsed)
 
 
-def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:
+def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopicReader:
     """Create a topic reader. Relative certificate paths are resolved against the working directory.
 
     Raises a `FatalError` that names every unsupported or invalid setting.
     """
-    return KafkaStateTopics(
+    return KafkaStateTopicReader(
         listing=build_admin_connection_settings(properties),
         reading=build_consumer_connection_settings(properties),
         client_id=CLIENT_ID,

@@ -33,9 +33,9 @@ class Earlier:
 class NotReady:
     """The offset is not yet replicated, or not yet recorded in the offset map: retry later.
 
-    `offset` of `partition` is the last known replicated position. A consumer that resumes at this
-    offset misses no replicated record and reads at most `again_max` records again. Records that are
-    never replicated are missing for this consumer.
+    If the source is lost, do not wait: resume at `offset` of `partition`, the last known replicated
+    position. A consumer that resumes there receives all replicated records and rereads at most
+    `again_max` records. It does not receive records that were never replicated.
     """
 
     partition: TopicPartition

@@ -3,7 +3,7 @@
 Commands, status, repair and failover use this package to determine the replication progress of each
 partition, the positions of consumer groups, and the state of the Connect group.
 
-- `FlowPair` (`flow_pair`) connects to both clusters of a flow. - `MirrorState`
+- `FlowPair` (`flow_cluster_pair`) connects to both clusters of a flow. - `MirrorState`
 (`replication_progress`) and `GroupPositions` (`consumer_group_state`) contain the collected data.
 - `ClusterPairSnapshot` (`cluster_pair_snapshot`) is the complete input of a failover plan.
 

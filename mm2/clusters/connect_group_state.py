@@ -15,7 +15,7 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
-from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 
 

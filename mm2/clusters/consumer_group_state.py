@@ -25,7 +25,7 @@ from mm2.clusters.cluster_pair_snapshot import (
     PositionBasis,
     UnmovedGroup,
 )
-from mm2.clusters.flow_pair import FlowClusters, FlowSide
+from mm2.clusters.flow_cluster_pair import FlowClusters, FlowSide
 from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
 from mm2.kafka.kafka_client_interfaces import PerGroupResult

@@ -59,8 +59,8 @@ def build_protocol_client_connection_settings(
 
 
 def build_operator_commands(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
-    """Build the commands that messages suggest to operators, with the consumer's login on the
-    source and the producer's login on the target."""
+    """Build the `OperatorCommands` of a flow: they format the commands that error messages suggest,
+    with the consumer's credentials on the source and the producer's on the target."""
     clients = settings.get_clients(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),

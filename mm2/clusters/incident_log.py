@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, MalformedIncidentError
 from mm2.kafka.kafka_client_interfaces import TopicRecord

@@ -12,7 +12,7 @@ from connect_runtime.base.clock_and_deadline import Clock, Deadline
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.kafka.kafka_client_interfaces import PerPartitionResult, PerTopicResult, TopicDescription
 from mm2.offsets.log_start_and_end_offsets import LogBounds
 

@@ -21,7 +21,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.clusters import fencing_results, incident_log, log_end_offsets
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
-from mm2.clusters.flow_pair import FlowClusters, FlowSide
+from mm2.clusters.flow_cluster_pair import FlowClusters, FlowSide
 from mm2.clusters.log_end_offsets import DescribedTopics
 from mm2.formats import mirrormaker2_records, offset_map_records
 from mm2.formats.incident_records import IncidentKind
@@ -47,9 +47,10 @@ def read_offset_syncs(
     *,
     partitions_max: int = offset_syncs.SYNC_PARTITIONS_MAX,
 ) -> OffsetSyncsByPartition:
-    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2. Syncs
-    of topics with invalid names, and of more than `partitions_max` partitions, are ignored with a
-    warning.
+    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2.
+
+    Syncs of topics with invalid names are ignored with a warning. Once the result contains
+    `partitions_max` partitions, syncs of further partitions are ignored as well.
 
     Raises `RetriableError` or `FatalError` if the topic cannot be read.
     """

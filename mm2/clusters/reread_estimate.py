@@ -15,7 +15,7 @@ from mm2.offsets.group_offset_sync import GroupState
 
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 _WHOLE_SECONDS_MS = 10 * _MINUTE_MS
-_UNKNOWN_COUNT = "unknown (at least 0 records)"
+_UNKNOWN_COUNT = "unknown"
 
 
 def are_all_groups_known(
@@ -75,7 +75,7 @@ def _describe_known_groups(groups: Collection[Mapping[str, Any]], *, at_ms: int)
         return f"unknown, at most {_format_record_count(bound)} ({why})"
     known = _sum_reread_bounds(groups, "reread_known_max")
     if known is None:
-        return f"unknown (at least 0 records; {why})"
+        return f"unknown ({why})"
     subject = "it" if len(stale) == 1 else "they"
     return (
         f"unknown, at most {_format_record_count(known)} ({why}), plus all records of any topic "

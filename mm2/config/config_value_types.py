@@ -141,7 +141,7 @@ class PatternListType:
 
 @dataclass(frozen=True, slots=True)
 class TextListType:
-    """Value type for lists of text values."""
+    """Value type for lists of strings."""
 
     allowed: str = "text values, as a YAML list or separated by commas"
 

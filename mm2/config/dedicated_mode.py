@@ -98,8 +98,8 @@ def _needs_connect_worker(props: Props, ends: SourceAndTarget) -> bool:
 
 
 def _parse_java_boolean(text: str) -> bool:
-    """Parse a boolean as Java's `Boolean.parseBoolean` does: the text is not trimmed, and anything
-    but `true` (in any case) is false."""
+    """Parse a boolean as Java's `Boolean.parseBoolean` does: `true` in upper or lower case is true,
+    and any other text is false. The text is not trimmed."""
     return text.lower() == "true"
 
 

@@ -272,7 +272,7 @@ ALL_FLOWS = FlowSelection()
 def plan_flows(
     settings: Mm2Settings, selection: FlowSelection, *, environment: Mapping[str, str]
 ) -> list[FlowPlan]:
-    """Plan all selected flows.
+    """Build the worker settings and connector configurations of all selected flows.
 
     Raises `SettingsError` if worker settings are invalid, or `ConfigError` if a placeholder cannot
     be resolved.
@@ -288,7 +288,8 @@ def plan_flows(
 
 
 def plan_flow(settings: Mm2Settings, flow: Flow, *, environment: Mapping[str, str]) -> FlowPlan:
-    """Plan one flow of the file. Raises the same errors as `plan_flows`."""
+    """Build the worker settings and connector configurations of one flow. Raises the same errors as
+    `plan_flows`."""
     (found,) = plan_flows(settings, FlowSelection(names=(flow.name,)), environment=environment)
     return found
 
@@ -343,11 +344,11 @@ def _is_connector_key(connector: str, key: str) -> bool:
     )
 
 
-def resolve_status_page_hosts(
+def derive_status_page_hosts(
     settings: Mm2Settings, *, environment: Mapping[str, str]
 ) -> AllowedHosts:
-    """Resolve the host names that the status page accepts in the `Host` header of requests. Raises
-    `SettingsError` if the settings are invalid."""
+    """Return the host names that the status page accepts in the `Host` header of requests, as set
+    in the configuration. Raises `SettingsError` if the settings are invalid."""
     return derive_allowed_hosts(
         settings.flat, create_worker_settings_source(settings.file, environment=environment)
     )

@@ -553,7 +553,7 @@ class MirrorSourceTaskConfig:
     throttle: TaskThrottle
     """The task's share of the flow's throttles."""
     task_index: int | None
-    """Task number; None if the configuration does not contain a number (written by Java)."""
+    """Task number; None if the configuration has none because a Java worker wrote it."""
 
 
 def parse_source_task_config(props: Mapping[str, str]) -> MirrorSourceTaskConfig:

@@ -44,6 +44,10 @@ _CLIENT_PREFIXES = tuple(role.prefix for role in ClientType)
 _RESET_KEY = flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET
 _PROVIDER_NAMES = {kind: name for name, kind in config_providers.KIND_BY_JAVA_CLASS.items()}
 _DEFAULTS_SECTION = "defaults"
+_RESTRICTION_INEXPRESSIBLE = (
+    "a YAML file has no equivalent of allowed.paths and allowlist.pattern: remove the restriction, "
+    "or keep the properties file"
+)
 _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
     each.name: each
     for each in (
@@ -81,8 +85,8 @@ class InexpressibleKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlattenedFile:
-    """A YAML file converted to flat properties. `notes` are differences in meaning that require no
-    action."""
+    """A YAML file converted to flat properties. `notes` lists keys that have a different effect in
+    properties than in the YAML file; they require no action by the user."""
 
     pairs: tuple[FlatProperty, ...]
     inexpressible: tuple[InexpressibleKey, ...]
@@ -432,7 +436,7 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
     for name, each in translated.providers.items():
         if each.paths or each.names is not None:
             key = f"{config_providers.PROVIDERS_KEY}.{name}.param"
-            inexpressible.append(f"{key}: config providers cannot be restricted in YAML")
+            inexpressible.append(f"{key}: {_RESTRICTION_INEXPRESSIBLE}")
     notes = [f"{each.key}: {each.text}" for each in translated.warnings]
     return ConvertedFile(
         text=yaml_parser.format_yaml(tree), inexpressible=tuple(inexpressible), notes=tuple(notes)

@@ -354,7 +354,7 @@ def _read_list_items(
             collector.report_error(
                 item.line,
                 path,
-                f"must be a list of text values, but contains a {_describe_node(item)}",
+                f"must be a list of strings, but contains a {_describe_node(item)}",
             )
             return None
         resolved = collector.resolve_scalar_text(item, path)

@@ -348,7 +348,7 @@ class SourceTaskClients(Protocol):
         """Create the store that reads and writes the flow's offset map and incidents on the target.
         The store is not open yet."""
 
-    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
+    def create_lookup_of_reverse_flow_producers(self) -> ReverseFlowProducerLookup:
         """Create the client that looks up the reverse flow's producer ids in the reverse flow's
         offset map, which is stored on the source cluster."""
 
@@ -404,7 +404,7 @@ class KafkaSourceTaskClients:
         )
         return FlowStateStore(log, partitions=partitions, read_java_progress=java)
 
-    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
+    def create_lookup_of_reverse_flow_producers(self) -> ReverseFlowProducerLookup:
         flow = self._config.flow
         topic = replication_loops.format_reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(

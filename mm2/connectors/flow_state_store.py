@@ -1,4 +1,4 @@
-"""Reads and appends a flow's durable state: its offset map and incidents, each stored in a topic.
+"""Reads a flow's durable state (offset map and incidents, one topic each) and appends to it.
 
 A store is used by one thread only. Records are appended in the order in which a copy process sends
 them. Only the offset map of the task's partitions is kept in memory. `TaskStateStore` reopens the
@@ -70,7 +70,7 @@ def must_reopen_log(error: ConnectError) -> bool:
 
 
 class FlowStateStore:
-    """Reads and appends to a flow's offset map and incident topics.
+    """Reads a flow's offset map and incident topics, and appends records to them.
 
     Invariant: the map in memory contains only records that were read back from the log, never
     records that were only sent.

@@ -362,7 +362,7 @@ class SourceTaskRunner:
             clock=deps.clock,
             random=deps.random,
         )
-        self._reverse_producer_ids = deps.clients.create_reverse_flow_producer_lookup()
+        self._reverse_producer_ids = deps.clients.create_lookup_of_reverse_flow_producers()
         self._logged_warnings: tuple[str, ...] = ()
         self._plan: PartitionSetupPlan | None = None
         self._plan_due_s = 0.0

@@ -28,7 +28,7 @@ from connect_runtime.protocol.fetch_requests import FetchRequestPartition, Fetch
 from connect_runtime.protocol.produce_requests import ProduceBatch, ProduceResponsePartition
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     RequestBuilder,
     RequestTarget,
 )
@@ -122,7 +122,7 @@ class BlockingClient:
             raise reply.failure
         return reply.body
 
-    def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
+    def forget_coordinator(self, coordinator: CoordinatorKey) -> None:
         """Remove a coordinator from the metadata cache, so that the next request to it looks up its
         broker again."""
         self._cluster.forget_coordinator(coordinator.kind, coordinator.key)

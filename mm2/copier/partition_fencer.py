@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.protocol import consumer_group_requests, request_builders, request_errors
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     OffsetQuery,
     RequestBuilder,
@@ -77,7 +77,7 @@ class PartitionFencer:
     ) -> None:
         self.client = client
         self.partition = partition
-        self._coordinator = CoordinatorTarget(
+        self._coordinator = CoordinatorKey(
             request_builders.TRANSACTION_COORDINATOR, transactional_id
         )
         self._clock = clock

@@ -15,7 +15,7 @@ from connect_runtime.network.cluster_connections import ClientResponse, ClusterC
 from connect_runtime.protocol import consumer_group_requests, request_builders, request_errors
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     RequestBuilder,
     RequestTarget,
 )
@@ -99,7 +99,7 @@ class TransactionCoordinatorRequests:
 def _find_coordinator(where: PartitionSetup, instruction: Any) -> RequestTarget:
     if isinstance(instruction, InitIdempotentProducer):
         return AnyNodeTarget()
-    return CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, where.transactional_id)
+    return CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, where.transactional_id)
 
 
 def _build_request(where: PartitionSetup, instruction: Any) -> RequestBuilder:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base.clock_and_deadline import Clock
 from mm2.clusters import connect_group_state, flow_kafka_clients
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config import flow_connector_configs
 from mm2.config.flow_connector_configs import FlowSelection
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings

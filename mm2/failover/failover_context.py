@@ -12,7 +12,7 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2 import suggested_commands
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.failover.failover_planner import FailoverPlanner
 from mm2.failover.hook_commands import HookCommands
 from mm2.failover.unreplicated_offset_ranges import UnreplicatedTail

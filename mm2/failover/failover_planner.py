@@ -17,7 +17,7 @@ from mm2.clusters import (
 from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MatchingEndOffsets, PlanBaseline
 from mm2.clusters.consumer_group_state import GroupPositions
 from mm2.clusters.fencing_results import FencingSummary
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.clusters.replication_progress import MirrorState
 from mm2.failover import failover_plan, reverse_flow_state
 from mm2.failover.failover_plan import FailoverPlan

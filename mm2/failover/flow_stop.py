@@ -22,7 +22,7 @@ from connect_runtime.storage.status_records import RunState
 from mm2.clusters import connect_group_state, fencing_results
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.config import dedicated_mode
 from mm2.failover import plan_findings, readiness, writer_fencing
 from mm2.failover.failover_context import FailoverContext

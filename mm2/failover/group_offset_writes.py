@@ -47,7 +47,8 @@ class VerifiedPosition:
 def compare_committed_offsets(
     finals: Mapping[str, FinalPositions], current: Mapping[str, CommittedPositions]
 ) -> list[VerifiedPosition]:
-    """Compare the committed offset of each group and partition with its final position."""
+    """Compare the committed offset of each group and partition with the position that the failover
+    wrote for it."""
     found = []
     for group, final in sorted(finals.items()):
         for partition, to in sorted(final.positions.items()):

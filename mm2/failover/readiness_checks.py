@@ -15,7 +15,7 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import replication_progress
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.failover import failover_journal_file, failover_steps, flow_stop
 from mm2.failover.failover_request import ClusterIds, FailoverRequest
 from mm2.failover.failover_steps import FailoverStep
@@ -121,7 +121,7 @@ class ReadinessChecks:
                 lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
-            may_stop=query_cluster_or_default(self._is_stop_authorized, None),
+            may_stop=query_cluster_or_default(self._is_flow_stop_authorized, None),
             denied_ids=query_cluster_or_default(lambda: self.find_denied_ids(names), ()),
             denied_groups=query_cluster_or_default(
                 lambda: self._find_denied_groups(sorted(groups)), ()
@@ -139,7 +139,9 @@ class ReadinessChecks:
             **self.commands_by_login,
         )
 
-    def _is_stop_authorized(self) -> bool | None:
+    def _is_flow_stop_authorized(self) -> bool | None:
+        """Return whether the worker's principal may write to the config topic, which is needed to
+        stop the flow; None if unknown."""
         with contextlib.closing(self.connect_as_worker()) as asking:
             held = asking.read_topic_operations([self.config_topic], self.timeout_s)[
                 self.config_topic

@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.clusters import replication_progress
 from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.clusters.replication_progress import MirrorState
 from mm2.failover import position_translation, unreplicated_offset_ranges
 from mm2.failover.failover_request import FailoverKind, FailoverRequest

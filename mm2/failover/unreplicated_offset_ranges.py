@@ -81,7 +81,8 @@ class RecordsReplicatedBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionScanInputs:
-    """Inputs for building the scans of one destination partition."""
+    """Inputs for building the scans that search one destination partition and its mirror for
+    records that were not replicated."""
 
     ends: LogBounds
     """Start and end offsets of the destination partition's log."""

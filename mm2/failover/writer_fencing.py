@@ -21,7 +21,7 @@ from connect_runtime.protocol.request_builders import AnyNodeTarget
 from connect_runtime.protocol.request_errors import UnsupportedVersion
 from mm2.clusters import fencing_results, log_end_offsets
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.flow_pair import FlowClusters
+from mm2.clusters.flow_cluster_pair import FlowClusters
 from mm2.clusters.log_end_offsets import NoLeaderError, PartitionLeaders
 from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
@@ -270,7 +270,7 @@ UNREACHABLE_TIMEOUT_S = 30.0
 this. By then a crashed broker has lost its leadership (broker.session.timeout.ms is 9 s, with
 ZooKeeper 18 s), and another broker leads the partition if it has another replica."""
 MAX_NAMES = 10
-_NOT_ATTEMPTED = "the timeout expired before it was attempted"
+_NOT_ATTEMPTED = "the timeout expired before fencing was attempted"
 
 
 class FencingRounds:

@@ -241,8 +241,9 @@ def _parse_records_unchecked(
     base: tuple[int, int],
     place: tuple[int, int],
 ) -> tuple[int, int, bool]:
-    """Parse records as `_parse_records` does, without converting errors. Zigzag varints are first
-    read as unsigned integers: value << 1 | sign."""
+    """Parse records as `_parse_records` does, but let `IndexError` and `ValueError` of malformed
+    records propagate. Zigzag varints are first read as unsigned integers `u`; the value is
+    `(u >> 1) ^ -(u & 1)`."""
     far = False
     at, before = place
     end, whole = at, len(data)

@@ -28,7 +28,7 @@ _MAX_ACLS_PER_REQUEST = 500
 
 
 class KafkaAclAdmin:
-    """Implementation of `AclAdmin`, which documents the methods. Connects on first use."""
+    """Implements `AclAdmin`, where the methods are documented. Connects on first use."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClien
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol import acl_requests, request_builders
-from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorTarget
+from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorKey
 from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, UnsupportedVersion
 from mm2.kafka.kafka_client_interfaces import AuthorizedOperations
 
@@ -79,7 +79,7 @@ class AuthorizedOperationsClient:
         `read_topic_operations`."""
         questions = [
             AdminRequest(
-                to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
+                to=CoordinatorKey(request_builders.GROUP_COORDINATOR, name),
                 message=acl_requests.build_group_operations_request(name),
                 doing=f"reading the authorized operations on group {name} of {self._where}",
                 get_error_code=_ignore_request_error,

@@ -21,7 +21,7 @@ from connect_runtime.protocol import consumer_group_requests, request_builders
 from connect_runtime.protocol.consumer_group_requests import CommittedOffset
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     RequestBuilder,
 )
@@ -195,7 +195,7 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaGroups:
-    """Implementation of `ConsumerGroups`, which documents the methods. Connects on first use."""
+    """Implements `ConsumerGroups`, where the methods are documented. Connects on first use."""
 
     def __init__(
         self,
@@ -471,7 +471,7 @@ def _build_group_request(
     group: str, message: RequestBuilder, *, doing: str, **more: Any
 ) -> AdminRequest:
     return AdminRequest(
-        to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+        to=CoordinatorKey(request_builders.GROUP_COORDINATOR, group),
         message=message,
         doing=f"{doing} {group}",
         **more,

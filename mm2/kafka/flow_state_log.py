@@ -74,7 +74,7 @@ class FlowStateLogReader:
 
 
 class KafkaFlowStateLog:
-    """Implementation of `FlowStateLog`, which documents the methods. Creates and validates the
+    """Implements `FlowStateLog`, where the methods are documented. Creates and validates the
     topics through `target_admin`.
 
     Invariant: writer and reader are either both present (open) or both None.

@@ -109,7 +109,7 @@ class FlowStateTopics:
         controller knows a new topic first, and leaders are elected last."""
         described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
 
-        def is_known() -> bool:
+        def is_metadata_complete() -> bool:
             nonlocal described
             if _is_metadata_complete(described):
                 return True
@@ -117,7 +117,7 @@ class FlowStateTopics:
             described = self.target.describe_topics(names, left_s)
             return _is_metadata_complete(described)
 
-        system_clock.wait_until(is_known, timeout_s=end.remaining_s(self.clock.now_s()))
+        system_clock.wait_until(is_metadata_complete, timeout_s=end.remaining_s(self.clock.now_s()))
         return described
 
     def _check_partition_count(self, topic: TopicDescription) -> None:

@@ -21,7 +21,7 @@ from mm2.kafka.kafka_client_interfaces import (
 from mm2.kafka.list_offsets_client import KafkaLogOffsets
 from mm2.kafka.offset_map_reader import OffsetMapReader
 from mm2.kafka.single_partition_producer import KafkaRecordWriter
-from mm2.kafka.state_topic_reader import KafkaStateTopics, TopicReader
+from mm2.kafka.state_topic_reader import KafkaStateTopicReader, TopicReader
 from mm2.kafka.topic_and_config_admin import KafkaAdmin
 from mm2.topics import replication_policy
 
@@ -74,7 +74,7 @@ class KafkaCluster:
     def topics(self) -> StateTopics:
         """Client for state topics."""
         return self._register_for_close(
-            KafkaStateTopics(
+            KafkaStateTopicReader(
                 listing=self._administering,
                 reading=self._reading,
                 client_id=self._client_id,

@@ -38,7 +38,7 @@ _BOUNDS = (
 
 
 class KafkaLogOffsets:
-    """Implementation of `LogOffsets`, which documents the methods. Connects on first use."""
+    """Implements `LogOffsets`, where the methods are documented. Connects on first use."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._clock = clock

@@ -49,7 +49,8 @@ class _QueuedRecord:
 
 
 class KafkaRecordWriter:
-    """Implements `RecordWriter`, which documents the methods, with connect_runtime's connections.
+    """Implements `RecordWriter` with connect_runtime's connections. The methods are documented in
+    `RecordWriter`.
 
     Invariant: the first `_in_flight` records of `_queue` are in the batch that is being sent.
     """

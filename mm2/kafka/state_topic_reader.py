@@ -161,8 +161,8 @@ class TopicReader:
                 )
 
 
-class KafkaStateTopics:
-    """Implementation of `StateTopics`, which documents the methods. Connects on first use."""
+class KafkaStateTopicReader:
+    """Implements `StateTopics`, where the methods are documented. Connects on first use."""
 
     def __init__(
         self,
@@ -172,8 +172,8 @@ class KafkaStateTopics:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """Create the client. `listing` and `reading` are logins to the same cluster: one for
-        listing topics, the other for reading records."""
+        """Create the reader without connecting. `listing` and `reading` contain addresses and
+        credentials of the same cluster: one for listing topics, the other for reading records."""
         self._listing = listing
         self._reading = reading
         self._client_id = client_id

@@ -33,9 +33,10 @@ def set_config_file(path: str) -> None:
 def build_operator_commands(
     *, source: KafkaClusterAccess, target: KafkaClusterAccess, connector: str
 ) -> OperatorCommands:
-    """Build the operator commands for a flow's two clusters.
+    """Build the `OperatorCommands` of a flow: they format the commands that error messages suggest.
 
-    Commands use mm2's login for reading on the source, and its login for writing on the target.
+    `source` contains the credentials for reading from the source cluster, `target` those for
+    writing to the target cluster.
     `connector` is used only if this process has no configuration file.
     """
     return OperatorCommands(

@@ -40,7 +40,7 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaAdmin:
-    """Implementation of `Admin`, which documents the methods. Connects on first use. Not
+    """Implements `Admin`, where the methods are documented. Connects on first use. Not
     thread-safe."""
 
     def __init__(

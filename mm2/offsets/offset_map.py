@@ -324,7 +324,7 @@ class EraRuns:
         Copies of source records at or after `upstream` are at or after the exact target offset;
         copies of earlier records are before it.
         """
-        before, behind = self._find_runs_around(upstream, order=_get_run_source_offset)
+        before, behind = self._find_runs_around_offset(upstream, order=_get_run_source_offset)
         limit = self.target_next if behind is None else _get_run_target_offset(behind)
         if before is None:
             return OffsetBounds(limit, limit)
@@ -343,7 +343,7 @@ class EraRuns:
         Target records at or after `downstream` are copies of source records at or after the exact
         source offset; earlier target records are copies of earlier source records.
         """
-        before, behind = self._find_runs_around(downstream, order=_get_run_target_offset)
+        before, behind = self._find_runs_around_offset(downstream, order=_get_run_target_offset)
         limit = self.through if behind is None else behind.source
         if before is None:
             whole = self.floor == self.begins
@@ -362,15 +362,15 @@ class EraRuns:
         found = self.translate_to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
-        before, _ = self._find_runs_around(downstream, order=_get_run_target_offset)
+        before, _ = self._find_runs_around_offset(downstream, order=_get_run_target_offset)
         assert before is not None
         return before.run.source, _get_run_target_offset(before.run)
 
-    def _find_runs_around(
+    def _find_runs_around_offset(
         self, at: int, *, order: _RunKey
     ) -> tuple[_StoredRun | None, OffsetRun | None]:
-        """Find the last valid offset run (range with a constant delta) at or before source offset
-        `at`, and the first run after it."""
+        """Return the last valid offset run (range with a constant delta) that begins at or before
+        offset `at`, and the first run after it. `order` selects source or target offsets."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
             before, found = _find_neighboring_runs(mine, at, end=end, order=order)

@@ -191,11 +191,11 @@ def _pair_neighboring_segments(
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
-    groups.sort(key=_get_max_error_bound_width)
+    groups.sort(key=_get_max_translation_error)
     found: list[list[_PrunableSegment]] = []
     used: set[int] = set()
     for group in groups:
-        if _get_max_error_bound_width(group) > 2 * _get_max_error_bound_width(groups[0]):
+        if _get_max_translation_error(group) > 2 * _get_max_translation_error(groups[0]):
             break
         if used.isdisjoint(map(id, group)):
             used.update(map(id, group))
@@ -203,7 +203,8 @@ def _pair_neighboring_segments(
     return found
 
 
-def _get_max_error_bound_width(group: Sequence[_PrunableSegment]) -> int:
+def _get_max_translation_error(group: Sequence[_PrunableSegment]) -> int:
+    """Return the largest uncertainty of an offset translation in these segments, in offsets."""
     return max(each.slack for each in group)
 
 

@@ -33,7 +33,7 @@ from connect_runtime.protocol.request_errors import (
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
 from mm2.kafka import suggested_command_arguments
-from mm2.preflight.client_logins import ClusterLogin
+from mm2.preflight.client_authentication import ClusterLogin
 from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 
 

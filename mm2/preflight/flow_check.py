@@ -15,14 +15,14 @@ from connect_runtime.kafka.client_errors import (
     UnsupportedByBrokersError,
 )
 from mm2.clusters import flow_kafka_clients
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config.effective_config import EffectiveFlowConfig
 from mm2.config.flow_connector_configs import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.offsets import group_selection
 from mm2.preflight import (
     broker_limits,
-    client_logins,
+    client_authentication,
     delivery_guarantee_probe,
     internal_topic_check,
     required_acls,
@@ -76,7 +76,7 @@ class FlowCheck:
         self._random = random
         self._timeout_s = timeout_s
         self._operator = flow_kafka_clients.build_operator_commands(settings, flow)
-        self._accesses = client_logins.build_cluster_access_by_client(settings, flow, plan)
+        self._accesses = client_authentication.build_cluster_access_by_client(settings, flow, plan)
         self._found: list[CheckFinding] = []
         self._configs: BrokerConfigs | None = None
 
@@ -176,7 +176,7 @@ class FlowCheck:
             reads_brokers=mirrors,
         )
         needed = required_acls.list_required_acls(wanted)
-        held = client_logins.fetch_authorized_operations(
+        held = client_authentication.fetch_authorized_operations(
             self._accesses, needed, clock=self._clock, timeout_s=self._timeout_s
         )
         cluster = ClientResource(client=FlowClient.TARGET_ADMIN, kind=ResourceKind.CLUSTER)
@@ -189,7 +189,7 @@ class FlowCheck:
             needed,
             held,
             tried=tried,
-            operators=client_logins.create_cluster_commands(self._accesses),
+            operators=client_authentication.create_cluster_commands(self._accesses),
         )
 
     def _list_groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:

@@ -19,13 +19,13 @@ from connect_runtime.kafka.client_errors import (
 )
 from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.protocol.topic_requests import NewTopic
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import MirrorTopicWriter
 from mm2.kafka.kafka_client_interfaces import Admin, PerTopicResult, TopicDescription
 from mm2.kafka.topic_and_config_admin import KafkaAdmin
 from mm2.preflight import (
-    client_logins,
+    client_authentication,
     internal_topic_check,
     mirror_topic_check,
     replication_factor_check,
@@ -247,7 +247,9 @@ class TopicCheck:
             yield around.both.target.admin
         else:
             made = KafkaAdmin(
-                around.accesses[maker], client_id=client_logins.CHECK_CLIENT_ID, clock=around.clock
+                around.accesses[maker],
+                client_id=client_authentication.CHECK_CLIENT_ID,
+                clock=around.clock,
             )
             with contextlib.closing(made):
                 yield made

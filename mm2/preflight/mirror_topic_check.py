@@ -162,8 +162,8 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     text,
                     effect="records are lost if mm2 is stopped for longer than the retention time",
                     fix=(
-                        f"set {_RETENTION_KEY} of the source topic to at least the longest outage "
-                        "to survive"
+                        f"set {_RETENTION_KEY} of the source topic to at least the duration of the "
+                        "longest outage that must not cause data loss"
                     ),
                     severity=CheckSeverity.NOTE,
                     word=CheckArea.SETTINGS,

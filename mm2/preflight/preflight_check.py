@@ -18,7 +18,7 @@ from mm2.config.mm2_settings import Mm2Settings
 from mm2.preflight import (
     broker_connectivity_check,
     check_report,
-    client_logins,
+    client_authentication,
     flow_check,
     spark_slots,
 )
@@ -29,7 +29,7 @@ from mm2.preflight.check_report import (
     CheckReport,
     CheckSeverity,
 )
-from mm2.preflight.client_logins import ClusterLogin
+from mm2.preflight.client_authentication import ClusterLogin
 from mm2.preflight.connectivity_findings import ConnectResult
 from mm2.preflight.flow_check import FlowCheck
 from mm2.preflight.spark_slots import SlotSnapshot
@@ -185,11 +185,13 @@ class PreflightCheck:
         )
 
     def _list_logins(self) -> list[ClusterLogin]:
-        return client_logins.list_logins(
+        return client_authentication.list_logins(
             {
                 name: (
                     flow,
-                    client_logins.build_cluster_access_by_client(self._settings, flow, plan),
+                    client_authentication.build_cluster_access_by_client(
+                        self._settings, flow, plan
+                    ),
                 )
                 for name, (flow, plan) in self._flows.items()
             }

@@ -17,7 +17,7 @@ from mm2.suggested_commands import ClusterCommands
 
 
 class FlowClient(enum.Enum):
-    """A client of a flow. The value is the client's name in messages."""
+    """A client of a flow. The value is the client's name in log and error messages."""
 
     SOURCE_ADMIN = "source admin"
     CONSUMER = "consumer"
@@ -154,8 +154,8 @@ def _require_mirror_acls(wanted: FlowResourceUsage) -> Iterator[RequiredAcl]:
             name,
             {"WRITE", "READ"},
             effect=(
-                "nothing is replicated, because the producer writes to the mirror topic and reads "
-                "its end to resume"
+                "nothing is replicated: mm2 needs WRITE to produce to the mirror topic, and READ "
+                "to read its end and find where to resume"
             ),
         )
         yield _build_required_acl(

@@ -21,7 +21,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2 import text_format
 from mm2.clusters import connect_group_state
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.connectors.partition_setup_builder import PartitionSetupBuilder

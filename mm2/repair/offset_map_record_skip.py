@@ -41,8 +41,8 @@ def skip_unreadable_record(
     position: str | None = None,
     clock: Clock,
 ) -> UnreadableMapRecord:
-    """Record an incident, then replace the unreadable offset map record at `offset`. Returns the
-    skipped record.
+    """Record an incident, then append a record that supersedes the unreadable offset map record at
+    `offset` (a tombstone, or a producer id record with a new ordinal). Returns the skipped record.
 
     `store` (the flow's offset map and incident topics) must not be open yet. `position` is the
     source position at which the partition restarts. It is required for an era (mirror generation)

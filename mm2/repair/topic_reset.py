@@ -29,7 +29,7 @@ from connect_runtime.storage.status_records import RunState
 from mm2 import text_format
 from mm2.clusters import flow_rest_client
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.clusters.flow_rest_client import FlowRestClient
 from mm2.config import pause_and_throttle_overrides
 from mm2.connectors import partition_restart_requests, status_registry
@@ -262,7 +262,7 @@ class ConnectTopicCluster(FlowSide, Protocol):
     def create_writer(self, topic: str) -> RecordWriter: ...
 
 
-def create_config_topic_task_restarter(
+def create_task_restarter_via_config_topic(
     side: ConnectTopicCluster, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
     """Create a function that restarts tasks through the config topic of the Connect group

@@ -252,11 +252,12 @@ class PartitionRecovery:
             self._state.close()
             return []
         if now_s >= self._state.wake_at_s and not paused:
-            return self.acquire(now_s)
+            return self.start_acquisition(now_s)
         return []
 
-    def acquire(self, now_s: float) -> Instructions:
-        """Start acquiring the partition."""
+    def start_acquisition(self, now_s: float) -> Instructions:
+        """Start the script `acquire_partition`. If shutdown was requested, close the partition
+        instead; if the topic was recreated, halt it."""
         if self._close_or_halt_partition(now_s):
             return []
         self._state.begin_acquiring()
@@ -358,7 +359,7 @@ class PartitionRecovery:
         """Carry out the reaction to an error once no batch is in flight."""
         match reaction.action:
             case ErrorAction.REACQUIRE:
-                return self.acquire(now_s)
+                return self.start_acquisition(now_s)
             case ErrorAction.BACK_OFF:
                 return self.retry_after_backoff(
                     reaction.reason, now_s, halt_if_persistent=reaction.halt

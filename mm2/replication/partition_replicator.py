@@ -342,8 +342,8 @@ class PartitionReplicator:
     def on_topic_id_received(
         self, topic_id: bytes, now_s: float, *, on_target: bool
     ) -> Instructions:
-        """Halt the partition if the topic id in the cluster's metadata differs from the replicated
-        topic's."""
+        """Halt the partition if the topic was recreated. In this case, the topic id in the
+        cluster's metadata differs from the id of the topic for which replication started."""
         found = self._recovery.on_topic_id_received(topic_id, now_s, on_target=on_target)
         if self.state.phase is _COPYING and self.state.recreated_topic_halt is not None:
             return self._halt_partition(self.state.recreated_topic_halt, now_s)
@@ -590,7 +590,7 @@ class PartitionReplicator:
         moved = self._is_only_writer and outcome.next_target != self.in_flight.next_target + 1
         if moved or outcome.leader_epoch != self.map.leader_epoch:
             self._drop_send_queue()
-            return self._recovery.acquire(now_s)
+            return self._recovery.start_acquisition(now_s)
         self.in_flight.next_target = outcome.next_target
         self.map.record_transaction_marker(outcome.next_target, now_s=now_s)
         if not self.send_queue.queued_batches:

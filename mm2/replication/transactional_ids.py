@@ -1,4 +1,4 @@
-"""Names of the transactional ids with which a flow fences its partitions on the target."""
+"""Builds the transactional ids with which a flow fences its partitions on the target."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
 
 
 def count_rows_that_fit(frame: LiveTableContent, *, width: int, height: int) -> int:
-    """Return the number of topics that fit on a terminal of this size."""
+    """Return the number of topic rows that fit on a terminal of this size."""
     other = _FRAME_LINES + len(frame.notes)
     for row in frame.overview.flows:
         other += _count_wrapped_lines(f"{row.flow}  {describe_flow(row)}", width)

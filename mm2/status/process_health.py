@@ -174,13 +174,13 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
-    """Result of a health check; healthy if all its findings are healthy."""
+    """Result of a health check. The process is healthy if none of the findings is a problem."""
 
     findings: tuple[HealthFinding, ...]
 
     @property
     def is_healthy(self) -> bool:
-        """True if all findings are healthy."""
+        """True if none of the findings is a problem."""
         return all(each.is_healthy for each in self.findings)
 
 

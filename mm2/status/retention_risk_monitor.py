@@ -23,7 +23,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.system_clock import SystemClock
 from mm2 import suggested_commands
 from mm2.clusters import flow_kafka_clients, replication_progress
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus, PartitionStatus

@@ -22,7 +22,7 @@ from connect_runtime.storage.status_records import RunState, StatusSubject
 from mm2.clusters import connect_group_state, replication_progress
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
-from mm2.clusters.flow_pair import FlowPair, FlowSide
+from mm2.clusters.flow_cluster_pair import FlowPair, FlowSide
 from mm2.clusters.replication_progress import MirrorState
 from mm2.config import flow_connector_configs, pause_and_throttle_overrides
 from mm2.config.flow_connector_configs import FlowPlan

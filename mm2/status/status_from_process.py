@@ -131,7 +131,7 @@ class StatusHistory:
     _since: dict[_StateKey, _StateStart] = field(default_factory=dict)
     _flows: dict[str, _FlowProblems] = field(default_factory=dict)
     _seen: tuple[FlowStatus, ...] = ()
-    _apart_ms: int | None = None
+    _wall_minus_monotonic_ms: int | None = None
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
         """Record state changes and new problems from a snapshot of all flows. If every flow status
@@ -152,21 +152,24 @@ class StatusHistory:
             self._record_problems(status, wall_ms)
         self._since = since  # replaced as a whole: other threads read it
 
-    def _correct_timestamps(self, apart_ms: int) -> None:
-        """Correct the stored timestamps after the wall clock was set. `apart_ms` is the current
-        wall-clock time minus the monotonic time, in milliseconds."""
-        if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
+    def _correct_timestamps(self, wall_minus_monotonic_ms: int) -> None:
+        """Correct the stored timestamps if the wall clock was adjusted. `wall_minus_monotonic_ms`
+        is the current wall-clock time minus the monotonic time."""
+        if (
+            self._wall_minus_monotonic_ms is not None
+            and abs(wall_minus_monotonic_ms - self._wall_minus_monotonic_ms) < CLOCK_DRIFT_MAX_MS
+        ):
             return
-        self._apart_ms = apart_ms
+        self._wall_minus_monotonic_ms = wall_minus_monotonic_ms
         self._since = {
-            of: found._replace(stamp_ms=round(found.since_s * 1000) + apart_ms)
+            of: found._replace(stamp_ms=round(found.since_s * 1000) + wall_minus_monotonic_ms)
             for of, found in self._since.items()
         }
 
     def get_state_since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
         """Return the wall-clock time when the current state began; None if the flow or partition is
         not reported. The time is computed from the monotonic clock, so that it is correct even if
-        the wall clock was set in the meantime."""
+        the wall clock was adjusted since then."""
         found = self._since.get((flow, partition))
         if found is None:
             return None

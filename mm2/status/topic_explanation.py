@@ -17,7 +17,7 @@ from connect_runtime.base.clock_and_deadline import Clock
 from connect_runtime.base.errors import ConnectError
 from mm2 import suggested_commands
 from mm2.clusters import flow_kafka_clients, incident_log
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config import pause_and_throttle_overrides
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.pause_and_throttle_overrides import OperatorOverrides

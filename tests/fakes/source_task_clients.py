@@ -85,7 +85,7 @@ class FakeClusters:
         self.ledgers.append(FlowStateStore(log, partitions=partitions, read_java_progress=java))
         return self.ledgers[-1]
 
-    def create_reverse_flow_producer_lookup(self) -> ReverseFlowProducerLookup:
+    def create_lookup_of_reverse_flow_producers(self) -> ReverseFlowProducerLookup:
         return Source(self.source_cluster).ids()
 
     def create_offset_syncs_reader(self) -> FakeTail:

@@ -17,7 +17,7 @@ from connect_runtime.protocol import (
     request_framing,
 )
 from connect_runtime.protocol.produce_requests import ProduceBatch, ProduceResponsePartition
-from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
+from connect_runtime.protocol.request_builders import CoordinatorKey, RequestBuilder
 from mm2.formats import record_batch, record_set_splitter
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
@@ -46,7 +46,7 @@ class Partition:
 
     def __init__(self, driver: Driver, topic: str) -> None:
         self._driver = driver
-        self._to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{topic}")
+        self._to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{topic}")
         self.topic = topic
         driver.leader(topic)
 

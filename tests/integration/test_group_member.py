@@ -15,7 +15,7 @@ from connect_runtime.group.coordinator import GroupMembershipError
 from connect_runtime.group.leader_assignment import LeaderAssignments
 from connect_runtime.herder.herder_events import JoinRequested
 from connect_runtime.protocol import request_builders
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import group_workers
 from tests.support.group_workers import Worker, Workers
@@ -156,7 +156,7 @@ def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
         gone = group_membership_requests.build_leave_group_request(
             group, member_id=was, reason="thrown out"
         )
-        coordinator = CoordinatorTarget(request_builders.GROUP_COORDINATOR, group)
+        coordinator = CoordinatorKey(request_builders.GROUP_COORDINATOR, group)
         assert int(driver.ask(coordinator, gone).error_code) == 0
     workers.until(lambda: two.joined and two.group.member_id not in {"", was})
     workers.until(lambda: workers.share([one, two], 6))

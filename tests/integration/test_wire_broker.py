@@ -13,7 +13,7 @@ from connect_runtime.protocol.fetch_requests import (
 )
 from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import (
-    CoordinatorTarget,
+    CoordinatorKey,
     EpochEndOffsetQuery,
     LeaderTarget,
     OffsetQuery,
@@ -248,7 +248,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
     properties = east.client_properties()
     source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
     kafka.produce(properties, source, outgoing(4))
-    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{target}")
+    to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{target}")
     with Driver(properties) as driver:
         (batch,) = (b for _, b in record_set_splitter.iter_batches(driver.fetch(source).records))
         driver.leader(target)

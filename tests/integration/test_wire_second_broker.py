@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.protocol import api_versions, produce_requests, request_builders
 from connect_runtime.protocol.produce_requests import ProduceBatch
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 from mm2.formats import record_batch, record_set_splitter
 from tests.support import kafka
 from tests.support.kafka import Outgoing
@@ -78,7 +78,7 @@ def test_a_moved_leader_is_found(second, driver, held):
 
 
 def test_a_coordinator_that_is_not_one_is_looked_up_again(second, driver):
-    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-1")
+    to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, "tx-1")
     fault = second.fault("init_producer_id", error=NOT_COORDINATOR)
     refused = driver.ask(to, request_builders.build_init_producer_id_request("tx-1", 1000))
     assert (int(refused.error_code), second.hits(fault)) == (NOT_COORDINATOR, 1)
@@ -93,7 +93,7 @@ def test_a_coordinator_that_is_not_one_is_looked_up_again(second, driver):
 
 
 def test_a_throttled_connection_pauses_as_it_is_asked_to(second, driver):
-    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-2")
+    to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, "tx-2")
     driver.ask(to, request_builders.build_init_producer_id_request("tx-2", 1000))
     second.throttle("init_producer_id", ms=700)
     driver.ask(to, request_builders.build_init_producer_id_request("tx-2", 1000))

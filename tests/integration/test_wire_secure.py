@@ -10,7 +10,7 @@ from connect_runtime.protocol import request_builders
 from connect_runtime.protocol.produce_requests import ProduceBatch
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     RequestBuilder,
 )
@@ -138,7 +138,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
 
 def test_an_id_that_acls_hide_is_refused_by_name(guarded):
     with Driver(guarded.client_properties("alice")) as driver:
-        to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "mm2-secret")
+        to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, "mm2-secret")
         reply = driver.call(
             to, request_builders.build_init_producer_id_request("mm2-secret", 1000), timeout_s=10.0
         )

@@ -14,7 +14,7 @@ import pytest
 
 from connect_runtime.protocol import api_versions, request_builders
 from connect_runtime.protocol.produce_requests import ProduceBatch
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 from mm2 import suggested_commands
 from mm2.formats import record_set_splitter
 from tests.fakes import batches
@@ -79,7 +79,7 @@ def test_its_partition_stops_until_it_is_aborted(
 def leave_open(target: Properties, topic: str, *, transactional_id: str) -> int:
     """A batch comes late, from the writer of the mirror, and its transactional id gets another
     producer id: the offset at which the transaction begins."""
-    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, transactional_id)
+    to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, transactional_id)
     with Driver(target) as driver:
         driver.leader(topic)
         end = driver.fetch(topic).high_watermark

@@ -14,7 +14,7 @@ import confluent_kafka
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.protocol import request_builders
-from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
+from connect_runtime.protocol.request_builders import CoordinatorKey, RequestBuilder
 from mm2.kafka.consumer_groups import KafkaGroups
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.sandbox.sandbox_cluster import SandboxCluster
@@ -108,7 +108,7 @@ def _ask(at: SandboxCluster, group: str, message: RequestBuilder) -> Any:
     )
     with contextlib.closing(calls):
         question = AdminRequest(
-            to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+            to=CoordinatorKey(request_builders.GROUP_COORDINATOR, group),
             message=message,
             doing=f"making group {group}",
             get_error_code=lambda body: int(body.error_code),

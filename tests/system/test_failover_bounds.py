@@ -127,7 +127,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: Scene):
         assert code == 1, said
         assert "does not match the flow's name; nothing was changed" in said
         assert not journal.exists()
-        with pytest.raises(SandboxError, match="has no offsets in"):
+        with pytest.raises(SandboxError, match="has no committed offsets for"):
             moved_groups.positions(scene.target)
         code, said = on_terminal(scene, "east->west", *execute)
         assert code == 0, said

@@ -31,7 +31,7 @@ from mm2.copier.spark.settings import (
 )
 from mm2.copier.spark.spark_errors import SparkJobError, SparkStartError, SparkUnavailableError
 
-# py4j logs stack traces when the JVM ends; the engine detects and reports that itself.
+# py4j logs stack traces when the JVM exits; the engine detects and reports that itself.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
@@ -55,7 +55,7 @@ for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixS
 
 _DIAGNOSTIC_COMMAND_BEAN = "com.sun.management:type=DiagnosticCommand"
 _JVM_CALL_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
-"""Errors raised by a call to the JVM: an exception in the JVM, or a JVM that has ended."""
+"""Errors that a call to the JVM can raise: the JVM threw an exception or has exited."""
 
 
 class SparkDriver:

@@ -30,7 +30,7 @@ from connect_runtime.config import java_properties
 from connect_runtime.system import child_processes, system_clock
 from connect_runtime.system.child_processes import ChildProcess
 from connect_runtime.system.supervised_threads import ThreadGroup
-from mm2.clusters.flow_pair import FlowPair
+from mm2.clusters.flow_cluster_pair import FlowPair
 from mm2.config import config_loader, dedicated_mode
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.failover import failover_journal

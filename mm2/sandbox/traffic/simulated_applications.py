@@ -243,5 +243,5 @@ def read_group_offsets(
     finally:
         consumer.close()
     if min(found.values()) < 0:
-        raise SandboxError(f"the group {group} has no offsets in {topic}: {found}")
+        raise SandboxError(f"the group {group} has no committed offsets for {topic}: {found}")
     return found

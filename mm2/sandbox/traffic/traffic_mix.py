@@ -158,7 +158,7 @@ class TrafficStream(Protocol):
     def compute_backlog_size(self, records: int) -> int: ...
 
     def send(self, count: int) -> None:
-        """Send records and wait until they are acknowledged. Raises `ConnectError`."""
+        """Send `count` records and wait until they are acknowledged. Raises `ConnectError`."""
 
     def close(self) -> None: ...
 

@@ -357,7 +357,7 @@ class QueueTakenForSkipped(PartitionReplicator):
 class _AsksNobody(PartitionRecovery):
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
         del fenced_producer
-        return self.acquire(now_s)
+        return self.start_acquisition(now_s)
 
 
 class TakesAgainAtOnce(PartitionReplicator):

@@ -23,7 +23,7 @@ _GZIP_CODEC = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampedRecord:
-    """A record with any given timestamp, even one that clients cannot send."""
+    """A record with an arbitrary timestamp, including timestamps that clients cannot send."""
 
     record: OutgoingRecord
     timestamp_ms: int

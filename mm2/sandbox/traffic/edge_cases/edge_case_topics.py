@@ -24,7 +24,7 @@ from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import topic_creation
 from mm2.sandbox.traffic.edge_cases import topic_writers
-from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
+from mm2.sandbox.traffic.edge_cases.raw_batch_writer import RawLog
 from mm2.sandbox.traffic.edge_cases.record_features import (
     ALL_CODECS,
     RecordFeature,
@@ -52,7 +52,7 @@ class EdgeCaseTopic:
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     settings_to_remove: tuple[str, ...] = ()
-    """Topic settings that are reset to their defaults after the topic has been written."""
+    """Topic settings that are reset to their defaults after the records have been written."""
     wait_for_cleaner: bool = False
     """True if the writer must wait until log compaction has kept only one record per key."""
     changes_timestamp_type: bool = False

@@ -28,7 +28,7 @@ from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic import payloads
 from mm2.sandbox.traffic.edge_cases import batch_encoder, record_features
 from mm2.sandbox.traffic.edge_cases.batch_encoder import TimestampedRecord
-from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
+from mm2.sandbox.traffic.edge_cases.raw_batch_writer import RawLog
 from mm2.sandbox.traffic.payloads import BatchSpec, Headers, OutgoingRecord
 from mm2.sandbox.traffic.producers import (
     AcknowledgedProducer,

@@ -258,7 +258,7 @@ def test_work_is_shared_taken_over_and_given_back(speaks):
     assert world.owners() == dict.fromkeys(["c", "c-0", "c-1", "c-2", "c-3"], "b")
     world.join("a2")
     assert set(world.owners().values()) == {"a2", "b"}
-    assert second.herder.pending_action is None
+    assert second.herder.pending_blocking_action is None
     assert world.doubles == []
 
 
@@ -342,7 +342,7 @@ def test_what_happens_while_a_question_is_open_is_only_noted():
     put = PutConnector(connector="c", config={})
     [question] = herder.process_event(RequestSubmitted(ticket=50, request=put), seen)
     assert isinstance(question, WriteConfigTopic)
-    assert herder.pending_action is question
+    assert herder.pending_blocking_action is question
     asked = RequestSubmitted(ticket=51, request=CheckHealth())
     assert herder.process_event(asked, seen) == []
     assert herder.get_next_tick_s() is None

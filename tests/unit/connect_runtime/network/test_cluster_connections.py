@@ -11,7 +11,7 @@ from connect_runtime.network.cluster_connections import ClientResponse
 from connect_runtime.protocol import api_versions, request_builders
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     LeaderTarget,
     NodeTarget,
 )
@@ -107,7 +107,7 @@ def test_an_unreachable_cluster_times_out_unsent_and_says_what_was_tried(world):
     replies = Replies()
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append, timeout_s=5.0)
     link.call(
-        CoordinatorTarget(request_builders.GROUP_COORDINATOR, "g"),
+        CoordinatorKey(request_builders.GROUP_COORDINATOR, "g"),
         init_calls.init(),
         done=replies.append,
         timeout_s=5.0,
@@ -503,7 +503,7 @@ def test_close_ends_every_request_once_and_later_ones_go_unheard(world):
 
     link.call(NodeTarget(1), init_calls.init(), done=again)
     link.call(
-        CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx"),
+        CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, "tx"),
         init_calls.init(),
         done=again,
     )

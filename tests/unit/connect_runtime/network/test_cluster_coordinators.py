@@ -5,7 +5,7 @@ import datetime
 from kio.schema.errors import ErrorCode
 
 from connect_runtime.protocol import request_builders
-from connect_runtime.protocol.request_builders import ControllerTarget, CoordinatorTarget
+from connect_runtime.protocol.request_builders import ControllerTarget, CoordinatorKey
 from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, RequestTimedOut
 from tests.support import init_calls
 from tests.support.init_calls import Replies
@@ -33,8 +33,8 @@ def coordinators(asked: Asked, node_ids: dict[str, int]) -> None:
     )
 
 
-def tx(name: str) -> CoordinatorTarget:
-    return CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, name)
+def tx(name: str) -> CoordinatorKey:
+    return CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, name)
 
 
 def test_coordinators_are_looked_up_together_and_cached(world):

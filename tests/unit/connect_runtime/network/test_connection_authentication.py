@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from connect_runtime.protocol import api_versions, request_builders
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     NodeTarget,
     RequestBuilder,
 )
@@ -78,7 +78,7 @@ def test_a_wrong_password_fails_everybody_who_waits_at_once_and_is_not_tried_all
     speak_plain(broker, accept=lambda token: False)
     link = world.connect(broker.address, security=PLAIN)
     replies: list = []
-    for to in (AnyNodeTarget(), NodeTarget(1), CoordinatorTarget(0, "g")):
+    for to in (AnyNodeTarget(), NodeTarget(1), CoordinatorKey(0, "g")):
         link.call(to, init(), done=replies.append)
     assert world.until(lambda: len(replies) == 3) < 1.0
     for reply in replies:

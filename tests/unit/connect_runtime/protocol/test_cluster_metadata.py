@@ -19,7 +19,7 @@ from connect_runtime.protocol.cluster_metadata import (
     CoordinatorCache,
     PartitionLeader,
 )
-from connect_runtime.protocol.request_builders import CoordinatorTarget
+from connect_runtime.protocol.request_builders import CoordinatorKey
 
 v12: Any = kio.index.load_payload_module(3, 12, EntityType.response)
 ID = uuid.UUID(int=7)
@@ -303,12 +303,12 @@ def test_dead_entries_are_gone_round_until_a_live_one_is_found():
     assert order == [1, 2, -2, 1, 2, -2]
 
 
-def tx(name: str) -> CoordinatorTarget:
-    return CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, name)
+def tx(name: str) -> CoordinatorKey:
+    return CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, name)
 
 
-def group(name: str) -> CoordinatorTarget:
-    return CoordinatorTarget(request_builders.GROUP_COORDINATOR, name)
+def group(name: str) -> CoordinatorKey:
+    return CoordinatorKey(request_builders.GROUP_COORDINATOR, name)
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_a_lost_broker_takes_its_coordinators_along(known):
 @pytest.mark.parametrize("seed", range(20))
 def test_an_id_is_cached_or_asked_for_or_waiting_or_unknown(known, seed):
     rng = random.Random(seed)
-    under_way: list[CoordinatorTarget] = []
+    under_way: list[CoordinatorKey] = []
     now_s = 0.0
     for _ in range(300):
         now_s += rng.random()

@@ -10,7 +10,7 @@ from connect_runtime.protocol import api_versions, request_builders, request_fra
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     ControllerTarget,
-    CoordinatorTarget,
+    CoordinatorKey,
     EpochEndOffsetQuery,
     LeaderTarget,
     NodeTarget,
@@ -25,8 +25,8 @@ def test_targets_read_well_in_messages_and_compare_by_value():
         AnyNodeTarget(): "any broker",
         ControllerTarget(): "the controller",
         LeaderTarget("orders", 7): "the leader of orders-7",
-        CoordinatorTarget(request_builders.GROUP_COORDINATOR, "g"): "the coordinator of group g",
-        CoordinatorTarget(
+        CoordinatorKey(request_builders.GROUP_COORDINATOR, "g"): "the coordinator of group g",
+        CoordinatorKey(
             request_builders.TRANSACTION_COORDINATOR, "tx"
         ): "the coordinator of transactional id tx",
     }

@@ -110,7 +110,8 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
                 "key__password": "other",
             },
             "ssl.key.password",
-            "it differs from ssl.keystore.password; a PKCS12 store has a single password",
+            "it differs from ssl.keystore.password; remove it, because a PKCS12 store has one "
+            "password for the store and its key",
         ),
         (
             {"truststore__type": "BKS", "truststore__location": "trust.p12"}

@@ -13,7 +13,12 @@ from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_topic import StatusTopicState
 from mm2 import exit_codes
 from mm2.cli import main, topic
-from mm2.clusters import connect_group_state, flow_kafka_clients, flow_pair, reachability_probe
+from mm2.clusters import (
+    connect_group_state,
+    flow_cluster_pair,
+    flow_kafka_clients,
+    reachability_probe,
+)
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_rest_client import FlowRestError
 from mm2.offsets.offset_map import OffsetMap
@@ -141,7 +146,7 @@ def recorded(monkeypatch, tmp_path):
     """Both clusters answer, the decision is recorded, and a process runs the flow somewhere."""
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path))
     monkeypatch.setattr(reachability_probe, "wait_for_clusters", lambda accesses, **_: {})
-    monkeypatch.setattr(flow_pair, "FlowPair", Nothing)
+    monkeypatch.setattr(flow_cluster_pair, "FlowPair", Nothing)
     monkeypatch.setattr(flow_kafka_clients, "create_flow_state_store", Nothing)
     monkeypatch.setattr(topic_reset, "record_reset_decisions", lambda *args, **kwargs: [DECISION])
     found = ConnectGroupSnapshot(
@@ -152,7 +157,7 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(connect_group_state, "read_connect_group", lambda *args, **kwargs: found)
     monkeypatch.setattr(
         topic_reset,
-        "create_config_topic_task_restarter",
+        "create_task_restarter_via_config_topic",
         lambda *args, **kwargs: lambda _: "restarted all tasks",
     )
 
@@ -188,7 +193,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     else:
         fail = raising(AWAY)
         monkeypatch.setattr(
-            topic_reset, "create_config_topic_task_restarter", lambda *args, **kwargs: fail
+            topic_reset, "create_task_restarter_via_config_topic", lambda *args, **kwargs: fail
         )
     assert reset(config, "--json") == exit_codes.FAILED
     told = capsys.readouterr()

@@ -5,7 +5,7 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from connect_runtime.system.system_clock import SystemClock
 from mm2.client import mirror_client_config
-from mm2.kafka.state_topic_reader import KafkaStateTopics
+from mm2.kafka.state_topic_reader import KafkaStateTopicReader
 from mm2.topics.replication_policy import DefaultReplicationPolicy
 
 MIRROR = "org.apache.kafka.connect.mirror"
@@ -19,7 +19,7 @@ class OwnPolicy(DefaultReplicationPolicy):
 def accesses(properties):
     """How topics are listed, and read."""
     made = mirror_client_config.open_topic_reader(properties, clock=SystemClock())
-    assert isinstance(made, KafkaStateTopics)
+    assert isinstance(made, KafkaStateTopicReader)
     return made._listing, made._reading
 
 

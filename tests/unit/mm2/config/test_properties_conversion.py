@@ -200,7 +200,10 @@ def test_what_yaml_cannot_say_is_named():
     )
     first, second = found.inexpressible
     assert first == "topics: a literal text that looks like the placeholder ${vault:…}"
-    assert second == "config.providers.env.param: config providers cannot be restricted in YAML"
+    assert second == (
+        "config.providers.env.param: a YAML file has no equivalent of allowed.paths and "
+        "allowlist.pattern: remove the restriction, or keep the properties file"
+    )
 
 
 def test_a_difference_is_seen():

@@ -70,7 +70,7 @@ def test_an_empty_list_is_a_value(collector, text):
         ("size:", "has no value"),
         ("size: ${env:NOPE}", "is not set"),
         ("names: {a: 1}", "must be a list, not a section"),
-        ("names: [[a]]", "must be a list of text values, but contains a list"),
+        ("names: [[a]]", "must be a list of strings, but contains a list"),
         ("names: ['(']", "not a regular expression"),
         ("names: [a, ~]", "has no value"),
     ],

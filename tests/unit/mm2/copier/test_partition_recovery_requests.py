@@ -12,7 +12,7 @@ from kio.static.constants import EntityType
 
 from connect_runtime.network.cluster_connections import ClientResponse, RawClientResponse
 from connect_runtime.protocol import api_versions, request_builders, request_framing
-from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorTarget, NodeTarget
+from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorKey, NodeTarget
 from connect_runtime.protocol.request_errors import (
     ConnectionFailed,
     CoordinatorLookupRefused,
@@ -279,7 +279,7 @@ def added(code):
 def test_a_coordinator_is_asked_at_once(instruction, api, body, answer):
     world = World()
     world.ask(instruction, flush=False)
-    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "mm2-a-b-orders-4")
+    to = CoordinatorKey(request_builders.TRANSACTION_COORDINATOR, "mm2-a-b-orders-4")
     assert world.target.asked == [(to, api)]
     world.target.answer(body)
     assert world.answered() == {0: answer}

@@ -266,7 +266,7 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     ].unfenced_reason == fencing_results.format_reason_for_accepted_unfenced_mirror(
         "no coordinator"
     )
-    assert "before it was attempted" in turns.results[moves.OTHER].unfenced_reason
+    assert "before fencing was attempted" in turns.results[moves.OTHER].unfenced_reason
 
 
 def test_the_way_on_is_told_only_where_somebody_does_not_answer(scene: Scene):

@@ -25,7 +25,7 @@ from mm2.kafka.kafka_client_interfaces import (
     StoredLogRecord,
     TopicRecord,
 )
-from mm2.kafka.state_topic_reader import KafkaStateTopics, RecordApplier, TopicReader
+from mm2.kafka.state_topic_reader import KafkaStateTopicReader, RecordApplier, TopicReader
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 from tests.support import log_brokers, state_records
@@ -224,7 +224,7 @@ def test_what_was_read_before_an_error_is_not_lost(one):
 
 def test_a_topic_that_is_read_in_part_is_an_error_and_the_next_call_starts_again(one):
     cluster, found, _ = one
-    topics = KafkaStateTopics(
+    topics = KafkaStateTopicReader(
         listing=cluster.access, reading=cluster.access, client_id="c", clock=CLOCK
     )
     damaged = bytearray(found.batches[1])

@@ -312,7 +312,7 @@ def test_an_outcome_that_is_none_is_a_programmers_error():
 
 def come_back(way):
     """Whatever broke the copying off, nothing may be begun."""
-    for back in (way.acquire, lambda now_s: way.check_fence(taking.US, now_s)):
+    for back in (way.start_acquisition, lambda now_s: way.check_fence(taking.US, now_s)):
         assert back(0.0) == []
 
 

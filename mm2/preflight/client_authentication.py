@@ -1,5 +1,5 @@
-"""Logins of a flow's clients: which clients share a login, and which operations each client is
-authorized for.
+"""Authentication and authorization of a flow's clients: lists the distinct logins (addresses and
+credentials), and fetches each client's authorized operations.
 
 Identical logins to one cluster are checked once.
 """

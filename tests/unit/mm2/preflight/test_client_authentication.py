@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 from mm2.config import config_loader, flow_connector_configs
-from mm2.preflight import client_logins
+from mm2.preflight import client_authentication
 
 BASE = """clusters=a,b
 a.bootstrap.servers=a:1
@@ -25,11 +25,13 @@ def of(*lines: str) -> list[tuple[str, tuple[str, ...]]]:
             settings, flow_connector_configs.ALL_FLOWS, environment={}
         )
     }
-    found = client_logins.list_logins(
+    found = client_authentication.list_logins(
         {
             flow.name: (
                 flow,
-                client_logins.build_cluster_access_by_client(settings, flow, plans[flow.name]),
+                client_authentication.build_cluster_access_by_client(
+                    settings, flow, plans[flow.name]
+                ),
             )
             for flow in settings.flows
         }

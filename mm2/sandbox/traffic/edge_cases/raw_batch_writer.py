@@ -1,4 +1,5 @@
-"""Reads and writes record sets as bytes, which ordinary clients cannot do.
+"""Writes record batches to partitions, and reads them, as raw bytes. Ordinary clients cannot do
+this.
 
 Sends one request at a time over mm2's own broker connections. Batches are neither checked nor
 changed.
