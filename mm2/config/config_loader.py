@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,9 +168,7 @@ _KNOWN_SECTIONS = (
 
 
 _PLUGIN_PATH = "plugin.path"
-_CLASS_KEY_PATTERN = re.compile(r"\.class$|(?:^|\.)(?:transforms|predicates)\..*\.type$", re.DOTALL)
-"""Matches the keys whose values are classes: `….class`, and the types of transforms and
-predicates."""
+_TYPED_CHAINS = {"transforms", "predicates"}
 
 
 def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
@@ -218,6 +215,15 @@ def _refuse_untrusted_values(text: str, path: pathlib.Path, writer: UntrustedWri
         raise SettingsError(str(path), problems)
 
 
+def _is_class_key(key: str) -> bool:
+    """Return whether the key's value is a class: `….class`, or the type of a transform or
+    predicate."""
+    *parts, last = key.split(".")
+    if last == "type":
+        return not _TYPED_CHAINS.isdisjoint(parts[:-1])
+    return last == "class" and bool(parts)
+
+
 def _explain_code_execution_risk(key: str, value: str) -> str:
     """Explain which code the validation of this key would run; return "" if it imports no
     modules. Names of Apache Kafka's classes and names without a package are never imported."""
@@ -225,7 +231,7 @@ def _explain_code_execution_risk(key: str, value: str) -> str:
         return "can run code"
     name = value.strip()
     has_package = "." in name or ":" in name
-    if not _CLASS_KEY_PATTERN.search(key) or not has_package:
+    if not _is_class_key(key) or not has_package:
         return ""
     return (
         ""

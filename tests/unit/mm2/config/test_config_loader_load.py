@@ -351,7 +351,7 @@ def test_the_names_of_all_keys_for_classes_show_it():
         mirror_connector_config_keys.HEARTBEAT_KEYS,
     ):
         for key in definition.keys.values():
-            is_found = bool(config_loader._CLASS_KEY_PATTERN.search(key.name))
+            is_found = config_loader._is_class_key(key.name)
             assert is_found or key.type is not Type.CLASS, key.name
 
 
