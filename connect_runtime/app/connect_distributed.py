@@ -82,6 +82,7 @@ def build_worker_mode(
         connect_protocol=settings.connect_protocol,
         has_peers=True,
         check_startup=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
+        state_limits=settings.state_limits,
     )
 
 

@@ -95,6 +95,11 @@ _CONSUMER_SETTINGS: Mapping[str, object] = {
     "check.crcs": True,
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 10,
+    "receive.message.max.bytes": 16 * 1024 * 1024,  # also limits a decompressed zstd batch
+    "message.max.bytes": 1024 * 1024,  # a lower limit of fetch.max.bytes, although it is for writes
+    "fetch.max.bytes": 1024 * 1024,
+    "max.partition.fetch.bytes": 256 * 1024,
+    "queued.max.messages.kbytes": 4 * 1024,
 }
 _CONSUMER_POLL_S = 0.2
 _WARNING_INTERVAL_S = 60.0

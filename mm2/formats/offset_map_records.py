@@ -43,9 +43,12 @@ def append_offset_runs(
         source, delta = run
 
 
-def read_offset_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
+def read_offset_runs(
+    data: bytes, at: int, *, count: int
+) -> tuple[list[tuple[int, int]], int]:
     """Read the first `count` offset runs (ranges with a constant offset difference) of a segment
-    from position `at`. Raises the errors of `primitive_types`."""
+    from position `at`. Return them and the position after them. Raises the errors of
+    `primitive_types`."""
     runs: list[tuple[int, int]] = []
     source = delta = 0
     for _ in range(count):
@@ -53,7 +56,7 @@ def read_offset_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int
         change, at = primitive_types.read_varint(data, at)
         source, delta = source + step, delta + change
         runs.append((source, delta))
-    return runs
+    return runs, at
 
 
 VERSION = 1
@@ -466,7 +469,10 @@ def _decode_segment(first_source: int, data: bytes) -> MapSegment:
     _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
-    runs = tuple(map(OffsetRun._make, read_offset_runs(data, at, count=count)))
+    pairs, at = read_offset_runs(data, at, count=count)
+    if at != len(data):
+        raise ValueError(f"the segment has {len(data) - at} bytes after its last run")
+    runs = tuple(map(OffsetRun._make, pairs))
     if runs and runs[0].source < first_source:
         raise ValueError(
             f"the segment's runs begin at source offset {runs[0].source}, before the first source "

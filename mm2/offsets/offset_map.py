@@ -49,6 +49,16 @@ LARGE_SEGMENT_BYTES = 64 * 1024
 cached."""
 CACHED_LARGE_SEGMENTS_MAX = 2
 
+MAP_BYTES_MAX = 256 * 1024 * 1024
+"""Maximum size in bytes of the encoded records of one flow's offset map. Records beyond it are
+unreadable."""
+MAP_RECORD_OVERHEAD_BYTES = 512
+"""Estimated memory of the objects that are created for a record of the offset map."""
+UNREADABLE_RECORDS_MAX = 1000
+"""Maximum number of unreadable records that are kept."""
+UNREADABLE_KEY_BYTES_MAX = 64 * 1024
+"""Maximum size of an unreadable record's key that is kept. Longer keys are cut."""
+
 
 def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
     found = offset_map_records.decode_map_value(key, value)
@@ -626,6 +636,10 @@ class OffsetMap:
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
+    _sizes: dict[bytes, int] = field(default_factory=dict)
+    """Size of each kept record, by its key."""
+    _total_bytes: int = 0
+    """Sum of the values of `_sizes`."""
 
     def apply_record_or_keep_unreadable(
         self, key: bytes, value: bytes | None, *, offset: int
@@ -639,6 +653,9 @@ class OffsetMap:
         except offset_map_records.UNREADABLE_RECORD_ERRORS as error:
             if value is None:
                 return
+            if (unnamed := self._summarize_unreadable_record(key, offset=offset)) is not None:
+                self._unreadable.setdefault(unnamed.key, unnamed)
+                return
             named = offset_map_records.read_partition(key)
             self._unreadable[key] = UnreadableMapRecord(
                 offset=offset,
@@ -646,6 +663,20 @@ class OffsetMap:
                 why=str(error),
                 partition=None if named is None else TopicPartition(*named),
             )
+
+    def _summarize_unreadable_record(
+        self, key: bytes, *, offset: int
+    ) -> UnreadableMapRecord | None:
+        """Return a record that stands for this and all later unreadable records, if there are too
+        many or if the key is too long to keep. It may affect every topic, and only rereading the
+        map removes it."""
+        if len(key) > UNREADABLE_KEY_BYTES_MAX:
+            why = f"its key has {len(key)} bytes, but at most {UNREADABLE_KEY_BYTES_MAX} are kept"
+        elif len(self._unreadable) >= UNREADABLE_RECORDS_MAX:
+            why = f"more than {UNREADABLE_RECORDS_MAX} records cannot be read"
+        else:
+            return None
+        return UnreadableMapRecord(offset=offset, key=b"", why=why, partition=None)
 
     def list_unreadable_records(
         self, partition: TopicPartition | None = None
@@ -663,10 +694,12 @@ class OffsetMap:
         name = offset_map_records.decode_map_key(key)
         if not self.key_filter(name):
             return
-        partition = self._partitions.setdefault(
-            TopicPartition(name.topic, name.partition), PartitionMap()
-        )
         decoded = offset_map_records.decode_map_value(name, value) if value is not None else None
+        self._count_record(key, value)
+        partition_name = TopicPartition(name.topic, name.partition)
+        if value is None and partition_name not in self._partitions:
+            return
+        partition = self._partitions.setdefault(partition_name, PartitionMap())
         match name:
             case EraKey():
                 _set_or_delete_table_entry(partition.era_records, name, decoded)
@@ -678,6 +711,20 @@ class OffsetMap:
                 assert decoded is None or isinstance(decoded, NewEraRequest)
                 partition.request = decoded
 
+    def _count_record(self, key: bytes, value: bytes | None) -> None:
+        """Count the size of a record that is about to be stored. Raises `ValueError` if the map
+        would exceed `MAP_BYTES_MAX`."""
+        before = self._sizes.get(key, 0)
+        size = 0 if value is None else MAP_RECORD_OVERHEAD_BYTES + len(key) + len(value)
+        if size > before and self._total_bytes - before + size > MAP_BYTES_MAX:
+            raise ValueError(
+                f"the flow's offset map would exceed {MAP_BYTES_MAX // (1024 * 1024)} MiB"
+            )
+        self._total_bytes += size - before
+        self._sizes.pop(key, None)
+        if size:
+            self._sizes[key] = size
+
     def get_partition(self, partition: TopicPartition) -> PartitionMap:
         """Return the offset map of one partition; empty if nothing was recorded for it."""
         return self._partitions.get(partition) or PartitionMap()
@@ -687,6 +734,7 @@ class OffsetMap:
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:
+        assert self._total_bytes == sum(self._sizes.values())
         for partition in self._partitions.values():
             partition.check_invariants()
 

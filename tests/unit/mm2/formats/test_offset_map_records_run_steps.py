@@ -18,7 +18,10 @@ def test_runs_come_back_however_they_were_appended(runs, cut):
     offset_map_records.append_offset_runs(
         out, runs[cut:], previous=runs[:cut][-1] if runs[:cut] else None
     )
-    assert offset_map_records.read_offset_runs(bytes(out), 4, count=len(runs)) == runs
+    assert offset_map_records.read_offset_runs(bytes(out), 4, count=len(runs)) == (
+        runs,
+        len(out),
+    )
 
 
 def test_neighbours_cost_little():
