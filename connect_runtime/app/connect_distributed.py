@@ -66,6 +66,7 @@ def build_worker_mode(
         client_id=config.client_id,
         exactly_once=config.exactly_once,
         may_create=config.creates_topics,
+        fetch_bytes=settings.state_limits.fetch_bytes,
         on_broken=on_broken,
         on_trouble=on_trouble,
         clock=SystemClock(),

@@ -86,8 +86,8 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
         `on_change` is called with each change, after the record was applied. `on_replayed` is
         called after each replay, with the previous state (None the first time) and the new state,
         while the lock is held. `on_change` and `on_replayed` are called on the log's thread.
-        `on_unapplied` is called instead of `apply_record` with records that `limits` excludes, while
-        the lock is held.
+        `on_unapplied` is called instead of `apply_record` with records that `limits` excludes,
+        while the lock is held.
         """
         self.lock = threading.RLock()
         self.state = create_fold()

@@ -1,7 +1,7 @@
 """Limits of the memory that the records of a worker's internal topics (configs, offsets, statuses)
 occupy.
 
-Brokers limit only the compressed size of a record, so a topic of a few 100 KB can contain gigabytes.
+Brokers limit only the compressed size of a record, so a topic of some 100 KB can contain gigabytes.
 `TopicStateSize` estimates the memory that the newest record of each key occupies, and decides
 whether the next record is applied.
 """
@@ -25,6 +25,11 @@ VALUE_BYTES_MAX = 1024 * 1024
 """Maximum size of a record's value in bytes. Brokers reject larger records by default."""
 KEY_BYTES_MAX = 64 * 1024
 """Maximum size of a record's key in bytes."""
+FETCH_BYTES = 1024 * 1024
+"""Maximum compressed size of the batches that a Connect worker reads at once."""
+FLOW_FETCH_BYTES = 16 * 1024
+"""Maximum compressed size of the batches that a flow of `mm2 run` reads at once. They can occupy up
+to about 20,000 times as much memory while they are read (zstd)."""
 RECORD_OVERHEAD_BYTES = 512
 """Estimated memory of the objects that are created for a record, in addition to its contents."""
 FIELD_OVERHEAD_BYTES = 256
@@ -59,6 +64,7 @@ class WorkerStateLimits:
     configs: TopicStateLimits = TopicStateLimits(keeps_deleted_keys=True)
     offsets: TopicStateLimits = TopicStateLimits(bytes_max=OFFSET_BYTES_MAX)
     statuses: TopicStateLimits = TopicStateLimits(keeps_deleted_keys=True)
+    fetch_bytes: int = FETCH_BYTES
 
 
 CONNECT_WORKER_LIMITS = WorkerStateLimits()
@@ -79,6 +85,7 @@ def build_fixed_connector_limits(
         statuses=TopicStateLimits(
             is_kept_key=lambda key: _is_status_key_of(key, names), keeps_deleted_keys=True
         ),
+        fetch_bytes=FLOW_FETCH_BYTES,
     )
 
 
@@ -171,8 +178,8 @@ def estimate_record_memory(key: bytes, value: bytes | None) -> int:
 
 
 def _estimate_text_memory(text: bytes) -> int:
-    """Estimate the memory of an encoded JSON text. Each colon may separate the name and the value of
-    a field."""
+    """Estimate the memory of an encoded JSON text. Each colon may separate the name and the value
+    of a field."""
     is_wide = not text.isascii() or b"\\u" in text
     return len(text) * (_WIDE_TEXT_FACTOR if is_wide else 1) + FIELD_OVERHEAD_BYTES * text.count(
         b":"

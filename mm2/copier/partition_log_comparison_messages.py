@@ -144,9 +144,7 @@ class LogComparisonResultDecoder:
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]
             data = base64.b64decode(message["runs"])
-            runs = tuple(
-                offset_map_records.read_offset_runs(data, 0, count=message["count"])[0]
-            )
+            runs = tuple(offset_map_records.read_offset_runs(data, 0, count=message["count"])[0])
             self._stretches.append(AlignedRange(first, through, target_next, runs, below, above))
             return None
         stretches, self._stretches = tuple(self._stretches), []

@@ -43,9 +43,7 @@ def append_offset_runs(
         source, delta = run
 
 
-def read_offset_runs(
-    data: bytes, at: int, *, count: int
-) -> tuple[list[tuple[int, int]], int]:
+def read_offset_runs(data: bytes, at: int, *, count: int) -> tuple[list[tuple[int, int]], int]:
     """Read the first `count` offset runs (ranges with a constant offset difference) of a segment
     from position `at`. Return them and the position after them. Raises the errors of
     `primitive_types`."""

@@ -57,7 +57,7 @@ MAP_RECORD_OVERHEAD_BYTES = 512
 UNREADABLE_RECORDS_MAX = 1000
 """Maximum number of unreadable records that are kept."""
 UNREADABLE_KEY_BYTES_MAX = 64 * 1024
-"""Maximum size of an unreadable record's key that is kept. Longer keys are cut."""
+"""Maximum size of an unreadable record's key that is kept."""
 
 
 def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
@@ -636,6 +636,9 @@ class OffsetMap:
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
+    _unlisted: UnreadableMapRecord | None = None
+    """Stands for the unreadable records that are not kept, because there are too many or their keys
+    are too long. It may affect every topic. Only rereading the map removes it."""
     _sizes: dict[bytes, int] = field(default_factory=dict)
     """Size of each kept record, by its key."""
     _total_bytes: int = 0
@@ -653,8 +656,8 @@ class OffsetMap:
         except offset_map_records.UNREADABLE_RECORD_ERRORS as error:
             if value is None:
                 return
-            if (unnamed := self._summarize_unreadable_record(key, offset=offset)) is not None:
-                self._unreadable.setdefault(unnamed.key, unnamed)
+            if self._find_reason_not_to_keep(key) is not None:
+                self._unlisted = self._unlisted or self._summarize_unreadable_records(key, offset)
                 return
             named = offset_map_records.read_partition(key)
             self._unreadable[key] = UnreadableMapRecord(
@@ -664,28 +667,29 @@ class OffsetMap:
                 partition=None if named is None else TopicPartition(*named),
             )
 
-    def _summarize_unreadable_record(
-        self, key: bytes, *, offset: int
-    ) -> UnreadableMapRecord | None:
-        """Return a record that stands for this and all later unreadable records, if there are too
-        many or if the key is too long to keep. It may affect every topic, and only rereading the
-        map removes it."""
+    def _find_reason_not_to_keep(self, key: bytes) -> str | None:
         if len(key) > UNREADABLE_KEY_BYTES_MAX:
-            why = f"its key has {len(key)} bytes, but at most {UNREADABLE_KEY_BYTES_MAX} are kept"
-        elif len(self._unreadable) >= UNREADABLE_RECORDS_MAX:
-            why = f"more than {UNREADABLE_RECORDS_MAX} records cannot be read"
-        else:
-            return None
-        return UnreadableMapRecord(offset=offset, key=b"", why=why, partition=None)
+            return f"its key has {len(key)} bytes, but at most {UNREADABLE_KEY_BYTES_MAX} are kept"
+        if len(self._unreadable) >= UNREADABLE_RECORDS_MAX:
+            return f"it is one of more than {UNREADABLE_RECORDS_MAX} unreadable records"
+        return None
+
+    def _summarize_unreadable_records(self, key: bytes, offset: int) -> UnreadableMapRecord:
+        return UnreadableMapRecord(
+            offset=offset,
+            key=key[:UNREADABLE_KEY_BYTES_MAX],
+            why=self._find_reason_not_to_keep(key) or "",
+            partition=None,
+        )
 
     def list_unreadable_records(
         self, partition: TopicPartition | None = None
     ) -> Sequence[UnreadableMapRecord]:
         """List unreadable records by offset. If `partition` is given, list only records that may
         affect it."""
-        found = self._unreadable.values()
+        found = [*self._unreadable.values(), *filter(None, [self._unlisted])]
         if partition is None:
-            return list(found)
+            return found
         return [each for each in found if each.may_affect_partition(partition)]
 
     def apply_record(self, key: bytes, value: bytes | None) -> None:

@@ -82,10 +82,10 @@ def test_records_beyond_the_limit_are_unreadable_until_tombstones_free_room(monk
 def test_long_unreadable_keys_and_foreign_tombstones_occupy_little_memory():
     found = OffsetMap()
     for number in range(500):
-        found.apply_record_or_keep_unreadable(
-            b"x%d" % number + bytes(900_000), b"y", offset=number
-        )
+        found.apply_record_or_keep_unreadable(b"x%d" % number + bytes(900_000), b"y", offset=number)
         key = offset_map_records.encode_map_key(segment_key(0, topic=f"t{number}"))
         found.apply_record_or_keep_unreadable(key, None, offset=number)
-    assert [len(each.key) for each in found.list_unreadable_records()] == [0]
+    found.apply_record_or_keep_unreadable(b"", b"", offset=500)
+    found.apply_record_or_keep_unreadable(b"", None, offset=501)
+    assert [each.offset for each in found.list_unreadable_records()] == [0]
     assert found.list_partitions() == []
