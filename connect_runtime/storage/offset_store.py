@@ -128,7 +128,9 @@ class LogOffsetBackingStore:
         `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            found = [self._view.state.get_offset(connector, each) for each in partitions]
+            found: list[NullableOffset] = [
+                self._view.state.get_offset(connector, each) for each in partitions
+            ]
             if self._view.is_incomplete and None in found:
                 raise InvalidSourceOffset(
                     f"reading offsets of {connector}: {self.name} contains more records than this "
