@@ -66,7 +66,6 @@ def build_worker_mode(
         client_id=config.client_id,
         exactly_once=config.exactly_once,
         may_create=config.creates_topics,
-        fetch_bytes=settings.state_limits.fetch_bytes,
         on_broken=on_broken,
         on_trouble=on_trouble,
         clock=SystemClock(),
@@ -83,7 +82,6 @@ def build_worker_mode(
         connect_protocol=settings.connect_protocol,
         has_peers=True,
         check_startup=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
-        state_limits=settings.state_limits,
     )
 
 

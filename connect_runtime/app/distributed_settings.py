@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from connect_runtime.app import rest_listeners, worker_settings
 from connect_runtime.app.worker_settings import WorkerSettings, WorkerSettingsSource
@@ -22,7 +22,6 @@ from connect_runtime.kafka.kafka_worker_group import WorkerGroupSettings
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.storage.internal_topic_settings import InvalidTopicSettings, RequiredTopics
-from connect_runtime.storage.topic_state_limits import CONNECT_WORKER_LIMITS, WorkerStateLimits
 
 _PROTOCOL_KEY, _SESSIONED = "connect.protocol", "sessioned"
 _EXACTLY_ONCE_KEY = "exactly.once.source.support"
@@ -40,7 +39,6 @@ class DistributedSettings(WorkerSettings):
     """Newest protocol that this worker supports (`connect.protocol`)."""
     connections: ConnectionSettings
     """Settings for connections to the group coordinator."""
-    state_limits: WorkerStateLimits = field(default=CONNECT_WORKER_LIMITS, compare=False)
 
     def build_group_settings(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
         """Build the settings of the worker group. `url` is the advertised URL, and `worker_id`

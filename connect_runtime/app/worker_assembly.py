@@ -48,7 +48,6 @@ from connect_runtime.storage.internal_topic_log import FencedWriter, SharedLog
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_store import StatusBackingStore
-from connect_runtime.storage.topic_state_limits import CONNECT_WORKER_LIMITS, WorkerStateLimits
 from connect_runtime.system.log_levels import LogLevels
 from connect_runtime.system.supervised_threads import ThreadPool
 from connect_runtime.system.system_clock import SystemClock
@@ -124,7 +123,6 @@ class WorkerMode:
     check_startup: Callable[[WorkerStateBeforeJoining], None]
     """Called after the config and status topics were read and before the worker joins its group.
     Raises `FatalError` if the worker must not run."""
-    state_limits: WorkerStateLimits = CONNECT_WORKER_LIMITS
 
 
 def _do_nothing() -> None:
@@ -183,12 +181,9 @@ class WorkerAssembly:
             on_change=self._on_config_change,
             fenced=kind.fenced_writer,
             allowed_connectors=kind.settings.allowed_connectors,
-            limits=kind.state_limits.configs,
         )
-        self._statuses = StatusBackingStore(
-            kind.status_log, clock=self._clock, limits=kind.state_limits.statuses
-        )
-        self._offsets = LogOffsetBackingStore(kind.offset_log, limits=kind.state_limits.offsets)
+        self._statuses = StatusBackingStore(kind.status_log, clock=self._clock)
+        self._offsets = LogOffsetBackingStore(kind.offset_log)
         self._standing = WorkerGroupState(protocol=kind.connect_protocol)
         self._home: WorkerAddress | None = None
         self._cluster_id: str | None = None

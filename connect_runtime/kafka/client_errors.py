@@ -205,15 +205,7 @@ _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
     (RetriableError, _RETRY_ADVICE),
 )
 
-_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {
-    KafkaError._UNDERFLOW: RESPONSE_MALFORMED,
-    KafkaError._BAD_COMPRESSION: (
-        FatalError,
-        "the batch is corrupt, or decompresses to more than receive.message.max.bytes allows: find "
-        "out who wrote it, and remove it by compaction (tombstones for its keys) or by recreating "
-        "the topic",
-    ),
-}
+_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {KafkaError._UNDERFLOW: RESPONSE_MALFORMED}
 
 _ADVICE_BY_CODE = {
     **_AUTHENTICATION_ERRORS,

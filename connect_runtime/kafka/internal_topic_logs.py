@@ -14,7 +14,6 @@ from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions, O
 from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.internal_topic_settings import InternalTopicKind, RequiredTopics
-from connect_runtime.storage.topic_state_limits import FETCH_BYTES
 
 _ExactlyOnce = ExactlyOnceSourceMode
 _Purpose = InternalTopicKind
@@ -45,7 +44,6 @@ def create_internal_topic_logs(
     client_id: str = "",
     exactly_once: _ExactlyOnce = _ExactlyOnce.DISABLED,
     may_create: bool = True,
-    fetch_bytes: int = FETCH_BYTES,
     on_broken: OnLogBroken = lambda _: None,
     on_trouble: Callable[[str], None] = lambda _: None,
     clock: Clock,
@@ -55,9 +53,9 @@ def create_internal_topic_logs(
 
     Unless `exactly_once` is DISABLED, a new leader fences the writes of earlier leaders; if it is
     ENABLED, only committed records are read (KIP-618). `may_create` is the value of
-    internal.topics.automatic.creation.enable. `fetch_bytes` is described in `LogOptions`.
-    `on_broken` is called when a thread of a log ends unexpectedly. `on_trouble` is called with the
-    reason while a topic is missing, and with "" once the topic exists.
+    internal.topics.automatic.creation.enable. `on_broken` is called when a thread of a log ends
+    unexpectedly. `on_trouble` is called with the reason while a topic is missing, and with "" once
+    the topic exists.
 
     Raises `FatalError` for settings that librdkafka rejects.
     """
@@ -81,7 +79,6 @@ def create_internal_topic_logs(
             options=LogOptions(
                 retry_policy=once if status else forever,
                 committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
-                fetch_bytes=fetch_bytes,
             ),
             on_broken=on_broken,
         )

@@ -36,7 +36,6 @@ from connect_runtime.kafka.librdkafka_connection_settings import KafkaClusterAcc
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.internal_topic_log import LogListener, OnRecorded, SharedLogRecord
-from connect_runtime.storage.topic_state_limits import FETCH_BYTES
 from connect_runtime.system import system_clock
 from connect_runtime.system.supervised_threads import ThreadGroup, UnexpectedThreadEnd
 
@@ -96,16 +95,10 @@ _CONSUMER_SETTINGS: Mapping[str, object] = {
     "check.crcs": True,
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 10,
-    # Also limits a decompressed zstd batch: librdkafka 2.16 enlarges its buffer threefold, so only
-    # batches of up to a third of this are certain to be read.
-    "receive.message.max.bytes": 16 * 1024 * 1024,
-    "message.max.bytes": 1000,  # for writes, but librdkafka requires fetch.max.bytes to exceed it
-    "queued.max.messages.kbytes": 4 * 1024,
 }
 _CONSUMER_POLL_S = 0.2
 _WARNING_INTERVAL_S = 60.0
-_MAX_BATCH_RECORDS = 100
-"""Maximum number of records that are in memory in addition to those that librdkafka has fetched."""
+_MAX_BATCH_RECORDS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +123,6 @@ class SharedLogReader:
         topic: str,
         client_id: str,
         committed_only: bool,
-        fetch_bytes: int,
         clock: Clock,
         listener: LogListener,
         request_ranges: Callable[[], LogOffsetRanges],
@@ -155,8 +147,6 @@ class SharedLogReader:
             client_id=client_id,
             settings={
                 **_CONSUMER_SETTINGS,
-                "fetch.max.bytes": fetch_bytes,
-                "max.partition.fetch.bytes": fetch_bytes,
                 "group.id": client_id,  # required by librdkafka; no group is used
                 "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             },
@@ -385,9 +375,6 @@ class LogOptions:
 
     retry_policy: LogRetryPolicy = LogRetryPolicy.RETRY_FOREVER
     committed_only: bool = False
-    fetch_bytes: int = FETCH_BYTES
-    """Maximum compressed size of the batches in a Fetch response. The first batch may be larger.
-    All batches of a response are decompressed at once."""
 
 
 _DEFAULT_OPTIONS = LogOptions()
@@ -456,7 +443,6 @@ class KafkaSharedLog:
             topic=self._topic,
             client_id=self._client_id,
             committed_only=self._manner.committed_only,
-            fetch_bytes=self._manner.fetch_bytes,
             clock=self._clock,
             listener=listener,
             request_ranges=self._fetch_new_offset_ranges,

@@ -16,13 +16,6 @@ from connect_runtime.storage.internal_topic_log import (
     SharedLogRecord,
     SkippedRecord,
 )
-from connect_runtime.storage.topic_state_limits import (
-    KEY_BYTES_MAX,
-    VALUE_BYTES_MAX,
-    RecordAdmission,
-    TopicStateLimits,
-    TopicStateSize,
-)
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,9 +31,6 @@ class TopicState(Protocol[Change_co]):
     ) -> Change_co | SkippedRecord | None: ...
 
 
-MAX_SKIP_WARNINGS = 100
-"""Maximum number of warnings about skipped records of a topic. Later ones are logged as DEBUG."""
-
 AnyTopicState = TypeVar("AnyTopicState", bound=TopicState[Any])
 
 
@@ -53,10 +43,6 @@ def _apply_record(
 ) -> Change | SkippedRecord | None:
     """Apply a record to a topic state that does not depend on the record's writer or time."""
     return fold.apply_record(record.key, record.value, offset=record.offset)
-
-
-def _ignore_unapplied_record(_fold: object, _record: SharedLogRecord) -> None:
-    """Do nothing with a record that is not applied."""
 
 
 class TopicStateListener(Generic[AnyTopicState, Change]):
@@ -77,8 +63,6 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
         apply_record: Callable[
             [AnyTopicState, SharedLogRecord], Change | SkippedRecord | None
         ] = _apply_record,
-        on_unapplied: Callable[[AnyTopicState, SharedLogRecord], None] = _ignore_unapplied_record,
-        limits: TopicStateLimits,
     ) -> None:
         """Create a listener with an empty topic state.
 
@@ -86,8 +70,6 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
         `on_change` is called with each change, after the record was applied. `on_replayed` is
         called after each replay, with the previous state (None the first time) and the new state,
         while the lock is held. `on_change` and `on_replayed` are called on the log's thread.
-        `on_unapplied` is called instead of `apply_record` with records that `limits` excludes,
-        while the lock is held.
         """
         self.lock = threading.RLock()
         self.state = create_fold()
@@ -97,38 +79,15 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
         self._apply = apply_record
         self._replayed_once = False
         self._rebuilding: AnyTopicState | None = None
-        self._on_unapplied = on_unapplied
-        self._limits = limits
-        self._size = TopicStateSize(limits)
-        self._skip_count = 0
-
-    @property
-    def is_incomplete(self) -> bool:
-        """True if the topic contains records that were not applied because of the state's memory
-        limit."""
-        return self._size.is_incomplete
 
     def on_record(self, record: SharedLogRecord) -> None:
         """Apply the next record to the topic state. This and the following methods are documented
         in `LogListener`."""
         with self.lock:
             fold = self.state if self._rebuilding is None else self._rebuilding
-            admission = self._admit_record(record)
-            if admission is RecordAdmission.APPLY:
-                change = self._apply(fold, record)
-            else:
-                self._on_unapplied(fold, record)
-                change = None
-        if admission is RecordAdmission.TOO_LARGE:
-            change = SkippedRecord(
-                f"the key or the value is too large: at most {KEY_BYTES_MAX:,} and "
-                f"{VALUE_BYTES_MAX:,} bytes are supported"
-            )
+            change = self._apply(fold, record)
         if isinstance(change, SkippedRecord):
-            self._skip_count += 1
-            is_limited = self._skip_count > MAX_SKIP_WARNINGS
-            _LOG.log(
-                logging.DEBUG if is_limited else logging.WARNING,
+            _LOG.warning(
                 "skipping the record of %s-%d at offset %d: %s",
                 record.topic,
                 record.partition,
@@ -137,22 +96,6 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
             )
         elif change is not None:
             self._on_change(change)
-
-    def _admit_record(self, record: SharedLogRecord) -> RecordAdmission:
-        was_incomplete = self._size.is_incomplete
-        admission = self._size.admit_record(record.key, record.value)
-        if self._size.is_incomplete and not was_incomplete:
-            _LOG.error(
-                "%s: the newest records of all keys need more than %d MiB of memory, so the record "
-                "of partition %d at offset %d and other records are ignored. Known keys continue. "
-                "Delete the keys that are not needed (write null values), let the broker compact "
-                "the topic, and restart the worker; allow only the workers to write to the topic",
-                record.topic,
-                self._limits.bytes_max // (1024 * 1024),
-                record.partition,
-                record.offset,
-            )
-        return admission
 
     def on_replay_completed(self) -> None:
         with self.lock:
@@ -165,7 +108,6 @@ class TopicStateListener(Generic[AnyTopicState, Change]):
     def on_log_reset(self) -> None:
         with self.lock:
             self._rebuilding = self._make()
-            self._size = TopicStateSize(self._limits)
 
 
 def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: float) -> None:

@@ -27,7 +27,6 @@ from connect_runtime.storage.internal_topic_log import (
     SharedLogRecord,
     SkippedRecord,
 )
-from connect_runtime.storage.topic_state_limits import CONNECT_WORKER_LIMITS, TopicStateLimits
 
 WRITE_TIMEOUT_S = 30.0
 """Time limit in seconds for writing records and reading them back."""
@@ -56,7 +55,6 @@ class ConfigBackingStore:
         on_change: OnConfigChange,
         fenced: FencedWriter | None = None,
         allowed_connectors: frozenset[str] | None = None,
-        limits: TopicStateLimits = CONNECT_WORKER_LIMITS.configs,
     ) -> None:
         self._log = log
         self._allowed_connectors = allowed_connectors
@@ -70,10 +68,6 @@ class ConfigBackingStore:
             on_change=on_change,
             on_replayed=self._on_replay_completed,
             apply_record=_apply_config_record,
-            on_unapplied=lambda fold, record: fold.ignore_record(
-                record.value, offset=record.offset
-            ),
-            limits=limits,
         )
 
     def start(self, timeout_s: float) -> None:

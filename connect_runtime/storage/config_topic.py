@@ -26,12 +26,7 @@ from typing import TypeAlias
 from connect_runtime.api.plugin_context import PublishedTaskConfig
 from connect_runtime.base import ids
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.storage import (
-    cluster_config_state,
-    config_records,
-    java_hash_map_json,
-    topic_state_limits,
-)
+from connect_runtime.storage import cluster_config_state, config_records, java_hash_map_json
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
     ConnectorConfigEntry,
@@ -43,9 +38,6 @@ from connect_runtime.storage.config_records import ConfigRecordKind, InvalidReco
 from connect_runtime.storage.internal_topic_log import SkippedRecord
 from connect_runtime.storage.java_hash_map_json import Json, MalformedJson
 
-TASK_HISTORY_BYTES_MAX = 64 * 1024 * 1024
-"""Maximum number of characters of all configurations in `TaskConfigHistory`. Above it, only a
-task's newest configuration is kept."""
 MAX_CONFIGS_PER_TASK = 8
 """Maximum number of configurations kept per task. Older configurations are dropped."""
 MAX_IGNORED_NAMES = 1000
@@ -71,8 +63,6 @@ class TaskConfigHistory:
     """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
-    """Number of characters of each connector's configurations."""
 
     def add_committed_configs(
         self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int
@@ -86,16 +76,11 @@ class TaskConfigHistory:
             before = found.get(number, ()) if wall_ms >= 0 else ()
             given = PublishedTaskConfig(config=config, published_ms=wall_ms)
             found[number] = (*before[1 - MAX_CONFIGS_PER_TASK :], given)
-        others = sum(self._sizes.values()) - self._sizes.get(connector, 0)
-        if others + _count_config_chars(found) > TASK_HISTORY_BYTES_MAX:
-            found = {number: given[-1:] for number, given in found.items()}
-        self._sizes[connector] = _count_config_chars(found)
         self._found[connector] = MappingProxyType(found)
 
     def remove_connector(self, connector: str) -> None:
         """Drop the history of a deleted connector."""
         self._found.pop(connector, None)
-        self._sizes.pop(connector, None)
 
     def get_task_configs(self, connector: str) -> _ConfigsByTask:
         """Return the recent configurations of each task of a connector, by task number, oldest
@@ -105,15 +90,6 @@ class TaskConfigHistory:
     def check_invariants(self) -> None:
         for of in self._found.values():
             assert all(0 < len(given) <= MAX_CONFIGS_PER_TASK for given in of.values())
-
-
-def _count_config_chars(configs: _ConfigsByTask) -> int:
-    return sum(
-        len(key) + len(value or "")
-        for given in configs.values()
-        for each in given
-        for key, value in each.config.items()
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,19 +208,6 @@ class ConfigTopicState:
             return SkippedRecord(f"'{name[:_SHOWN_KEY_CHARS]}': {error}")
         return None if self.replaying else change
 
-    def ignore_record(self, value: bytes | None, *, offset: int) -> None:
-        """Advance past a record without applying it. Workers compare the offsets up to which they
-        have read, so a record counts here if it would count in `apply_record`."""
-        if offset < self._offset:
-            return
-        if value is not None and len(value) <= topic_state_limits.VALUE_BYTES_MAX:
-            try:
-                java_hash_map_json.decode_json(value)
-            except MalformedJson:
-                return
-        self._offset = offset + 1
-        self._snapshot = None
-
     def finish_replay(self) -> None:
         """End the replay of existing records. After this call, `apply_record` returns changes.
 
@@ -253,7 +216,6 @@ class ConfigTopicState:
         a stopped connector, because stopping a connector removes its tasks.
         """
         self.replaying = False
-        self._removed.clear()  # used only during the replay
         self._snapshot = None
         stopped = TargetState.STOPPED
         for name, entry in self._entries.items():
@@ -337,8 +299,7 @@ class ConfigTopicState:
         entry = self._get_connector_entry(name)
         if value is None:
             self._remove_connector(name)
-            if self.replaying:
-                self._removed.add(name)
+            self._removed.add(name)
             return ConnectorRemoved(name, existed=entry.config is not None)
         config = MappingProxyType(dict(config_records.decode_config_properties(value)))
         self._removed.discard(name)

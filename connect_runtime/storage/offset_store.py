@@ -25,7 +25,6 @@ from connect_runtime.storage.offset_topic import (
     SourceOffsetChanged,
     SourcePartition,
 )
-from connect_runtime.storage.topic_state_limits import CONNECT_WORKER_LIMITS, TopicStateLimits
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,12 +99,10 @@ class LogOffsetBackingStore:
     """Implements `OffsetBackingStore` on one log: the worker's offsets topic or file, or a
     connector's own offsets topic."""
 
-    def __init__(
-        self, log: SharedLog, *, limits: TopicStateLimits = CONNECT_WORKER_LIMITS.offsets
-    ) -> None:
+    def __init__(self, log: SharedLog) -> None:
         self._log = log
         self._view: TopicStateListener[OffsetTopicState, SourceOffsetChanged] = TopicStateListener(
-            create_fold=OffsetTopicState, on_change=lambda _: None, limits=limits
+            create_fold=OffsetTopicState, on_change=lambda _: None
         )
 
     @property
@@ -128,17 +125,7 @@ class LogOffsetBackingStore:
         `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            found: list[NullableOffset] = [
-                self._view.state.get_offset(connector, each) for each in partitions
-            ]
-            if self._view.is_incomplete and None in found:
-                raise InvalidSourceOffset(
-                    f"reading offsets of {connector}: {self.name} contains more records than this "
-                    "worker keeps in memory, so it is unknown whether all partitions have offsets: "
-                    "delete the keys that are not needed (write null values), let the broker "
-                    "compact the topic, and restart the worker"
-                )
-            return found
+            return [self._view.state.get_offset(connector, each) for each in partitions]
 
     def read_all_offsets(
         self, connector: str, timeout_s: float

@@ -25,9 +25,6 @@ MAX_TRACE_CHARS = 64 * 1024
 """Maximum number of characters of a stack trace in a status record. A character needs at most 12
 bytes in JSON, so a record stays below the 1 MB that brokers accept by default."""
 
-_CUT_NOTE_CHARS = 200
-"""Maximum number of characters of the note that `_cut_trace` appends."""
-
 
 class RunState(enum.Enum):
     """State of a connector or task, as in Connect's REST API. STOPPED applies only to connectors.
@@ -102,7 +99,7 @@ def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
 
 def _cut_trace(trace: str | None) -> str | None:
     """Cut a long stack trace at its end, because it starts with the error message."""
-    if trace is None or len(trace) <= MAX_TRACE_CHARS + _CUT_NOTE_CHARS:
+    if trace is None or len(trace) <= MAX_TRACE_CHARS:
         return trace
     return (
         f"{trace[:MAX_TRACE_CHARS]}\n[cut: the status contains {MAX_TRACE_CHARS:,} of "
@@ -176,7 +173,7 @@ def decode_status(value: Json) -> RunStatus:
         state=_decode_run_state(given.get("state")),
         worker_id=_decode_text_field(given, "worker_id") or "",
         generation=generation,
-        trace=_cut_trace(_decode_text_field(given, "trace")),
+        trace=_decode_text_field(given, "trace"),
         version=_decode_text_field(given, "version"),
     )
 

@@ -38,7 +38,6 @@ from connect_runtime.storage.status_topic import (
     StatusTopicState,
     StatusWriteGuard,
 )
-from connect_runtime.storage.topic_state_limits import CONNECT_WORKER_LIMITS, TopicStateLimits
 from connect_runtime.system.supervised_threads import (
     PendingOperations,
     ThreadGroup,
@@ -73,20 +72,13 @@ class StatusBackingStore:
     either queued in the log or in `_retries`.
     """
 
-    def __init__(
-        self,
-        log: SharedLog,
-        *,
-        clock: Clock,
-        limits: TopicStateLimits = CONNECT_WORKER_LIMITS.statuses,
-    ) -> None:
+    def __init__(self, log: SharedLog, *, clock: Clock) -> None:
         self._log = log
         self._clock = clock
         self._view: TopicStateListener[StatusTopicState, StatusChange] = TopicStateListener(
             create_fold=StatusTopicState,
             on_change=self._on_status_change,
             apply_record=_apply_status_record,
-            limits=limits,
         )
         self._writes = StatusWriteGuard()
         self._outstanding = PendingOperations()

@@ -38,8 +38,6 @@ from connect_runtime.storage.status_records import (
 K = TypeVar("K")
 V = TypeVar("V")
 
-_SHOWN_KEY_CHARS = 300
-"""Maximum number of characters of a skipped record's key in a message."""
 _RUNNING_STATES = (RunState.RUNNING, RunState.PAUSED)
 _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
@@ -296,7 +294,7 @@ class StatusTopicState:
         try:
             change = self._apply_status_value(status_records.split_status_key(name), value, author)
         except (InvalidRecord, MalformedJson) as error:
-            return SkippedRecord(f"'{name[:_SHOWN_KEY_CHARS]}': {error}")
+            return SkippedRecord(f"'{name}': {error}")
         if change is not None:
             self._snapshot = None
         return change

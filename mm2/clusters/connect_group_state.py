@@ -15,11 +15,6 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 from connect_runtime.storage.config_topic import ConfigTopicState
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicState
-from connect_runtime.storage.topic_state_limits import (
-    CONNECT_WORKER_LIMITS,
-    RecordAdmission,
-    TopicStateSize,
-)
 from mm2.clusters.flow_cluster_pair import FlowSide
 from mm2.kafka.kafka_client_interfaces import RecordHandler, TopicRecord
 
@@ -85,12 +80,7 @@ def _create_record_handler(
     """Create a function that applies each record to the topic state `fold`, and stores the record's
     timestamp in `changed_ms` under the record's key."""
 
-    limits = CONNECT_WORKER_LIMITS
-    size = TopicStateSize(limits.configs if isinstance(fold, ConfigTopicState) else limits.statuses)
-
     def apply_record(record: TopicRecord) -> None:
-        if size.admit_record(record.key, record.value) is not RecordAdmission.APPLY:
-            return
         fold.apply_record(record.key, record.value, offset=record.offset)
         if record.key is not None:
             changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms

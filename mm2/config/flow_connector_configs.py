@@ -26,7 +26,6 @@ from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import PluginRegistry
 from connect_runtime.rest import host_and_origin_middleware
-from connect_runtime.storage import topic_state_limits
 from mm2 import suggested_commands
 from mm2.config import (
     config_value_types,
@@ -327,13 +326,7 @@ def _plan_flow(
     return FlowPlan(
         ends=ends,
         restart_max=parse_restart_max(flat, ends),
-        worker=dataclasses.replace(
-            worker,
-            access=access,
-            state_limits=topic_state_limits.build_fixed_connector_limits(
-                connectors, with_offsets=[SOURCE_CONNECTOR]
-            ),
-        ),
+        worker=dataclasses.replace(worker, access=access),
         worker_props=props,
         connectors=connectors,
         source_config=flat.resolve(connectors[SOURCE_CONNECTOR]),

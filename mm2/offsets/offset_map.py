@@ -49,16 +49,6 @@ LARGE_SEGMENT_BYTES = 64 * 1024
 cached."""
 CACHED_LARGE_SEGMENTS_MAX = 2
 
-MAP_BYTES_MAX = 256 * 1024 * 1024
-"""Maximum size in bytes of the encoded records of one flow's offset map. Records beyond it are
-unreadable."""
-MAP_RECORD_OVERHEAD_BYTES = 512
-"""Estimated memory of the objects that are created for a record of the offset map."""
-UNREADABLE_RECORDS_MAX = 1000
-"""Maximum number of unreadable records that are kept."""
-UNREADABLE_KEY_BYTES_MAX = 64 * 1024
-"""Maximum size of an unreadable record's key that is kept."""
-
 
 def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
     found = offset_map_records.decode_map_value(key, value)
@@ -636,13 +626,6 @@ class OffsetMap:
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
-    _unlisted: UnreadableMapRecord | None = None
-    """Stands for the unreadable records that are not kept, because there are too many or their keys
-    are too long. It may affect every topic. Only rereading the map removes it."""
-    _sizes: dict[bytes, int] = field(default_factory=dict)
-    """Size of each kept record, by its key."""
-    _total_bytes: int = 0
-    """Sum of the values of `_sizes`."""
 
     def apply_record_or_keep_unreadable(
         self, key: bytes, value: bytes | None, *, offset: int
@@ -656,9 +639,6 @@ class OffsetMap:
         except offset_map_records.UNREADABLE_RECORD_ERRORS as error:
             if value is None:
                 return
-            if self._find_reason_not_to_keep(key) is not None:
-                self._unlisted = self._unlisted or self._summarize_unreadable_records(key, offset)
-                return
             named = offset_map_records.read_partition(key)
             self._unreadable[key] = UnreadableMapRecord(
                 offset=offset,
@@ -667,29 +647,14 @@ class OffsetMap:
                 partition=None if named is None else TopicPartition(*named),
             )
 
-    def _find_reason_not_to_keep(self, key: bytes) -> str | None:
-        if len(key) > UNREADABLE_KEY_BYTES_MAX:
-            return f"its key has {len(key)} bytes, but at most {UNREADABLE_KEY_BYTES_MAX} are kept"
-        if len(self._unreadable) >= UNREADABLE_RECORDS_MAX:
-            return f"it is one of more than {UNREADABLE_RECORDS_MAX} unreadable records"
-        return None
-
-    def _summarize_unreadable_records(self, key: bytes, offset: int) -> UnreadableMapRecord:
-        return UnreadableMapRecord(
-            offset=offset,
-            key=key[:UNREADABLE_KEY_BYTES_MAX],
-            why=self._find_reason_not_to_keep(key) or "",
-            partition=None,
-        )
-
     def list_unreadable_records(
         self, partition: TopicPartition | None = None
     ) -> Sequence[UnreadableMapRecord]:
         """List unreadable records by offset. If `partition` is given, list only records that may
         affect it."""
-        found = [*self._unreadable.values(), *filter(None, [self._unlisted])]
+        found = self._unreadable.values()
         if partition is None:
-            return found
+            return list(found)
         return [each for each in found if each.may_affect_partition(partition)]
 
     def apply_record(self, key: bytes, value: bytes | None) -> None:
@@ -698,17 +663,15 @@ class OffsetMap:
         name = offset_map_records.decode_map_key(key)
         if not self.key_filter(name):
             return
+        partition = self._partitions.setdefault(
+            TopicPartition(name.topic, name.partition), PartitionMap()
+        )
         decoded = None
         if isinstance(name, MapSegmentKey):
             if value is not None:
                 offset_map_records.check_segment(name, value)
         elif value is not None:
             decoded = offset_map_records.decode_map_value(name, value)
-        self._count_record(key, value)
-        partition_name = TopicPartition(name.topic, name.partition)
-        if value is None and partition_name not in self._partitions:
-            return
-        partition = self._partitions.setdefault(partition_name, PartitionMap())
         match name:
             case EraKey():
                 _set_or_delete_table_entry(partition.era_records, name, decoded)
@@ -720,20 +683,6 @@ class OffsetMap:
                 assert decoded is None or isinstance(decoded, NewEraRequest)
                 partition.request = decoded
 
-    def _count_record(self, key: bytes, value: bytes | None) -> None:
-        """Count the size of a record that is about to be stored. Raises `ValueError` if the map
-        would exceed `MAP_BYTES_MAX`."""
-        before = self._sizes.get(key, 0)
-        size = 0 if value is None else MAP_RECORD_OVERHEAD_BYTES + len(key) + len(value)
-        if size > before and self._total_bytes - before + size > MAP_BYTES_MAX:
-            raise ValueError(
-                f"the flow's offset map would exceed {MAP_BYTES_MAX // (1024 * 1024)} MiB"
-            )
-        self._total_bytes += size - before
-        self._sizes.pop(key, None)
-        if size:
-            self._sizes[key] = size
-
     def get_partition(self, partition: TopicPartition) -> PartitionMap:
         """Return the offset map of one partition; empty if nothing was recorded for it."""
         return self._partitions.get(partition) or PartitionMap()
@@ -743,7 +692,6 @@ class OffsetMap:
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:
-        assert self._total_bytes == sum(self._sizes.values())
         for partition in self._partitions.values():
             partition.check_invariants()
 

@@ -29,7 +29,6 @@ from connect_runtime.storage.internal_topic_settings import (
     RequiredTopics,
 )
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.topic_state_limits import FLOW_FETCH_BYTES
 from connect_runtime.system.system_clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka
@@ -366,54 +365,3 @@ def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
     finally:
         for each in (writes, reads):
             each.stop(0.0)
-
-
-class CountedRecords:
-    """Counts the records of a log and keeps none."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def on_record(self, _record: SharedLogRecord) -> None:
-        self.count += 1
-
-    def on_replay_completed(self) -> None:
-        pass
-
-    def on_log_reset(self) -> None:
-        pass
-
-
-def write_compressible_records(east: SandboxCluster, name: str, *, batch_bytes: int) -> None:
-    producer = confluent_kafka.Producer(
-        {
-            **east.client_properties(),
-            "compression.type": "zstd",
-            "message.max.bytes": 100_000_000,
-            "batch.size": batch_bytes,
-            "linger.ms": 500,
-        }
-    )
-    for number in range(100):
-        producer.produce(name, key=b"%d" % number, value=bytes(900_000), partition=0)
-    assert producer.flush(WAIT_S) == 0
-
-
-def test_batches_that_decompress_to_5_mb_are_read_a_few_at_a_time(east, place, topic):
-    name = topic()
-    place.ensure(WAIT_S, name=name)
-    write_compressible_records(east, name, batch_bytes=4_500_000)
-    heard = CountedRecords()
-    log = place.log(name, options=LogOptions(fetch_bytes=FLOW_FETCH_BYTES))
-    log.start(heard, WAIT_S)
-    log.stop(0.0)
-    assert heard.count == 100
-
-
-def test_a_zstd_batch_that_decompresses_to_more_than_is_allowed_is_not_read(east, place, topic):
-    name = topic()
-    place.ensure(WAIT_S, name=name)
-    write_compressible_records(east, name, batch_bytes=50_000_000)
-    log = place.log(name)
-    with pytest.raises(FatalError, match="decompresses to more than receive"):
-        log.start(CountedRecords(), 5.0)

@@ -64,7 +64,6 @@ def test_a_reader_records_the_failure_and_reads_on(access):
         topic="t",
         client_id="c",
         committed_only=False,
-        fetch_bytes=1_000_000,
         clock=CLOCK,
         listener=mock.Mock(),
         request_ranges=mock.Mock(),
