@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base.ids import ConnectorTaskId
@@ -44,11 +44,11 @@ metadata."""
 MAX_ITEMS = 100_000
 """Maximum number of connectors and tasks in a member's metadata or assignment."""
 
-MAX_WORK_BYTES = 300_000
+MAX_WORK_BYTES = 450_000
 """Maximum encoded size of all configured work that a group is assigned. The broker stores the
 metadata of all members, which lists their current work, and all assignments, which list the work to
-start and to stop, as one record of at most 1 MB (`message.max.bytes`). A third of it is available
-for each, because all work may be replaced in one rebalance."""
+run and the work to stop, as one record of at most 1 MB (`message.max.bytes`). About half of it is
+available for each of the two, because a rebalance normally stops little of the work."""
 MAX_WORK_ITEMS = MAX_ITEMS // 2
 """Maximum number of configured connectors and tasks that a group is assigned. An assignment may
 list as many to start and as many to stop."""
@@ -210,11 +210,14 @@ def compute_largest_encoded_size(connector: str, tasks: int, members: int) -> in
     return entries * size_of_entry + (1 + tasks) * _I32.size
 
 
-def find_unassignable_connectors(task_counts: Mapping[str, int], members: int) -> frozenset[str]:
+def find_unassignable_connectors(
+    task_counts: Mapping[str, int], members: int, *, running: Collection[str] = ()
+) -> frozenset[str]:
     """Return the connectors to leave out of the assignments, because all connectors together would
     exceed `MAX_WORK_BYTES` or `MAX_WORK_ITEMS`.
 
-    The largest connectors are left out, so that as many as possible run.
+    Connectors that are not `running` are left out first, so that a new connector does not stop
+    others. Among them, the largest are left out, so that as many as possible run.
     """
     sizes = {
         name: compute_largest_encoded_size(name, tasks, members)
@@ -222,7 +225,7 @@ def find_unassignable_connectors(task_counts: Mapping[str, int], members: int) -
     }
     size, items = sum(sizes.values()), sum(task_counts.values()) + len(task_counts)
     left_out: set[str] = set()
-    for name in sorted(sizes, key=lambda each: (-sizes[each], each)):
+    for name in sorted(sizes, key=lambda each: (each in running, -sizes[each], each)):
         if size <= MAX_WORK_BYTES and items <= MAX_WORK_ITEMS:
             break
         left_out.add(name)

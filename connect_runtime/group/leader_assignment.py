@@ -205,7 +205,9 @@ def perform_assignment(
             )
         offset = configured.offset
     left_out = connect_protocol.find_unassignable_connectors(
-        configured.task_counts, members=len(election.members)
+        configured.task_counts,
+        members=len(election.members),
+        running=set().union(*(each.reported_work.connectors for each in states.values())),
     )
     configured = configured.without_connectors(left_out)
     plan = _plan_assignment(election, configured, state, states=states, times=times)

@@ -8,6 +8,7 @@ for this user only, and an existing directory that other users can access is rej
 from __future__ import annotations
 
 import errno
+import functools
 import grp
 import os
 import pwd
@@ -20,7 +21,7 @@ from pathlib import Path
 
 _MAX_SYMBOLIC_LINKS = 40
 """Maximum number of symbolic links that are followed in one path, as in Linux."""
-_ACL_ATTRIBUTES = ("system.posix_acl_access", "system.nfs4_acl", "system.richacl")
+_POSIX_ACL_ATTRIBUTE = "system.posix_acl_access"
 _MAX_SEARCHED_FOLDERS = 100_000
 """Maximum number of folders that `find_untrusted_folder_writer` searches, because a symbolic link
 may lead to a whole file system."""
@@ -156,15 +157,15 @@ def can_others_write(path: Path) -> bool:
 def _is_writable_by_others(path: Path, found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
-    if not found.st_mode & stat.S_IWGRP:  # in this case, no access control list lets users write
+    if not found.st_mode & stat.S_IWGRP:  # then no POSIX access control list lets users write
         return False
     return not _is_user_private_group(found.st_gid) or _has_access_control_list(path)
 
 
 def _has_access_control_list(path: Path) -> bool:
-    """Return whether an access control list can let further users and groups write."""
+    """Return whether a POSIX access control list can let further users and groups write."""
     try:
-        return any(name in _ACL_ATTRIBUTES for name in os.listxattr(path))
+        return _POSIX_ACL_ATTRIBUTE in os.listxattr(path)
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             return False
@@ -327,11 +328,13 @@ def _is_user_private_group(group_id: int) -> bool:
         has_own_name = group.gr_name == pwd.getpwuid(user_id).pw_name
     except KeyError:
         return False
-    return (
-        has_own_name
-        and not group.gr_mem
-        and all(user.pw_gid != group_id or user.pw_uid == user_id for user in pwd.getpwall())
-    )
+    return has_own_name and not group.gr_mem and _list_primary_members(group_id) <= {user_id}
+
+
+@functools.lru_cache(maxsize=16)  # a directory service may take seconds to list all accounts
+def _list_primary_members(group_id: int) -> frozenset[int]:
+    """Return the ids of the users whose primary group it is."""
+    return frozenset(user.pw_uid for user in pwd.getpwall() if user.pw_gid == group_id)
 
 
 def find_user_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:

@@ -189,7 +189,7 @@ class SourceTopicRefreshThread:
             self._assignments.list_assigned_topics(), sync_configs=syncs
         )
         self._assignments.set_topics(result.topics)
-        beyond_capacity = self._assignments.list_partitions_beyond_capacity()
+        beyond_capacity = self._assignments.exclude_partitions_beyond_capacity()
         self._log_refresh_changes(
             replace(
                 result,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connect_runtime.api.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
@@ -134,10 +134,15 @@ class SourceTaskAssignments:
             plan.assignments, self._parse_published_assignments()
         )
 
-    def list_partitions_beyond_capacity(self) -> frozenset[TopicPartition]:
+    def exclude_partitions_beyond_capacity(self) -> frozenset[TopicPartition]:
         """Return the partitions that are assigned to no task, because the task configurations have
-        no room for them."""
-        return self._plan_assignments(self._config.flow.tasks_max).beyond_capacity
+        no room for them. When there is room later, they start at their earliest record."""
+        found = self._plan_assignments(self._config.flow.tasks_max).beyond_capacity
+        refresh = self._last_refresh
+        if found and refresh is not None and refresh.initial_topics is not None:
+            excluded = {each.topic for each in found}
+            self._last_refresh = replace(refresh, initial_topics=refresh.initial_topics - excluded)
+        return found
 
     def move_overloaded_partitions(self, now_s: float) -> bool:
         """Plan to move partitions away from a task that has been overloaded for a long time.

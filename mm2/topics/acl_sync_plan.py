@@ -105,23 +105,26 @@ def plan_acls(
     mirrored_topics: Collection[str],
     acls_max: int = MIRROR_ACLS_MAX,
 ) -> AclPlan:
-    """Plan the missing ACLs, so that the mirror topics have at most `acls_max` ACLs.
+    """Plan the missing ACLs, so that no ALLOW is added once the mirror topics have `acls_max` ACLs.
     `mirrored_topics` are the source topics that the flow mirrors.
 
     If `target` is None (not authorized to read the target's ACLs), the first `acls_max` ACLs are
-    created, because Kafka accepts ACLs that already exist. DENY ACLs are created before ALLOW ACLs,
-    because leaving out a DENY could grant access that the source denies.
+    created, because Kafka accepts ACLs that already exist. Up to `acls_max` DENY ACLs are created
+    even if there is no room, and before ALLOW ACLs, because leaving out a DENY could grant access
+    that the source denies.
     """
     found = derive_mirror_acls(flow, source, mirrored_topics=mirrored_topics)
     existing = frozenset(target or ())
     mirrors = frozenset(map(flow.format_remote_topic, mirrored_topics))
     missing = [each for each in found if each not in existing]
     room = max(0, acls_max - sum(each.name in mirrors for each in existing))
-    denials_first = sorted(missing, key=lambda acl: acl.permission != DENY)
+    denials = [each for each in missing if each.permission == DENY][:acls_max]
+    grants = [each for each in missing if each.permission != DENY]
+    create = (*denials, *grants[: max(0, room - len(denials))])
     return AclPlan(
-        create=tuple(denials_first[:room]),
+        create=create,
         present=len(found) - len(missing),
-        beyond_limit=max(0, len(missing) - room),
+        beyond_limit=len(missing) - len(create),
     )
 
 

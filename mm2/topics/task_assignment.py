@@ -424,12 +424,19 @@ def plan_assignments(
         plan = assign_sticky(handed, [share.partitions for share in before], tasks_max)
     else:
         plan = assign_round_robin(handed, tasks_max)
+    throttled = {
+        topic
+        for topic in {each.topic for each in handed}
+        if throttles.get_topic_throttle(topic) is not None
+    }
     plan, topics_beyond_capacity = limit_assignment_bytes(
         plan,
         [share.partitions for share in before],
         get_unit=lambda partition: partition.topic,
         compute_bytes=lambda partition: _compute_partition_bytes(
-            partition, is_added=partition in added, throttles=throttles
+            partition,
+            is_added=partition in added,
+            is_throttled=partition.topic in throttled,
         ),
         bytes_max=bytes_max,
     )
@@ -455,19 +462,22 @@ def does_plan_fit_task_configs(
     """Return whether each task's partitions have at most `bytes_max` bytes in its task
     configuration, even if all of them are marked as added."""
     return all(
-        sum(_compute_partition_bytes(each, is_added=True, throttles=throttles) for each in share)
+        sum(
+            _compute_partition_bytes(each, is_added=True, is_throttled=bool(throttles.topics))
+            for each in share
+        )
         <= bytes_max
         for share in plan
     )
 
 
 def _compute_partition_bytes(
-    partition: TopicPartition, *, is_added: bool, throttles: FlowThrottles
+    partition: TopicPartition, *, is_added: bool, is_throttled: bool
 ) -> int:
     """Compute the size of a partition's entries in a task configuration. The entry of the topic's
     throttle, which partitions share, is counted for each of them."""
     size = len(f"{partition},") * (2 if is_added else 1)
-    return size + (len(partition.topic) + _THROTTLE_BYTES_MAX if throttles.topics else 0)
+    return size + (len(partition.topic) + _THROTTLE_BYTES_MAX if is_throttled else 0)
 
 
 def find_mirror_name_conflicts(

@@ -408,6 +408,14 @@ def test_members_with_too_much_work_together_run_nothing():
     assert not answers["a1"].assigned
 
 
+def test_a_new_connector_does_not_stop_a_larger_one_that_runs():
+    counts = {"large": 9_000, **{f"{number:04}" + "x" * 251: 1 for number in range(1_500)}}
+    left_out = connect_protocol.find_unassignable_connectors(counts, 2, running={"large"})
+    assert left_out
+    assert "large" not in left_out
+    assert "large" in connect_protocol.find_unassignable_connectors(counts, 2)
+
+
 @pytest.mark.parametrize("version", list(ConnectProtocol))
 def test_connectors_that_would_exceed_the_brokers_record_are_left_out(version):
     """Without this, the broker refuses the assignments, and no worker of the group runs any."""
@@ -417,7 +425,7 @@ def test_connectors_that_would_exceed_the_brokers_record_are_left_out(version):
         {name: says(name, version=version) for name in TWO}, version=version, knows=knows
     )
     stored = sum(len(each) for each in found.assignments.values())
-    assert 140_000 < stored < 300_000
+    assert 140_000 < stored < 470_000
     running = set(found.owners.members)
     assert {each for each in running if each == "MirrorSourceConnector"}
     assert len(found.left_out) > 3_000

@@ -102,8 +102,10 @@ def writable_by_own_group(tmp_path, monkeypatch):
     group = SimpleNamespace(gr_name=own.pw_name, gr_mem=[])
     monkeypatch.setattr(grp, "getgrgid", lambda _: group)
     monkeypatch.setattr(pwd, "getpwall", lambda: [own])
+    secure_file_access._list_primary_members.cache_clear()
     assert not secure_file_access.can_others_write(file)
-    return file
+    yield file
+    secure_file_access._list_primary_members.cache_clear()
 
 
 def test_an_account_whose_primary_group_it_is_counts_as_a_member(
@@ -112,6 +114,7 @@ def test_an_account_whose_primary_group_it_is_counts_as_a_member(
     gid = writable_by_own_group.stat().st_gid
     other = SimpleNamespace(pw_uid=os.geteuid() + 1, pw_gid=gid)
     monkeypatch.setattr(pwd, "getpwall", lambda: [other])
+    secure_file_access._list_primary_members.cache_clear()
     assert secure_file_access.can_others_write(writable_by_own_group)
 
 

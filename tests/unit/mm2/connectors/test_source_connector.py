@@ -451,6 +451,19 @@ def test_what_comes_after_the_beginning_starts_at_its_first_record(running):
     assert running.tasks() == ["carts-0* orders-0 orders-2*", "orders-1 users-0*"]
 
 
+def test_a_topic_that_gets_room_later_starts_at_its_first_record(running, monkeypatch):
+    """Where it was left out since the flow's start, its records are not skipped."""
+    room = task_assignment.TASK_CONFIG_BYTES_MAX
+    running.source.create("huge", partitions=60)
+    monkeypatch.setattr(task_assignment, "TASK_CONFIG_BYTES_MAX", 0)
+    running.start(**LATEST)
+    assert running.tasks() == []
+    monkeypatch.setattr(task_assignment, "TASK_CONFIG_BYTES_MAX", room)
+    assert running.reconfigured(1)
+    (tasks,) = running.tasks(1)
+    assert set(tasks.split()) >= {"huge-0*", "huge-59*", "orders-0*"}
+
+
 def test_what_another_configuration_wants_starts_as_it_says(running):
     """`topics` names more from now on: that begins anew, as the flow did."""
     running.source.create("users")
