@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import bounded_regex, config_placeholders, file_path_length_limit
+from connect_runtime.base import bounded_regex, config_placeholders, path_resolution
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
 from connect_runtime.base.config_placeholders import Placeholder
 from connect_runtime.config import java_properties
@@ -260,17 +260,10 @@ def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathl
 
     Returns the resolved path, so that the opened file is the one that was checked.
     """
-    name = str(file)
-    if len(name) > file_path_length_limit.MAX_PATH_LENGTH:
-        raise ProviderError(
-            f"{name[:100]!a}… is not a valid path: a path has at most "
-            f"{file_path_length_limit.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
-        )
     try:
-        real = pathlib.Path(os.path.realpath(file))
-        os.fsencode(real)
-    except ValueError as error:  # a NUL character or a lone surrogate
-        raise ProviderError(f"{str(file)!a} is not a valid path: {error}") from None
+        real = pathlib.Path(path_resolution.resolve_path(str(file)))
+    except ValueError as error:
+        raise ProviderError(f"{str(file)[:100]!a} is not a valid path: {error}") from None
     if provider.paths and not any(
         real.is_relative_to(os.path.realpath(each)) for each in provider.paths
     ):

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from connect_runtime.api.config_def import ConfigValue
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.base import file_path_length_limit
+from connect_runtime.base import path_resolution
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
@@ -34,16 +34,10 @@ class AllowedPaths:
 
     def resolve_allowed_path(self, name: str) -> str:
         """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
-        if len(name) > file_path_length_limit.MAX_PATH_LENGTH:
-            raise ConfigError(
-                f"{name[:100]!a}… is not a valid file name: a path has at most "
-                f"{file_path_length_limit.MAX_PATH_LENGTH:,} characters, not {len(name):,}"
-            )
         try:
-            real = os.path.realpath(name)
-            os.fsencode(real)
-        except ValueError as error:  # a NUL character or a lone surrogate
-            raise ConfigError(f"{name!a} is not a valid file name: {error}") from None
+            real = path_resolution.resolve_path(name)
+        except ValueError as error:
+            raise ConfigError(f"{name[:100]!a} is not a valid file name: {error}") from None
         if any(pathlib.Path(real).is_relative_to(each) for each in self._paths):
             return real
         allowed = ", ".join(map(str, self._paths)) or "none"

@@ -15,6 +15,7 @@ import pwd
 import shlex
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -328,12 +329,19 @@ def _is_user_private_group(group_id: int) -> bool:
         has_own_name = group.gr_name == pwd.getpwuid(user_id).pw_name
     except KeyError:
         return False
-    return has_own_name and not group.gr_mem and _list_primary_members(group_id) <= {user_id}
+    minute = int(time.monotonic() // 60)
+    return (
+        has_own_name and not group.gr_mem and _list_primary_members(group_id, minute) <= {user_id}
+    )
 
 
-@functools.lru_cache(maxsize=16)  # a directory service may take seconds to list all accounts
-def _list_primary_members(group_id: int) -> frozenset[int]:
-    """Return the ids of the users whose primary group it is."""
+@functools.lru_cache(maxsize=16)
+def _list_primary_members(group_id: int, _minute: int) -> frozenset[int]:
+    """Return the ids of the users whose primary group it is.
+
+    A directory service may take seconds to list all accounts, and a folder contains thousands of
+    files. The result is therefore cached until the minute changes.
+    """
     return frozenset(user.pw_uid for user in pwd.getpwall() if user.pw_gid == group_id)
 
 

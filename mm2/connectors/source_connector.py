@@ -306,7 +306,7 @@ class MirrorSourceConnector(SourceConnector):
         self, create_clients: SourceConnectorClientsFactory = KafkaSourceConnectorClients
     ) -> None:
         self._make_clients = create_clients
-        self._watcher: SourceTopicRefreshThread | None = None
+        self._refresh_thread: SourceTopicRefreshThread | None = None
 
     def version(self) -> str:
         return java_class_placeholders.KAFKA_VERSION
@@ -335,20 +335,21 @@ class MirrorSourceConnector(SourceConnector):
             return
         for key, words in connector_checks.find_ignored_keys(props):
             _LOG.warning("%s %s", key, words)
-        self._watcher = SourceTopicRefreshThread(config, self.context, self._make_clients)
-        self._watcher.start()
+        self._refresh_thread = SourceTopicRefreshThread(config, self.context, self._make_clients)
+        self._refresh_thread.start()
 
     def stop(self) -> None:
-        watch, self._watcher = self._watcher, None
-        if watch is not None:
-            watch.stop()
+        refresh_thread, self._refresh_thread = self._refresh_thread, None
+        if refresh_thread is not None:
+            refresh_thread.stop()
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Build the task configurations. Raises `RetriableError` before the first refresh has
         finished.
         """
-        watch = self._watcher
-        return [] if watch is None else watch.task_configs(self.props, max_tasks)
+        if self._refresh_thread is None:
+            return []
+        return self._refresh_thread.task_configs(self.props, max_tasks)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Apply altered Connect offsets as start positions of partitions. Raises `ConnectError` if

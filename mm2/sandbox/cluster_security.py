@@ -35,30 +35,31 @@ _CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSecurity:
-    """Certificates (files in `folder`) and passwords of a secure cluster. Without TLS, the
-    certificates are not used."""
+    """Passwords of a secure cluster, and with TLS its certificates (files in `folder`)."""
 
     folder: Path
     passwords: Mapping[str, str] = field(repr=False)
-    key_pem: str = field(repr=False)
-    certificate_pem: str = field(repr=False)
+    key_pem: str = field(default="", repr=False)
+    certificate_pem: str = field(default="", repr=False)
     uses_tls: bool = True
 
     @classmethod
     def create(cls, folder: Path, users: Sequence[str] = (), *, uses_tls: bool = True) -> Self:
-        """Generate certificates for a cluster, and passwords for `admin` and each of `users`."""
+        """Generate passwords for `admin` and each of `users`, and with TLS the certificates."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        names = dict.fromkeys((_BROKER_USER, ADMIN_USER, *users))
+        passwords = {name: secrets.token_urlsafe(18) for name in names}
+        if not uses_tls:
+            return cls(folder=folder, passwords=passwords, uses_tls=False)
         wall_ms = SystemClock().wall_ms()
         authority = CertificateAuthority.create("mm2 sandbox", wall_ms=wall_ms)
         leaf = authority.issue_certificate("broker", hosts=_CERTIFICATE_HOSTS, wall_ms=wall_ms)
         (folder / "ca.pem").write_bytes(authority.certificate_pem)
-        names = dict.fromkeys((_BROKER_USER, ADMIN_USER, *users))
         made = cls(
             folder=folder,
-            passwords={name: secrets.token_urlsafe(18) for name in names},
+            passwords=passwords,
             key_pem=leaf.key_pem.decode(),
             certificate_pem=leaf.certificate_pem.decode(),
-            uses_tls=uses_tls,
         )
         made.keystore.touch(mode=0o600)
         made.keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)

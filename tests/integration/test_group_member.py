@@ -115,7 +115,7 @@ def test_assignments_that_the_broker_refuses_end_no_member(workers, join, caplog
     for each in (one, two):
         each.configure(long_connectors("a", offset=10))
     workers.until(lambda: "syncing the group failed: UNKNOWN_SERVER_ERROR" in caplog.text)
-    assert len(one.tasks | two.tasks) == 6, "what they run goes on"
+    assert len(one.tasks | two.tasks) == 6, "members keep their current work"
     for each in (one, two):
         each.configure(NINE)
     workers.until(lambda: workers.share([one, two], 9))
@@ -131,7 +131,7 @@ def test_a_leader_that_is_behind_has_all_of_them_join_again(workers, join):
     follows = one if other == "one" else two
     follows.configure(NINE)
     workers.until(lambda: follows.rounds[-1].assignment.failed)
-    assert follows.runs, "what it runs goes on"
+    assert follows.runs, "the member keeps its current work"
     assert follows.last.assignment.config_offset == 4
     leads.configured = NINE
     workers.until(lambda: workers.share([one, two], 9))

@@ -70,15 +70,15 @@ def test_what_could_not_even_be_begun_is_known(world):
 def test_a_configuration_that_was_taken_up_is_what_it_goes_on_with(world, plan):
     world.start_task()
     world.wait_for(TASK, "RUNNING")
-    anew = {**CONFIG, "secret": "resolved"}  # comes to the same
+    resolved_config = {**CONFIG, "secret": "resolved"}  # comes to the same
     assert not world.worker.try_reconfigure_tasks(
-        {TASK: ConfiguredTask(connector=anew, config=anew)}
+        {TASK: ConfiguredTask(connector=resolved_config, config=resolved_config)}
     )
     found = world.worker.started_items.snapshot()[TASK]
-    assert (found.config, found.times) == (anew, 1)
+    assert (found.config, found.times) == (resolved_config, 1)
     refused = {**CONFIG, "secret": "other"}
     world.worker.try_reconfigure_tasks({TASK: ConfiguredTask(connector=refused, config=refused)})
-    assert world.worker.started_items.snapshot()[TASK].config == anew
+    assert world.worker.started_items.snapshot()[TASK].config == resolved_config
 
 
 def record(number, **more):

@@ -532,7 +532,7 @@ def test_who_is_told_to_stop_while_it_starts_does_not_wait(running):
 def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.connector._watcher._refresher.refresh_topics = lambda *_, **__: 1 // 0
+    running.connector._refresh_thread._refresher.refresh_topics = lambda *_, **__: 1 // 0
     assert system_clock.wait_until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
 
